@@ -1,0 +1,2 @@
+//! The video farm.
+#![forbid(unsafe_code)]

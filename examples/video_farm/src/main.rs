@@ -1,0 +1,3 @@
+//! The video farm.
+#![forbid(unsafe_code)]
+fn main() {}

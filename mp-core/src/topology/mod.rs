@@ -1,0 +1,1 @@
+//! The machine: packages, cores, hardware threads, caches.

@@ -1,0 +1,3 @@
+//! `mprun`: launches and inspects worlds.
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,3 @@
+//! Message passing for one multicore machine.
+#![forbid(unsafe_code)]
+pub use mp_core::*;
