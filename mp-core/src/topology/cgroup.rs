@@ -45,9 +45,10 @@ impl Quota {
 }
 
 impl fmt::Display for Quota {
-    /// The limit in CPUs, with as many decimals as it needs, at most two: `1.5`.
+    /// The limit with at most two decimals: `1.5 CPUs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", (self.cpus() * 100.0).round() / 100.0)
+        let cpus = (self.cpus() * 100.0).round() / 100.0;
+        write!(f, "{cpus} CPU{}", if cpus == 1.0 { "" } else { "s" })
     }
 }
 
@@ -298,7 +299,7 @@ mod tests {
     fn quotas_are_compared_and_rounded_exactly() {
         let one_and_a_half = quota(150_000, 100_000);
         assert_eq!(one_and_a_half.rounded_up(), 2);
-        assert_eq!(one_and_a_half.to_string(), "1.5");
+        assert_eq!(one_and_a_half.to_string(), "1.5 CPUs");
         assert!(one_and_a_half.covers(1) && !one_and_a_half.covers(2));
         assert_eq!(quota(200_000, 100_000).rounded_up(), 2);
         assert!(quota(200_000, 100_000).covers(2));

@@ -45,6 +45,11 @@ impl CpuSet {
         self.0.last().copied()
     }
 
+    /// `CPU 3`, `CPUs 0,2-5`: as part of a sentence.
+    pub(super) fn spelled(&self) -> String {
+        if self.len() == 1 { format!("CPU {self}") } else { format!("CPUs {self}") }
+    }
+
     /// The CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()

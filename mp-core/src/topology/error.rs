@@ -24,7 +24,7 @@ pub enum Error {
         root: PathBuf,
     },
     /// None of the CPUs this process is confined to can be used.
-    #[error("no usable CPU: confined to CPUs {affinity}, but those to choose from are {online}")]
+    #[error("no usable CPU: confined to {}, but there are {}", affinity.spelled(), online.spelled())]
     NothingUsable {
         /// The CPUs the process is confined to.
         affinity: CpuSet,
@@ -63,7 +63,7 @@ pub enum Error {
         usable: CpuSet,
     },
     /// A list of CPUs to bind to names some more than once.
-    #[error("cannot bind two ranks to one CPU: {cpus} named more than once")]
+    #[error("cannot bind two ranks to one CPU: {} named more than once", cpus.spelled())]
     BindRepeated {
         /// The CPUs named more than once.
         cpus: CpuSet,
@@ -77,7 +77,7 @@ pub enum Error {
         cpus: usize,
     },
     /// The operating system refused to confine a thread.
-    #[error("cannot pin to CPU {cpus}: {source}")]
+    #[error("cannot pin to {}: {source}", cpus.spelled())]
     Pin {
         /// The CPUs asked for.
         cpus: CpuSet,
@@ -99,6 +99,6 @@ impl Error {
 
 fn unavailable(reasons: [(&CpuSet, &str); 3]) -> String {
     let named = reasons.into_iter().filter(|(cpus, _)| !cpus.is_empty());
-    let parts = named.map(|(cpus, reason)| format!("CPU {cpus}, {reason}"));
+    let parts = named.map(|(cpus, reason)| format!("{}, {reason}", cpus.spelled()));
     parts.collect::<Vec<_>>().join("; ")
 }

@@ -4,6 +4,18 @@
 //! [`Topology::read`] looks at `/sys` and `/proc` once, [`Plan::for_ranks`] decides where ranks
 //! run, [`pin_current_thread`] carries it out, and [`Topology::draw`] shows all of it to a human.
 //!
+//! ```
+//! use mp_core::topology::{Bind, Plan, Topology, pin_current_thread};
+//!
+//! let topology = Topology::read()?;
+//! let plan = Plan::for_ranks(&topology, 2, &Bind::Auto)?;
+//! println!("{}", topology.draw(Some(&plan)));
+//! if let Some(cpu) = plan.places()[0].cpu {
+//!     pin_current_thread(cpu)?;
+//! }
+//! # Ok::<(), mp_core::topology::Error>(())
+//! ```
+//!
 //! # Words
 //!
 //! A *CPU* is what Linux numbers: one hardware thread. A *core* is a physical core with one or
@@ -169,7 +181,7 @@ impl Topology {
     /// started by it inherit: call it before pinning.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a file whose content makes no sense.
+    /// As [`read_from`](Self::read_from).
     pub fn read() -> Result<Self, Error> {
         read::topology(Path::new("/"), current_affinity())
     }

@@ -14,14 +14,13 @@ use std::str::FromStr;
 ///    can follow that where a fixed plan cannot. The same holds for a quota smaller than the
 ///    number of ranks: the group is stopped whenever its time is spent, wherever it runs.
 /// 2. *Performance cores first, then efficiency cores, then second hardware threads.* A
-///    bulk-synchronous program runs at the speed of its slowest rank. An efficiency core has half
-///    the speed of a performance core and more; a second hardware thread adds a quarter of one and
-///    takes that from its sibling. It is also what a communication thread can use for nothing, so
-///    ranks take it last.
+///    bulk-synchronous program runs at the speed of its slowest rank. A rank on an efficiency core
+///    is slow alone; one on a second hardware thread shares a core, and two ranks are slow. That
+///    thread is also where a communication thread costs least, so ranks take it last.
 /// 3. *Neighbours stay together.* Consecutive ranks fill one complex before the next, and a
-///    package before the next: a message to a core under the same last-level cache takes a
-///    fifth of the time to one under another. Programs that need the memory bandwidth or cache of many complexes more than
-///    cheap messages name their CPUs.
+///    package before the next: a message between two last-level caches takes several times as long
+///    as one inside. Programs that need the memory bandwidth or the cache of many complexes more
+///    than cheap messages name their CPUs.
 /// 4. *Begin where there is most room.* The complex with the most usable cores comes first, so
 ///    that a world that fits under one cache is not split when the affinity mask leaves holes.
 ///
@@ -92,30 +91,22 @@ pub enum Unbound {
     Asked,
     /// There are fewer usable CPUs than ranks.
     TooFewCpus {
-        /// The number of ranks.
-        ranks: usize,
         /// The number of usable CPUs.
         cpus: usize,
     },
     /// The quota does not let all ranks run all the time.
-    Quota {
-        /// The number of ranks.
-        ranks: usize,
-        /// The limit.
-        quota: Quota,
-    },
+    Quota(Quota),
 }
 
 impl fmt::Display for Unbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked => f.write_str("no binding asked for"),
-            Self::TooFewCpus { ranks, cpus } => {
-                write!(f, "{ranks} ranks are more than the {cpus} usable CPUs")
+            Self::TooFewCpus { cpus } => {
+                let plural = if *cpus == 1 { "" } else { "s" };
+                write!(f, "more ranks than the {cpus} usable CPU{plural}")
             }
-            Self::Quota { ranks, quota } => {
-                write!(f, "{ranks} ranks are more than the quota of {quota} CPUs")
-            }
+            Self::Quota(quota) => write!(f, "more ranks than the quota of {quota} holds"),
         }
     }
 }
@@ -123,9 +114,7 @@ impl fmt::Display for Unbound {
 impl Plan {
     /// Places `ranks` ranks.
     ///
-    /// [`Bind::Auto`] never fails: a CPU for every rank or no binding; performance cores first,
-    /// then efficiency cores, then second hardware threads; consecutive ranks under one
-    /// last-level cache; beginning where most cores are usable.
+    /// [`Bind::Auto`] and [`Bind::None`] never fail.
     ///
     /// Communication threads get the hardware threads that the ranks leave on their own cores,
     /// unless the quota does not cover both: then no rank gets one, as the time would be taken
@@ -134,8 +123,8 @@ impl Plan {
     /// # Errors
     /// For [`Bind::List`]: [`Error::BindUnavailable`] and [`Error::BindRepeated`] name the CPUs at
     /// fault, anywhere in the list; [`Error::BindTooShort`] says that there are more ranks than
-    /// CPUs. A short list does not start over, since two busy ranks on one CPU can
-    /// wait for each other a thousand times longer than on two.
+    /// CPUs. A short list does not start over: two busy ranks on one CPU can wait for each other a
+    /// thousand times longer than on two, so that has to be said outright, by [`Bind::None`].
     pub fn for_ranks(topology: &Topology, ranks: usize, bind: &Bind) -> Result<Self, Error> {
         match bind {
             Bind::Auto => Ok(Self::auto(topology, ranks)),
@@ -153,13 +142,12 @@ impl Plan {
     fn auto(topology: &Topology, ranks: usize) -> Self {
         let cpus = topology.usable_cpus().len();
         if ranks > cpus {
-            return Self::unbound_because(Unbound::TooFewCpus { ranks, cpus }, ranks);
+            return Self::unbound_because(Unbound::TooFewCpus { cpus }, ranks);
         }
         if let Some(quota) = &topology.allowance().quota
             && !quota.covers(ranks)
         {
-            let reason = Unbound::Quota { ranks, quota: quota.clone() };
-            return Self::unbound_because(reason, ranks);
+            return Self::unbound_because(Unbound::Quota(quota.clone()), ranks);
         }
         Self::bound(topology, fill_order(topology).into_iter().take(ranks))
     }

@@ -1,6 +1,7 @@
 //! Machines as trees of files, a few lines each.
 
 use mp_core::topology::{CpuSet, Error, Topology};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -10,22 +11,64 @@ const CPU: &str = "sys/devices/system/cpu";
 /// A file tree in place of `/`. It lives as long as this value.
 pub struct Machine {
     root: TempDir,
-    cpus: CpuSet,
 }
 
-/// A core to be added, with its caches.
-#[derive(Clone, Copy)]
-pub struct NewCore<'a> {
-    pub cpus: &'a [usize],
+/// A core that is online, and its caches.
+pub struct NewCore {
+    pub cpus: Vec<usize>,
     pub package: i64,
     pub node: usize,
-    /// Level, type, size and the CPUs that share it, in the order of the kernel's indices.
-    pub caches: &'a [(u32, &'a str, &'a str, &'a str)],
+    pub caches: Vec<NewCache>,
 }
 
+/// Level, type, size, and the CPUs that share it: nothing for those of the core.
+pub type NewCache = (u32, &'static str, &'static str, String);
+
 impl Machine {
+    /// A machine of which nothing is known.
     pub fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), cpus: CpuSet::default() }
+        // Thousands of small files are written and removed in memory in a moment, but not always
+        // on a disk.
+        let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { root: root.unwrap() }
+    }
+
+    /// A machine of these cores, with an affinity mask of all CPUs.
+    pub fn of(cores: impl IntoIterator<Item = NewCore>) -> Self {
+        let machine = Self::new();
+        let mut all = CpuSet::default();
+        let mut nodes: BTreeMap<usize, CpuSet> = BTreeMap::new();
+        for core in cores {
+            let cpus: CpuSet = core.cpus.iter().copied().collect();
+            for cpu in cpus.iter() {
+                machine.write_cpu(cpu, &cpus, &core);
+            }
+            nodes.entry(core.node).or_default().extend(cpus.iter());
+            all.extend(cpus.iter());
+        }
+        for (node, cpus) in nodes {
+            machine
+                .file(format!("sys/devices/system/node/node{node}/cpulist"), format!("{cpus}\n"));
+        }
+        let all = all.to_string();
+        machine.present(&all).online(&all).affinity(&all);
+        machine
+    }
+
+    fn write_cpu(&self, cpu: usize, siblings: &CpuSet, core: &NewCore) {
+        let topology = format!("{CPU}/cpu{cpu}/topology");
+        self.file(format!("{topology}/core_cpus_list"), format!("{siblings}\n"));
+        self.file(format!("{topology}/thread_siblings_list"), format!("{siblings}\n"));
+        self.file(format!("{topology}/physical_package_id"), format!("{}\n", core.package));
+        for (index, (level, kind, size, shared)) in core.caches.iter().enumerate() {
+            let cache = format!("{CPU}/cpu{cpu}/cache/index{index}");
+            let shared = if shared.is_empty() { siblings.to_string() } else { shared.clone() };
+            self.file(format!("{cache}/level"), format!("{level}\n"));
+            self.file(format!("{cache}/type"), format!("{kind}\n"));
+            self.file(format!("{cache}/size"), format!("{size}\n"));
+            self.file(format!("{cache}/coherency_line_size"), "64\n");
+            self.file(format!("{cache}/shared_cpu_list"), format!("{shared}\n"));
+        }
     }
 
     pub fn root(&self) -> &Path {
@@ -51,35 +94,6 @@ impl Machine {
     pub fn remove(&self, path: &str) -> &Self {
         let path = self.root.path().join(path);
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
-        self
-    }
-
-    /// Adds a core that is online, and what the kernel says of it.
-    pub fn core(&mut self, core: NewCore) -> &mut Self {
-        let cpus: CpuSet = core.cpus.iter().copied().collect();
-        for cpu in cpus.iter() {
-            let topology = format!("{CPU}/cpu{cpu}/topology");
-            self.file(format!("{topology}/core_cpus_list"), format!("{cpus}\n"));
-            self.file(format!("{topology}/thread_siblings_list"), format!("{cpus}\n"));
-            self.file(format!("{topology}/physical_package_id"), format!("{}\n", core.package));
-            for (index, (level, kind, size, shared)) in core.caches.iter().enumerate() {
-                let cache = format!("{CPU}/cpu{cpu}/cache/index{index}");
-                let shared = if shared.is_empty() { cpus.to_string() } else { shared.to_string() };
-                self.file(format!("{cache}/level"), format!("{level}\n"));
-                self.file(format!("{cache}/type"), format!("{kind}\n"));
-                self.file(format!("{cache}/size"), format!("{size}\n"));
-                self.file(format!("{cache}/coherency_line_size"), "64\n");
-                self.file(format!("{cache}/shared_cpu_list"), format!("{shared}\n"));
-            }
-        }
-        let list = format!("sys/devices/system/node/node{}/cpulist", core.node);
-        let before = fs::read_to_string(self.root().join(&list)).unwrap_or_default();
-        let mut in_node: CpuSet = before.parse().unwrap();
-        in_node.extend(cpus.iter());
-        self.file(list, format!("{in_node}\n"));
-        self.cpus.extend(cpus.iter());
-        self.present(&self.cpus.to_string()).online(&self.cpus.to_string());
-        self.affinity(&self.cpus.to_string());
         self
     }
 
@@ -110,49 +124,41 @@ impl Machine {
 }
 
 /// Caches of a core: 48 + 32 KiB of L1, `l2` of its own, `l3` shared by `under_l3`.
-fn caches<'a>(
-    l2: &'a str,
-    l3: &'a str,
-    under_l3: &'a str,
-) -> [(u32, &'a str, &'a str, &'a str); 4] {
-    [
-        (1, "Data", "48K", ""),
-        (1, "Instruction", "32K", ""),
-        (2, "Unified", l2, ""),
-        (3, "Unified", l3, under_l3),
+fn caches(l2: &'static str, l3: &'static str, under_l3: &str) -> Vec<NewCache> {
+    vec![
+        (1, "Data", "48K", String::new()),
+        (1, "Instruction", "32K", String::new()),
+        (2, "Unified", l2, String::new()),
+        (3, "Unified", l3, under_l3.to_owned()),
     ]
 }
 
 /// One package of four cores with two hardware threads each.
 pub fn laptop() -> Machine {
-    let mut machine = Machine::new();
-    for core in 0..4 {
-        let (cpus, caches) = ([core, core + 4], caches("1280K", "8192K", "0-7"));
-        machine.core(NewCore { cpus: &cpus, package: 0, node: 0, caches: &caches });
-    }
-    machine
+    Machine::of((0..4).map(|core| NewCore {
+        cpus: vec![core, core + 4],
+        package: 0,
+        node: 0,
+        caches: caches("1280K", "8192K", "0-7"),
+    }))
 }
 
 /// `packages` packages of `complexes` L3 complexes of `size` cores with two hardware threads: all
 /// first threads are numbered before all second ones, as Linux does on servers.
-pub fn server(packages: usize, complexes: usize, size: usize, l3: &str) -> Machine {
-    let mut machine = Machine::new();
+pub fn server(packages: usize, complexes: usize, size: usize, l3: &'static str) -> Machine {
     let cores = packages * complexes * size;
-    for core in 0..cores {
+    Machine::of((0..cores).map(|core| {
         let first = core / size * size;
         let second = first + cores;
         let shared = format!("{first}-{},{second}-{}", first + size - 1, second + size - 1);
         let package = core / (complexes * size);
-        let caches = caches("1024K", l3, &shared);
-        let cpus = [core, core + cores];
-        machine.core(NewCore {
-            cpus: &cpus,
+        NewCore {
+            cpus: vec![core, core + cores],
             package: package as i64,
             node: package,
-            caches: &caches,
-        });
-    }
-    machine
+            caches: caches("1024K", l3, &shared),
+        }
+    }))
 }
 
 /// Two packages of eight cores, one L3 each.
@@ -168,20 +174,24 @@ pub fn epyc() -> Machine {
 /// Six performance cores with two hardware threads, then eight efficiency cores with one, four to
 /// an L2; one L3 for all. The kinds are told by the device lists.
 pub fn hybrid() -> Machine {
-    let mut machine = Machine::new();
-    for core in 0..6 {
-        let (cpus, caches) = ([2 * core, 2 * core + 1], caches("1280K", "24576K", "0-19"));
-        machine.core(NewCore { cpus: &cpus, package: 0, node: 0, caches: &caches });
-    }
-    for cpu in 12..20 {
-        let caches = [
-            (1, "Data", "32K", ""),
-            (1, "Instruction", "64K", ""),
-            (2, "Unified", "2048K", if cpu < 16 { "12-15" } else { "16-19" }),
-            (3, "Unified", "24576K", "0-19"),
-        ];
-        machine.core(NewCore { cpus: &[cpu], package: 0, node: 0, caches: &caches });
-    }
+    let performance = (0..6).map(|core| NewCore {
+        cpus: vec![2 * core, 2 * core + 1],
+        package: 0,
+        node: 0,
+        caches: caches("1280K", "24576K", "0-19"),
+    });
+    let efficiency = (12..20).map(|cpu| NewCore {
+        cpus: vec![cpu],
+        package: 0,
+        node: 0,
+        caches: vec![
+            (1, "Data", "32K", String::new()),
+            (1, "Instruction", "64K", String::new()),
+            (2, "Unified", "2048K", if cpu < 16 { "12-15" } else { "16-19" }.to_owned()),
+            (3, "Unified", "24576K", "0-19".to_owned()),
+        ],
+    });
+    let machine = Machine::of(performance.chain(efficiency));
     machine.file("sys/devices/cpu_core/cpus", "0-11\n");
     machine.file("sys/devices/cpu_atom/cpus", "12-19\n");
     machine
@@ -189,11 +199,12 @@ pub fn hybrid() -> Machine {
 
 /// Four cores with one hardware thread each, of which CPU 2 is switched off.
 pub fn one_offline() -> Machine {
-    let mut machine = Machine::new();
-    for cpu in [0, 1, 3] {
-        let caches = caches("512K", "6144K", "0-1,3");
-        machine.core(NewCore { cpus: &[cpu], package: 0, node: 0, caches: &caches });
-    }
+    let machine = Machine::of([0, 1, 3].map(|cpu| NewCore {
+        cpus: vec![cpu],
+        package: 0,
+        node: 0,
+        caches: caches("512K", "6144K", "0-1,3"),
+    }));
     machine.present("0-3");
     machine
 }
@@ -218,8 +229,6 @@ pub fn quota_of_one_and_a_half() -> Machine {
 
 /// One core with one hardware thread.
 pub fn one_core() -> Machine {
-    let mut machine = Machine::new();
     let caches = caches("512K", "4096K", "0");
-    machine.core(NewCore { cpus: &[0], package: 0, node: 0, caches: &caches });
-    machine
+    Machine::of([NewCore { cpus: vec![0], package: 0, node: 0, caches }])
 }

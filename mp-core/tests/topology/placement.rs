@@ -48,10 +48,10 @@ fn one_rank_to_a_core_then_second_hardware_threads() {
 #[test]
 fn more_ranks_than_cpus_are_not_bound() {
     let topology = laptop().read();
-    assert_unbound(&auto(&topology, 9), 9, "9 ranks are more than the 8 usable CPUs");
+    assert_unbound(&auto(&topology, 9), 9, "more ranks than the 8 usable CPUs");
     let topology = one_core().read();
     assert_eq!(cpus(&auto(&topology, 1)), [0]);
-    assert_unbound(&auto(&topology, 2), 2, "2 ranks are more than the 1 usable CPUs");
+    assert_unbound(&auto(&topology, 2), 2, "more ranks than the 1 usable CPU");
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn ranks_begin_where_there_is_most_room_and_stay_near() {
 
 #[test]
 fn nodes_inside_a_package_are_filled_one_after_the_other() {
-    let mut machine = Machine::new();
-    for cpu in 0..8 {
-        // Complexes 0-1, 2-3, 4-5, 6-7; nodes interleaved over them.
-        let shared = format!("{}-{}", cpu / 2 * 2, cpu / 2 * 2 + 1);
-        let caches = [(3, "Unified", "4096K", shared.as_str())];
-        machine.core(NewCore { cpus: &[cpu], package: 0, node: cpu / 2 % 2, caches: &caches });
-    }
+    // Complexes 0-1, 2-3, 4-5, 6-7; nodes interleaved over them.
+    let machine = Machine::of((0..8).map(|cpu| NewCore {
+        cpus: vec![cpu],
+        package: 0,
+        node: cpu / 2 % 2,
+        caches: vec![(3, "Unified", "4096K", format!("{}-{}", cpu / 2 * 2, cpu / 2 * 2 + 1))],
+    }));
     assert_eq!(cpus(&auto(&machine.read(), 8)), [0, 1, 4, 5, 2, 3, 6, 7]);
 }
 
@@ -112,11 +112,13 @@ fn performance_cores_then_efficiency_cores_then_siblings() {
 
 #[test]
 fn fast_cores_under_another_cache_come_first() {
-    let mut machine = Machine::new();
+    let machine = Machine::of((0..12).map(|cpu| NewCore {
+        cpus: vec![cpu],
+        package: 0,
+        node: 0,
+        caches: vec![(3, "Unified", "8192K", if cpu < 8 { "0-7" } else { "8-11" }.to_owned())],
+    }));
     for cpu in 0..12 {
-        let shared = if cpu < 8 { "0-7" } else { "8-11" };
-        let caches = [(3, "Unified", "8192K", shared)];
-        machine.core(NewCore { cpus: &[cpu], package: 0, node: 0, caches: &caches });
         let frequency = if cpu < 8 { "3300000" } else { "5100000" };
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq");
         machine.file(file, frequency);
@@ -129,7 +131,7 @@ fn a_smaller_quota_unbinds_and_a_tight_one_spares_no_siblings() {
     let topology = quota_of_one_and_a_half().read();
     assert_eq!(cpus(&auto(&topology, 1)), [0]);
     assert_eq!(siblings(&auto(&topology, 1)), [None], "1.5 CPUs do not hold two threads");
-    assert_unbound(&auto(&topology, 2), 2, "2 ranks are more than the quota of 1.5 CPUs");
+    assert_unbound(&auto(&topology, 2), 2, "more ranks than the quota of 1.5 CPUs holds");
 
     let machine = quota_of_one_and_a_half();
     machine.file("sys/fs/cgroup/box/cpu.max", "400000 100000\n");
@@ -180,11 +182,11 @@ fn a_list_that_cannot_be_taken_names_what_is_wrong() {
     let error = list(&topology, 1, &[0, 9, 2, 3, 2, 7]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot bind to CPU 7,9, which the machine does not have; CPU 2, offline; \
+        "cannot bind to CPUs 7,9, which the machine does not have; CPU 2, offline; \
          CPU 3, outside the affinity mask (usable: 0-1)"
     );
     let error = list(&topology, 2, &[0, 1, 1]).unwrap_err();
-    assert_eq!(error.to_string(), "cannot bind two ranks to one CPU: 1 named more than once");
+    assert_eq!(error.to_string(), "cannot bind two ranks to one CPU: CPU 1 named more than once");
     let error = list(&topology, 3, &[0, 1]).unwrap_err();
     assert!(matches!(error, Error::BindTooShort { ranks: 3, cpus: 2 }), "{error}");
     assert!(matches!(list(&topology, 1, &[]), Err(Error::BindTooShort { .. })));

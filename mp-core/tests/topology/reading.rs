@@ -168,11 +168,13 @@ fn without_sys_the_mask_tells_the_cpus() {
 
 #[test]
 fn without_shared_caches_nodes_group_cores() {
-    let mut machine = Machine::new();
-    for cpu in 0..8 {
-        let caches = [(1, "Data", "64K", ""), (2, "Unified", "1024K", "")];
-        machine.core(NewCore { cpus: &[cpu], package: 0, node: cpu / 4, caches: &caches });
-    }
+    let own = |level, kind, size| (level, kind, size, String::new());
+    let machine = Machine::of((0..8).map(|cpu| NewCore {
+        cpus: vec![cpu],
+        package: 0,
+        node: cpu / 4,
+        caches: vec![own(1, "Data", "64K"), own(2, "Unified", "1024K")],
+    }));
     let topology = machine.read();
     assert_eq!(topology.complexes().len(), 2);
     assert_eq!(topology.complexes()[1].cores, [4, 5, 6, 7]);
@@ -227,7 +229,8 @@ fn the_real_machine_is_read() {
 
 #[test]
 fn threads_are_pinned_and_released() {
-    let usable = Topology::read().unwrap().usable_cpus().clone();
+    let topology = Topology::read().unwrap();
+    let (usable, missing) = (topology.usable_cpus(), topology.online().last().unwrap() + 999);
     let before = current_affinity().unwrap();
     for cpu in usable.iter() {
         pin_current_thread(cpu).unwrap();
@@ -237,7 +240,7 @@ fn threads_are_pinned_and_released() {
     confine_current_thread(&before).unwrap();
     assert_eq!(current_affinity().unwrap(), before);
 
-    for cpu in [1023, 1024, 65535, usize::MAX] {
+    for cpu in [missing, 1024, 65535, usize::MAX] {
         let error = pin_current_thread(cpu).unwrap_err();
         assert!(matches!(&error, Error::Pin { cpus, .. } if cpus.contains(cpu)));
         assert!(error.to_string().contains(&format!("CPU {cpu}:")), "{error}");

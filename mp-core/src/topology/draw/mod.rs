@@ -179,7 +179,7 @@ impl<'a> Drawing<'a> {
             count(topology.usable_cores(), "core")
         );
         if usable != online {
-            text += &format!(": {}", cpus(usable));
+            text += &format!(": {}", usable.spelled());
         }
         if let Some(cpuset) = &topology.allowance().cpuset
             && !(online - cpuset).is_empty()
@@ -188,7 +188,7 @@ impl<'a> Drawing<'a> {
         }
         match &topology.allowance().quota {
             Some(quota) => {
-                text += &format!("; quota of {quota} CPUs in {}", quota.file.display());
+                text += &format!("; quota of {quota} in {}", quota.file.display());
             }
             None => text += "; no quota",
         }
@@ -208,9 +208,9 @@ impl<'a> Drawing<'a> {
         let communication = if siblings.is_empty() {
             "no hardware thread to spare for communication threads".to_owned()
         } else {
-            format!("communication threads on {}", cpus(&siblings))
+            format!("communication threads on {}", siblings.spelled())
         };
-        format!("{} on {}{sharing}; {communication}", plan.len(), cpus(&ranks))
+        format!("{} on {}{sharing}; {communication}", plan.len(), ranks.spelled())
     }
 }
 
@@ -225,7 +225,7 @@ impl fmt::Display for Drawing<'_> {
         write_paragraph(f, "usable", LABEL, &self.usable())?;
         if !self.topology.offline().is_empty() {
             // The kernel does not tell which core, so that they cannot be drawn in their place.
-            write_paragraph(f, "offline", LABEL, &cpus(self.topology.offline()))?;
+            write_paragraph(f, "offline", LABEL, &self.topology.offline().spelled())?;
         }
         if let Some(plan) = self.plan.filter(|plan| !plan.is_empty()) {
             write_paragraph(f, "ranks", LABEL, &self.ranks(plan))?;
@@ -258,11 +258,6 @@ impl fmt::Display for Drawing<'_> {
 fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
-}
-
-fn cpus(cpus: &CpuSet) -> String {
-    let plural = if cpus.len() == 1 { "" } else { "s" };
-    format!("CPU{plural} {cpus}")
 }
 
 /// `L1d 48 KiB`.

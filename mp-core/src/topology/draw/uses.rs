@@ -79,9 +79,9 @@ impl Uses {
         });
         let ranks: CpuSet = ranks.collect();
         match ranks.len() {
-            0 => super::cpus(&cpus),
-            1 => format!("{}; rank {ranks}", super::cpus(&cpus)),
-            _ => format!("{}; ranks {ranks}", super::cpus(&cpus)),
+            0 => cpus.spelled(),
+            1 => format!("{}; rank {ranks}", cpus.spelled()),
+            _ => format!("{}; ranks {ranks}", cpus.spelled()),
         }
     }
 
