@@ -172,7 +172,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place<M::Element>>> {
         let context = &self.opened.context;
         let attempt = || loop {
-            match ring.receive(context.me, |rank| context.lost(rank)) {
+            match ring.receive(context.me, |rank| context.dead(rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
                 Look::Cleared(buffer) => {

@@ -189,7 +189,7 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    match ring.reserve(context.me, |rank| context.lost(rank)) {
+                    match ring.reserve(context.me, |rank| context.dead(rank)) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
                         Look::Cleared(buffer) => {
