@@ -60,15 +60,14 @@ unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 impl<T: Plain> SharedBuffer<T> {
     /// A buffer whose elements are whatever was there before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
+        if align_of::<T>() > BlockKey::ALIGN {
+            return Err(
+                SegmentError::Alignment { asked: align_of::<T>(), most: BlockKey::ALIGN }.into()
+            );
+        }
         let asked = (len as u64).saturating_mul(size_of::<T>() as u64);
         let key = context.allocate(BlockKind::Buffer, asked)?;
-        let held = match context.hold(key) {
-            Ok(held) => held,
-            Err(error) => {
-                context.free(key);
-                return Err(error.into());
-            }
-        };
+        let held = context.hold(key).inspect_err(|_| context.free(key))?;
         context.segment.heap().settle(key)?;
         Self::over(Arc::clone(context), key, held, len)
     }
@@ -79,7 +78,8 @@ impl<T: Plain> SharedBuffer<T> {
         if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > bytes) {
             return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
         }
-        let held = context.hold(key)?;
+        // The message is gone if it can't be kept: nobody else knows the block any more.
+        let held = context.hold(key).inspect_err(|_| context.free(key))?;
         Self::over(Arc::clone(context), key, held, len as usize)
     }
 

@@ -221,6 +221,10 @@ impl Agreement {
                 u32::MAX - 1
             )));
         }
+        // Sequence words are compared modulo 2³².
+        if self.spec.degree > i32::MAX as u64 {
+            return Err(bad(format!("degree {}, {} is the most", self.spec.degree, i32::MAX)));
+        }
         let header =
             if self.shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
         Geometry::of(&self.spec, header)
@@ -367,8 +371,8 @@ impl Opened {
                 Slots::new(first, *geometry).format(|_| SlotHeader::new());
             }
         }
-        heap.enlist(block, agreement.hash())?;
-        // Ranks that ended before the channel was made will never open their end of it.
+        // Ranks that ended before the channel was made will never open their end of it. Before the
+        // channel can be found: a maker that dies here leaves no channel that waits for them.
         for end in [End::Sender, End::Receiver] {
             for &rank in agreement.side(end) {
                 let state = context.rank(rank)?.state();
@@ -379,6 +383,7 @@ impl Opened {
                 }
             }
         }
+        heap.enlist(block, agreement.hash())?;
         Ok(block)
     }
 
@@ -524,7 +529,8 @@ fn leave(
     if side.all_gone() {
         signal.raise_gone();
     }
-    for peer in other.members.iter().filter(|&peer| peer != rank) {
+    // The rank itself, too: threads of one rank can be at both ends.
+    for peer in other.members.iter() {
         context.ring(peer);
     }
     let empty = side.all_gone() && other.all_gone() && side.all_released() && other.all_released();

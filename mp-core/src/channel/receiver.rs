@@ -175,10 +175,11 @@ impl<M: Message + ?Sized> Receiver<M> {
             match ring.receive(context.me, |rank| context.dead(rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
-                Look::Cleared(buffer) => {
-                    if let Some(key) = buffer {
+                Look::Orphan(held) => {
+                    if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
                     }
+                    ring.release(held);
                     // A sender may wait for the slot.
                     self.attend();
                 }
@@ -411,7 +412,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
             Kind::Rendezvous(_) => self.opened.meeting().wanted(),
-            Kind::Shared(ring) => ring.ready(),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.context.dead(rank)),
         };
         there || self.opened.signals().for_receiver.ended()
     }

@@ -23,7 +23,7 @@ use crossbeam_utils::CachePadded;
 use super::slots::{MOVED, SlotHeader, Slots};
 use crate::{
     segment::BlockKey,
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Ordering, compiler_fence},
 };
 
 /// The word that the receiver writes.
@@ -69,7 +69,8 @@ impl Ring {
             let slot = self.slots.slot(index);
             // SAFETY: a formatted slot; `MOVED` stands only in slots of slices.
             let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
-            if header.len.load(Ordering::Relaxed) != MOVED {
+            // Acquire: pairs with the Release in `RingSender::write_moved`.
+            if header.len.load(Ordering::Acquire) != MOVED {
                 continue;
             }
             let seq = header.seq.load(Ordering::Acquire);
@@ -149,8 +150,20 @@ impl RingSender {
         let (header, moved) =
             unsafe { (self.ring.slots.header(slot), self.ring.slots.moved(slot)) };
         header.race.writing();
-        header.len.store(MOVED, Ordering::Relaxed);
         moved.write(key, len, (self.tail as u32).wrapping_add(1));
+        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
+        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
+        header.len.store(MOVED, Ordering::Release);
+    }
+
+    /// Says, before elements are written into the slot of a slice, that they are no longer the
+    /// `MovedBuffer` that an earlier message left there.
+    #[inline(always)]
+    pub(crate) fn unmark(&self, slot: NonNull<u8>) {
+        self.write_len(slot, 0);
+        // The elements are plain stores, which the compiler could move up; the order in memory
+        // counts only when this rank is dead, and then all its stores are done.
+        compiler_fence(Ordering::Release);
     }
 
     /// Length of the message in elements; only slices have one.
@@ -261,7 +274,7 @@ impl RingReceiver {
         // SAFETY: `message` comes from `receive`.
         unsafe { self.ring.slots.header(message.slot) }.race.reading();
         if message.position != self.head.get() {
-            self.early.borrow_mut().push(message.position);
+            self.release_early(message);
             return;
         }
         let mut head = message.position + 1;
@@ -271,6 +284,17 @@ impl RingReceiver {
         self.head.set(head);
         // Release: pairs with the Acquire in `RingSender::look`.
         self.ring.control().head.store(head, Ordering::Release);
+    }
+
+    #[cold]
+    fn release_early(&self, message: Received) {
+        let slots = &self.ring.slots;
+        // SAFETY: `message` comes from `receive`.
+        if unsafe { slots.header(message.slot) }.len.load(Ordering::Relaxed) == MOVED {
+            // SAFETY: `MOVED` stands only in slots of slices.
+            unsafe { slots.moved(message.slot) }.forget();
+        }
+        self.early.borrow_mut().push(message.position);
     }
 
     #[cold]

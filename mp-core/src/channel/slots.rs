@@ -55,6 +55,13 @@ impl MovedBuffer {
         self.seq.store(seq, Ordering::Release);
     }
 
+    /// Says that the buffer has found its owner. Needed where the channel's own words do not say
+    /// it: for a message that was taken out, but stands behind an older one that was not.
+    pub(crate) fn forget(&self) {
+        // Release: whoever sees it sees the buffer in its owner's table.
+        self.key.store(0, Ordering::Release);
+    }
+
     /// The buffer's block, its length in elements, and the sequence word it was written for.
     pub(crate) fn read(&self) -> Option<(BlockKey, u64, u32)> {
         let seq = self.seq.load(Ordering::Acquire);
