@@ -20,8 +20,9 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{MOVED, SlotHeader, Slots};
+use super::slots::{Cursor, MOVED, SlotHeader, Slots};
 use crate::{
+    line::prefetch_to_write,
     segment::BlockKey,
     sync::{AtomicU64, Ordering},
 };
@@ -96,36 +97,50 @@ pub(crate) struct RingSender {
     ring: Ring,
     /// Messages published.
     tail: u64,
+    /// What `tail` may become before `head` must be looked at.
+    limit: u64,
     /// The slot of message `tail`.
-    index: u64,
-    /// What `head` was when last looked at.
-    seen_head: u64,
+    cursor: Cursor,
 }
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        Self { ring, tail: 0, index: 0, seen_head: 0 }
+        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
+        Self { ring, tail: 0, limit, cursor }
     }
 
-    /// 1 reserve: the next slot, if it is free.
+    /// 1 reserve: the next slot, if it is known to be free.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self) -> Result<Option<NonNull<u8>>, CorruptHead> {
-        if self.tail - self.seen_head >= self.ring.slots.count() && !self.look()? {
-            return Ok(None);
-        }
-        Ok(Some(self.ring.slots.slot(self.index)))
+    pub(crate) fn reserve(&self) -> Option<NonNull<u8>> {
+        (self.tail != self.limit).then_some(self.cursor.slot())
     }
 
-    /// 7 reuse: whether the receiver has given back more slots.
-    fn look(&mut self) -> Result<bool, CorruptHead> {
-        // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of the
-        // slot come before our writes.
-        let head = self.ring.control().head.load(Ordering::Acquire);
-        if head > self.tail || head < self.seen_head {
-            return Err(CorruptHead { head, tail: self.tail });
+    /// 7 reuse: the next slot, after a look at what the receiver has given back.
+    ///
+    /// A sender that found its ring full and takes one slot as soon as it is free comes back for
+    /// every slot, and each look takes the line of `head` away from the receiver. So a `patient`
+    /// look in a large ring lets some slots gather; whoever waits for the messages has enough of
+    /// them.
+    pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
+        let count = self.ring.slots.count();
+        let enough = if patient && count >= LARGE { count / 8 } else { 1 };
+        let mut pauses = 16;
+        loop {
+            // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
+            // the slot come before our writes.
+            let head = self.ring.control().head.load(Ordering::Acquire);
+            if head > self.tail || head + count < self.limit {
+                return Err(CorruptHead { head, tail: self.tail });
+            }
+            self.limit = head + count;
+            if self.limit - self.tail >= enough || pauses > 128 {
+                return Ok(self.reserve());
+            }
+            for _ in 0..pauses {
+                std::hint::spin_loop();
+            }
+            pauses *= 2;
         }
-        self.seen_head = head;
-        Ok(self.tail - head < self.ring.slots.count())
     }
 
     /// What a wait for a free slot should watch.
@@ -164,7 +179,10 @@ impl RingSender {
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
         self.tail += 1;
-        self.index = self.ring.slots.next(self.index);
+        self.cursor.advance();
+        if let Some(ahead) = self.cursor.ahead() {
+            prefetch_to_write(ahead);
+        }
         // SAFETY: `slot` comes from `reserve`.
         let header = unsafe { self.ring.slots.header(slot) };
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
@@ -180,11 +198,12 @@ pub(crate) struct RingReceiver {
     /// Messages received.
     next: Cell<u64>,
     /// The slot of message `next`.
-    index: Cell<u64>,
+    cursor: Cell<Cursor>,
     /// Slots given back.
     head: Cell<u64>,
     /// Messages given back before older ones were.
     early: RefCell<Vec<u64>>,
+    any_early: Cell<bool>,
 }
 
 /// A message that was received and not given back yet.
@@ -194,17 +213,21 @@ pub(crate) struct Received {
     position: u64,
 }
 
+/// Slots from which a ring counts as large: see [`RingSender::look`].
+const LARGE: u64 = 64;
+
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let zero = || Cell::new(0);
-        Self { ring, next: zero(), index: zero(), head: zero(), early: RefCell::default() }
+        let cursor = Cell::new(ring.slots.cursor());
+        Self { ring, next: Cell::new(0), cursor, head: Cell::new(0), early: RefCell::default(), any_early: Cell::new(false) }
     }
 
     /// 4 receive: the next message, if it is there.
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
         let position = self.next.get();
-        let slot = self.ring.slots.slot(self.index.get());
+        let mut cursor = self.cursor.get();
+        let slot = cursor.slot();
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.ring.slots.header(slot) };
         // Acquire: pairs with the Release in `RingSender::publish`.
@@ -213,7 +236,8 @@ impl RingReceiver {
         }
         header.race.reading();
         self.next.set(position + 1);
-        self.index.set(self.ring.slots.next(self.index.get()));
+        cursor.advance();
+        self.cursor.set(cursor);
         Some(Received { slot, position })
     }
 
@@ -221,14 +245,14 @@ impl RingReceiver {
     #[inline(always)]
     pub(crate) fn ready(&self) -> bool {
         // SAFETY: one of the ring's slots.
-        let header = unsafe { self.ring.slots.header(self.ring.slots.slot(self.index.get())) };
+        let header = unsafe { self.ring.slots.header(self.cursor.get().slot()) };
         // Relaxed: only `receive` reads the message.
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
     /// What a wait for a message should watch.
     pub(crate) fn watched(&self) -> *const () {
-        self.ring.slots.slot(self.index.get()).as_ptr().cast()
+        self.cursor.get().slot().as_ptr().cast()
     }
 
     /// Whether every slot is held by a guard, so that no message can come.
@@ -260,26 +284,32 @@ impl RingReceiver {
     pub(crate) fn release(&self, message: Received) {
         // SAFETY: `message` comes from `receive`.
         unsafe { self.ring.slots.header(message.slot) }.race.reading();
-        if message.position != self.head.get() {
-            self.early.borrow_mut().push(message.position);
-            return;
+        if message.position == self.head.get() && !self.any_early.get() {
+            self.advance_head(message.position + 1);
+        } else {
+            self.release_out_of_order(message.position);
         }
-        let mut head = message.position + 1;
-        if !self.early.borrow().is_empty() {
-            head = self.pass_early(head);
-        }
+    }
+
+    #[inline(always)]
+    fn advance_head(&self, head: u64) {
         self.head.set(head);
         // Release: pairs with the Acquire in `RingSender::look`.
         self.ring.control().head.store(head, Ordering::Release);
     }
 
     #[cold]
-    fn pass_early(&self, mut head: u64) -> u64 {
+    fn release_out_of_order(&self, position: u64) {
         let mut early = self.early.borrow_mut();
+        early.push(position);
+        let mut head = self.head.get();
         while let Some(at) = early.iter().position(|&position| position == head) {
             early.swap_remove(at);
             head += 1;
         }
-        head
+        self.any_early.set(!early.is_empty());
+        if head != self.head.get() {
+            self.advance_head(head);
+        }
     }
 }

@@ -151,6 +151,13 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
+    /// A cursor at slot 0.
+    pub(crate) fn cursor(&self) -> Cursor {
+        // SAFETY: one past the last slot.
+        let end = unsafe { self.first.add(self.geometry.bytes()) };
+        Cursor { at: self.first, first: self.first, end, stride: self.geometry.stride }
+    }
+
     /// # Safety
     /// `slot` is one of these slots, formatted.
     #[inline(always)]
@@ -176,8 +183,49 @@ impl<H> Slots<H> {
     }
 
     #[inline(always)]
-    pub(crate) fn next(&self, index: u64) -> u64 {
-        if index + 1 == self.geometry.count { 0 } else { index + 1 }
+    pub(crate) fn stride(&self) -> usize {
+        self.geometry.stride
+    }
+}
+
+/// A place that goes round the slots, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    at: NonNull<u8>,
+    first: NonNull<u8>,
+    end: NonNull<u8>,
+    stride: usize,
+}
+
+impl Cursor {
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { self.at.add(self.stride) };
+        self.at = if next == self.end { self.first } else { next };
+    }
+
+    /// When the slot is the first on its line: the address some lines ahead of it.
+    ///
+    /// `None` also in a ring so small that the address could be where the other end is.
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> Option<*const u8> {
+        /// Two lines: far enough to hide a transfer, near enough that the receiver's own
+        /// look-ahead has not been there (`cargo bench --bench ratios -- stream` measures it).
+        const AHEAD: usize = 2 * LINE;
+        const SMALL: usize = 16 * LINE;
+        let span = self.end.addr().get() - self.first.addr().get();
+        if self.at.addr().get() % LINE != 0 || span < SMALL {
+            return None;
+        }
+        let distance = self.at.addr().get() - self.first.addr().get() + AHEAD;
+        let distance = if distance >= span { distance - span } else { distance };
+        Some(self.first.as_ptr().wrapping_add(distance))
     }
 }
 
