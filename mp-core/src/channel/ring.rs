@@ -198,7 +198,7 @@ pub(crate) struct RingReceiver {
     /// Messages received.
     next: Cell<u64>,
     /// The slot of message `next`.
-    cursor: Cell<Cursor>,
+    cursor: Cursor,
     /// Slots given back.
     head: Cell<u64>,
     /// Messages given back before older ones were.
@@ -218,16 +218,23 @@ const LARGE: u64 = 64;
 
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let cursor = Cell::new(ring.slots.cursor());
+        let cursor = ring.slots.cursor();
         Self { ring, next: Cell::new(0), cursor, head: Cell::new(0), early: RefCell::default(), any_early: Cell::new(false) }
     }
 
     /// 4 receive: the next message, if it is there.
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
+        let received = self.peek()?;
+        self.take();
+        Some(received)
+    }
+
+    /// The next message, if it is there; it stays the next one until it is taken.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<Received> {
         let position = self.next.get();
-        let mut cursor = self.cursor.get();
-        let slot = cursor.slot();
+        let slot = self.cursor.slot();
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.ring.slots.header(slot) };
         // Acquire: pairs with the Release in `RingSender::publish`.
@@ -235,24 +242,28 @@ impl RingReceiver {
             return None;
         }
         header.race.reading();
-        self.next.set(position + 1);
-        cursor.advance();
-        self.cursor.set(cursor);
         Some(Received { slot, position })
+    }
+
+    /// Takes the message that `peek` saw.
+    #[inline(always)]
+    pub(crate) fn take(&self) {
+        self.next.set(self.next.get() + 1);
+        self.cursor.advance();
     }
 
     /// Whether the next message is there.
     #[inline(always)]
     pub(crate) fn ready(&self) -> bool {
         // SAFETY: one of the ring's slots.
-        let header = unsafe { self.ring.slots.header(self.cursor.get().slot()) };
+        let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
         // Relaxed: only `receive` reads the message.
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
     /// What a wait for a message should watch.
     pub(crate) fn watched(&self) -> *const () {
-        self.cursor.get().slot().as_ptr().cast()
+        self.cursor.slot().as_ptr().cast()
     }
 
     /// Whether every slot is held by a guard, so that no message can come.

@@ -4,7 +4,7 @@
 //! one line transfer carries both (C, section 2.4); several very small ones share a line; a large
 //! payload starts on a line of its own.
 
-use std::{marker::PhantomData, ptr::NonNull};
+use std::{cell::Cell, marker::PhantomData, ptr::NonNull};
 
 use super::spec::ChannelSpec;
 use crate::{
@@ -155,7 +155,7 @@ impl<H> Slots<H> {
     pub(crate) fn cursor(&self) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
-        Cursor { at: self.first, first: self.first, end, stride: self.geometry.stride }
+        Cursor { at: Cell::new(self.first), first: self.first, end, stride: self.geometry.stride }
     }
 
     /// # Safety
@@ -189,9 +189,9 @@ impl<H> Slots<H> {
 }
 
 /// A place that goes round the slots, one after another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Cursor {
-    at: NonNull<u8>,
+    at: Cell<NonNull<u8>>,
     first: NonNull<u8>,
     end: NonNull<u8>,
     stride: usize,
@@ -200,14 +200,14 @@ pub(crate) struct Cursor {
 impl Cursor {
     #[inline(always)]
     pub(crate) fn slot(&self) -> NonNull<u8> {
-        self.at
+        self.at.get()
     }
 
     #[inline(always)]
-    pub(crate) fn advance(&mut self) {
+    pub(crate) fn advance(&self) {
         // SAFETY: at most one past the last slot.
-        let next = unsafe { self.at.add(self.stride) };
-        self.at = if next == self.end { self.first } else { next };
+        let next = unsafe { self.at.get().add(self.stride) };
+        self.at.set(if next == self.end { self.first } else { next });
     }
 
     /// When the slot is the first on its line: the address some lines ahead of it.
@@ -220,10 +220,10 @@ impl Cursor {
         const AHEAD: usize = 2 * LINE;
         const SMALL: usize = 16 * LINE;
         let span = self.end.addr().get() - self.first.addr().get();
-        if self.at.addr().get() % LINE != 0 || span < SMALL {
+        if self.slot().addr().get() % LINE != 0 || span < SMALL {
             return None;
         }
-        let distance = self.at.addr().get() - self.first.addr().get() + AHEAD;
+        let distance = self.slot().addr().get() - self.first.addr().get() + AHEAD;
         let distance = if distance >= span { distance - span } else { distance };
         Some(self.first.as_ptr().wrapping_add(distance))
     }
