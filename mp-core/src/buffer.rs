@@ -74,11 +74,7 @@ impl Parts {
 
     /// Writes the buffer into the rank's tables; `len` elements fit into it.
     #[inline]
-    fn hold<T: Plain>(
-        context: &Context,
-        key: BlockKey,
-        len: usize,
-    ) -> Result<(Self, NonNull<T>)> {
+    fn hold<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<(Self, NonNull<T>)> {
         let bytes = (len * size_of::<T>()) as u64;
         let first = context.segment.range(key.payload(), bytes, "a buffer")?.cast::<T>();
         if !first.is_aligned() {

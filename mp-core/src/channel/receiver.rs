@@ -185,6 +185,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(received) = ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
+        ring.ran_dry();
         self.check_guards(ring)?;
         if self.opened.signals().for_receiver.ended() {
             // What was published before the end was raised is visible by now.

@@ -27,17 +27,21 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// The word that the receiver writes.
+/// The words that the ends write for each other, each on lines of its own.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingControl {
     /// Slots given back since the channel was made.
     head: CachePadded<AtomicU64>,
+    /// Messages published since the channel was made: for a receiver that keeps its distance, and
+    /// for reports. No message waits for it.
+    tail: CachePadded<AtomicU64>,
 }
 
 impl RingControl {
     pub(crate) fn new() -> Self {
-        Self { head: CachePadded::new(AtomicU64::new(0)) }
+        let zero = || CachePadded::new(AtomicU64::new(0));
+        Self { head: zero(), tail: zero() }
     }
 }
 
@@ -188,6 +192,8 @@ impl RingSender {
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
         header.seq.store(self.tail as u32, Ordering::Release);
+        // Relaxed: nobody reads a message because of it.
+        self.ring.control().tail.store(self.tail, Ordering::Relaxed);
     }
 }
 
@@ -204,6 +210,8 @@ pub(crate) struct RingReceiver {
     /// Messages given back before older ones were.
     early: RefCell<Vec<u64>>,
     any_early: Cell<bool>,
+    /// Whether an empty slot was met since the last look at the distance.
+    ran_dry: Cell<bool>,
 }
 
 /// A message that was received and not given back yet.
@@ -216,10 +224,21 @@ pub(crate) struct Received {
 /// Slots from which a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
+/// Messages by which a receiver keeps behind its sender in a large ring: see
+/// [`RingReceiver::take`].
+const DISTANCE: u64 = 64;
+
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let cursor = ring.slots.cursor();
-        Self { ring, next: Cell::new(0), cursor, head: Cell::new(0), early: RefCell::default(), any_early: Cell::new(false) }
+        Self {
+            cursor: ring.slots.cursor(),
+            ring,
+            next: Cell::new(0),
+            head: Cell::new(0),
+            early: RefCell::default(),
+            any_early: Cell::new(false),
+            ran_dry: Cell::new(false),
+        }
     }
 
     /// 4 receive: the next message, if it is there.
@@ -248,8 +267,36 @@ impl RingReceiver {
     /// Takes the message that `peek` saw.
     #[inline(always)]
     pub(crate) fn take(&self) {
-        self.next.set(self.next.get() + 1);
+        let next = self.next.get() + 1;
+        self.next.set(next);
         self.cursor.advance();
+        if next.is_multiple_of(DISTANCE) && self.ring.slots.count() >= 4 * DISTANCE {
+            self.keep_distance(next);
+        }
+    }
+
+    /// Lets a sender that is just ahead get further ahead.
+    ///
+    /// A receiver as fast as its sender looks into slots that are just being written: its
+    /// processor even loads those after them, on speculation, and takes their lines away from the
+    /// sender before anything is in them. Each message then costs several line transfers one after
+    /// another; at a distance it costs a part of one. Only a receiver that has not had to wait
+    /// lately does this: messages that come one by one are never delayed.
+    #[cold]
+    fn keep_distance(&self, next: u64) {
+        const PAUSES: u32 = 64;
+        // Relaxed: only a measure of the distance.
+        let ahead = self.ring.control().tail.load(Ordering::Relaxed).wrapping_sub(next);
+        if !self.ran_dry.replace(false) && ahead < DISTANCE {
+            for _ in 0..PAUSES {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Says that the receiver came to an empty slot.
+    pub(crate) fn ran_dry(&self) {
+        self.ran_dry.set(true);
     }
 
     /// Whether the next message is there.
