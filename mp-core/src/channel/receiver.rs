@@ -80,7 +80,10 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn receive(&self) -> Result<Guard<'_, M>> {
-        self.receive_with(self.wait.get())
+        if let Some(guard) = self.receive_fast() {
+            return Ok(guard);
+        }
+        self.receive_slowly(self.wait.get())
     }
 
     /// [`receive`](Self::receive) that waits at most for `limit`.

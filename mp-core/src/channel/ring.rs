@@ -209,6 +209,8 @@ pub(crate) struct RingReceiver {
     head: Cell<u64>,
     /// Messages given back before older ones were.
     early: RefCell<Vec<u64>>,
+    /// At positions with none of these bits, [`keep_distance`](Self::keep_distance).
+    checkpoint: u64,
     any_early: Cell<bool>,
     /// Whether an empty slot was met since the last look at the distance.
     ran_dry: Cell<bool>,
@@ -230,7 +232,9 @@ const DISTANCE: u64 = 64;
 
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
+        let large = ring.slots.count() >= 4 * DISTANCE;
         Self {
+            checkpoint: if large { DISTANCE - 1 } else { u64::MAX },
             cursor: ring.slots.cursor(),
             ring,
             next: Cell::new(0),
@@ -270,7 +274,7 @@ impl RingReceiver {
         let next = self.next.get() + 1;
         self.next.set(next);
         self.cursor.advance();
-        if next.is_multiple_of(DISTANCE) && self.ring.slots.count() >= 4 * DISTANCE {
+        if next & self.checkpoint == 0 {
             self.keep_distance(next);
         }
     }

@@ -81,7 +81,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
-        self.send_with(message, self.wait)
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, self.wait) }
     }
 
     /// [`send`](Self::send) that waits at most for `limit`.
@@ -98,10 +98,16 @@ impl<M: Message + ?Sized> Sender<M> {
     /// As `send`, and [`Error::Timeout`].
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, wait.into()) }
+    }
+
+    /// Sends through the ring between two ranks when nothing stands in the way.
+    #[inline(always)]
+    fn send_fast(&mut self, message: &M) -> bool {
         let elements = message.elements();
-        self.check_len(elements.len())?;
         if let Kind::Pair(ring) = &mut self.kind
             && self.opened.signals().for_sender.quiet()
+            && (!M::SLICE || elements.len() <= self.opened.agreement.spec.max_len)
             && let Some(slot) = ring.reserve()
         {
             // SAFETY: as in `copy_and_publish`.
@@ -111,13 +117,15 @@ impl<M: Message + ?Sized> Sender<M> {
             }
             ring.publish(slot);
             self.attend();
-            return Ok(());
+            return true;
         }
-        self.send_slowly(elements, wait.into())
+        false
     }
 
     #[cold]
-    fn send_slowly(&mut self, elements: &[M::Element], wait: Wait) -> Result<()> {
+    fn send_slowly(&mut self, message: &M, wait: Wait) -> Result<()> {
+        let elements = message.elements();
+        self.check_len(elements.len())?;
         let claim = self.claim(wait)?;
         self.copy_and_publish(claim, elements);
         Ok(())

@@ -155,7 +155,9 @@ impl<H> Slots<H> {
     pub(crate) fn cursor(&self) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
-        Cursor { at: Cell::new(self.first), first: self.first, end, stride: self.geometry.stride }
+        let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
+        let (at, stride) = (Cell::new(self.first), self.geometry.stride);
+        Cursor { at, first: self.first, end, stride, begins }
     }
 
     /// # Safety
@@ -181,11 +183,6 @@ impl<H> Slots<H> {
         // SAFETY: slots of slices have room and alignment for it (`Geometry::of`).
         unsafe { self.payload(slot).cast::<MovedBuffer>().as_ref() }
     }
-
-    #[inline(always)]
-    pub(crate) fn stride(&self) -> usize {
-        self.geometry.stride
-    }
 }
 
 /// A place that goes round the slots, one after another.
@@ -195,6 +192,8 @@ pub(crate) struct Cursor {
     first: NonNull<u8>,
     end: NonNull<u8>,
     stride: usize,
+    /// An address with none of these bits begins a line from which to look ahead.
+    begins: usize,
 }
 
 impl Cursor {
@@ -207,7 +206,16 @@ impl Cursor {
     pub(crate) fn advance(&self) {
         // SAFETY: at most one past the last slot.
         let next = unsafe { self.at.get().add(self.stride) };
-        self.at.set(if next == self.end { self.first } else { next });
+        self.at.set(next);
+        // A branch that is foreseen; a conditional move would make every step wait for the last.
+        if next == self.end {
+            self.wrap();
+        }
+    }
+
+    #[cold]
+    fn wrap(&self) {
+        self.at.set(self.first);
     }
 
     /// When the slot is the first on its line: the address some lines ahead of it.
@@ -215,19 +223,20 @@ impl Cursor {
     /// `None` also in a ring so small that the address could be where the other end is.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Option<*const u8> {
-        /// Two lines: far enough to hide a transfer, near enough that the receiver's own
-        /// look-ahead has not been there (`cargo bench --bench ratios -- stream` measures it).
-        const AHEAD: usize = 2 * LINE;
-        const SMALL: usize = 16 * LINE;
-        let span = self.end.addr().get() - self.first.addr().get();
-        if self.slot().addr().get() % LINE != 0 || span < SMALL {
-            return None;
-        }
-        let distance = self.slot().addr().get() - self.first.addr().get() + AHEAD;
-        let distance = if distance >= span { distance - span } else { distance };
-        Some(self.first.as_ptr().wrapping_add(distance))
+        (self.slot().addr().get() & self.begins == 0).then(|| {
+            let span = self.end.addr().get() - self.first.addr().get();
+            let distance = self.slot().addr().get() - self.first.addr().get() + AHEAD;
+            let distance = if distance >= span { distance - span } else { distance };
+            self.first.as_ptr().cast_const().wrapping_add(distance)
+        })
     }
 }
+
+/// Two lines: far enough to hide a transfer, near enough that the receiver's own look-ahead has
+/// not been there (`cargo bench --bench ratios -- stream` measures it).
+const AHEAD: usize = 2 * LINE;
+/// A ring smaller than this is not looked ahead in.
+const SMALL: usize = 16 * LINE;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
