@@ -127,6 +127,8 @@ pub(crate) struct Descriptor {
     spec: SpecWords,
     /// What the end that came second asked for, if it was something else.
     other: SpecWords,
+    /// How many channels the world made before this one.
+    serial: AtomicU64,
     shared: AtomicU32,
     senders: Side,
     receivers: Side,
@@ -298,13 +300,15 @@ impl Opened {
         Ok(Self { context, agreement, end, block, middle, slots, geometry })
     }
 
-    /// A channel by this name between these ranks, of which this rank's end was not opened yet.
+    /// The oldest channel by this name between these ranks, of which this rank's end was not
+    /// opened yet: ends pair up in the order of opening, whatever the order of the heap's lists.
     fn find(
         context: &Context,
         heap: &LockedHeap<'_>,
         agreement: &Agreement,
         end: End,
     ) -> Result<Option<BlockKey>, Error> {
+        let mut oldest: Option<(u64, BlockKey)> = None;
         for block in heap.bucket(agreement.hash())? {
             let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
             let side = descriptor.side(end);
@@ -316,10 +320,13 @@ impl Opened {
                 && !side.opened.contains(context.me)
                 && !side.gone.contains(context.me)
             {
-                return Ok(Some(block.key));
+                let serial = descriptor.serial.load(Ordering::Relaxed);
+                if oldest.is_none_or(|(other, _)| serial < other) {
+                    oldest = Some((serial, block.key));
+                }
             }
         }
-        Ok(None)
+        Ok(oldest.map(|(_, key)| key))
     }
 
     fn make(
@@ -347,6 +354,10 @@ impl Opened {
         descriptor.name.write(&agreement.name);
         descriptor.spec.write(&agreement.spec);
         descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);
+        let made = &context.world()?.channels;
+        let serial = made.load(Ordering::Relaxed);
+        made.store(serial.wrapping_add(1), Ordering::Relaxed);
+        descriptor.serial.store(serial, Ordering::Relaxed);
         let range = |offset: u64, len: u64| {
             context.segment.range(block.payload() + offset, len, "a channel")
         };

@@ -248,6 +248,48 @@ fn slices_of_every_length_up_to_the_longest_and_one_more() {
 }
 
 #[test]
+fn guards_are_held_and_dropped_in_any_order() {
+    on_all(2, |rank| {
+        for degree in [1u64, 2, 3, 7, 64] {
+            let channel = Channel::degree(degree as u32);
+            if rank.id() == 0 {
+                let mut sender = rank.sender::<u64>("held", 1, channel)?;
+                let mut next = 0..;
+                while sender.send(&next.next().unwrap_or(0)).is_ok() {}
+                continue;
+            }
+            let receiver = rank.receiver::<u64>("held", 0, channel)?;
+            let mut random = Random::new(degree);
+            let mut held = Vec::new();
+            let mut next = 0;
+            while next < 40 * degree {
+                // Slots come back in the order of the ring: an old guard holds up younger ones.
+                let oldest = held.iter().map(|&(i, _)| i).min().unwrap_or(next);
+                for _ in next..oldest + degree {
+                    let guard = receiver.receive()?;
+                    ensure!(*guard == next, "{} instead of {next}", *guard);
+                    held.push((next, guard));
+                    next += 1;
+                }
+                for error in [
+                    receiver.receive().err(),
+                    receiver.try_receive().err(),
+                    receiver.receive_timeout(Duration::ZERO).err(),
+                ] {
+                    let right =
+                        matches!(error, Some(Error::GuardsHeld { held, .. }) if held == degree);
+                    ensure!(right, "all {degree} slots held: {error:?}");
+                }
+                random.shuffle(&mut held);
+                held.truncate(random.below(degree + 1) as usize);
+                ensure!(held.iter().all(|(i, guard)| **guard == *i), "a held message changed");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_forgotten_guard_stops_the_channel_with_an_error_and_no_more() {
     on_all(2, |rank| {
         let channel = Channel::degree(3).max_len(4);
@@ -422,6 +464,65 @@ fn stream_once(rank: &Rank, name: &str) -> Result<()> {
 }
 
 #[test]
+fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
+    on_all(2, |rank| {
+        let round = |i: u64| {
+            let channel = Channel::degree(1 + i as u32 % 3);
+            if rank.id() == 0 {
+                rank.sender::<u64>("again", 1, channel)?.send(&i)
+            } else {
+                let receiver = rank.receiver::<u64>("again", 0, channel)?;
+                let got: Vec<u64> = receiver.iter().map(|i| *i).collect();
+                ensure!(got == [i], "round {i}: {got:?}");
+                Ok(())
+            }
+        };
+        // Both ends in step, so that the number of channels is bounded.
+        let step = |n: u64| -> Result<()> {
+            (0..10).try_for_each(|i| round(10 * n + i))?;
+            if rank.id() == 0 {
+                rank.receiver::<u8>("step", 1, Channel::degree(1))?.receive().map(drop)
+            } else {
+                rank.sender::<u8>("step", 0, Channel::degree(1))?.send(&0)
+            }
+        };
+        step(0)?;
+        step(1)?;
+        let touched = rank.memory().touched;
+        (2..100).try_for_each(step)?;
+        let after = rank.memory().touched;
+        ensure!(after <= 2 * touched, "{touched} bytes became {after}");
+        Ok(())
+    });
+}
+
+#[test]
+fn channels_of_one_name_pair_up_in_the_order_of_opening() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(1);
+        if rank.id() == 0 {
+            let mut senders = (0..10)
+                .map(|_| rank.sender::<u32>("same", 1, channel))
+                .collect::<Result<Vec<_>>>()?;
+            rank.sender::<u8>("opened", 1, channel)?.send(&0)?;
+            for (i, sender) in senders.iter_mut().enumerate() {
+                sender.send(&(i as u32))?;
+            }
+        } else {
+            rank.receiver::<u8>("opened", 0, channel)?.receive()?;
+            let receivers = (0..10)
+                .map(|_| rank.receiver::<u32>("same", 0, channel))
+                .collect::<Result<Vec<_>>>()?;
+            for (i, receiver) in receivers.iter().enumerate() {
+                let got = *receiver.receive()?;
+                ensure!(got == i as u32, "channel {i} carries the messages of channel {got}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_rank_can_send_to_itself() {
     on_all(1, |rank| {
         for degree in [1u64, 2, 7] {
@@ -445,3 +546,53 @@ fn a_rank_can_send_to_itself() {
     });
 }
 
+#[test]
+fn time_limits_hold_at_every_degree() {
+    on_all(2, |rank| {
+        let timed = |call: &mut dyn FnMut(Duration) -> Option<Error>| {
+            for limit in [Duration::ZERO, Duration::from_millis(10)] {
+                let started = Instant::now();
+                let error = call(limit);
+                let took = started.elapsed();
+                let right = matches!(error, Some(Error::Timeout { limit: l, .. }) if l == limit);
+                ensure!(right, "{error:?}");
+                ensure!(took >= limit && took < limit + Duration::from_secs(20), "{took:?}");
+            }
+            Ok(())
+        };
+        let peer = 1 - rank.id();
+        let mut here = rank.sender::<u8>("here", peer, Channel::degree(1))?;
+        let there = rank.receiver::<u8>("here", peer, Channel::degree(1))?;
+        let mut together = || here.send(&0).and_then(|()| there.receive().map(drop));
+        for degree in DEGREES {
+            let channel = Channel::degree(degree);
+            let mut sender = rank.sender::<u64>("limits", peer, channel)?;
+            let receiver = rank.receiver::<u64>("limits", peer, channel)?;
+            timed(&mut |limit| receiver.receive_timeout(limit).err())?;
+            timed(&mut |limit| {
+                receiver.set_wait(limit);
+                receiver.receive().err()
+            })?;
+            ensure!(receiver.try_receive()?.is_none(), "a message that was not sent");
+            together()?;
+            for i in 0..degree {
+                sender.send(&u64::from(i))?;
+            }
+            timed(&mut |limit| sender.send_timeout(&0, limit).err())?;
+            timed(&mut |limit| sender.reserve_with(limit).err())?;
+            timed(&mut |limit| {
+                sender.set_wait(limit);
+                sender.send(&0).err()
+            })?;
+            let full = sender.try_send(&0).err();
+            ensure!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+            together()?;
+            for i in 0..degree {
+                ensure!(*receiver.receive()? == u64::from(i), "message {i} of degree {degree}");
+            }
+            ensure!(receiver.try_receive()?.is_none(), "a message that was not sent");
+            together()?;
+        }
+        Ok(())
+    });
+}
