@@ -250,7 +250,7 @@ impl Opened {
     /// Opens this rank's end, making the channel if the other end has not.
     pub(crate) fn open(
         context: Arc<Context>,
-        agreement: Agreement,
+        mut agreement: Agreement,
         end: End,
     ) -> Result<Self, Error> {
         if agreement.name.len() > NAME || agreement.name.is_empty() || agreement.name.contains('\0')
@@ -258,6 +258,11 @@ impl Opened {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
             return Err(Error::BadChannel { channel: agreement.name, reason });
         }
+        // Both ends keep as much of the name as the segment does, cut between two characters:
+        // otherwise the same type would differ from itself.
+        let type_name = &mut agreement.spec.type_name;
+        let cut = (0..=TYPE_NAME).rev().find(|&end| type_name.is_char_boundary(end)).unwrap_or(0);
+        type_name.truncate(cut);
         let geometry = agreement.geometry()?;
         let me = context.me;
         let mut heap = context.lock_heap()?;
@@ -274,16 +279,8 @@ impl Opened {
         let signals = unsafe { &middle.as_ref().signals };
 
         let theirs = descriptor.spec.read();
-        // Names are kept only as far as they fit.
-        let kept = |spec: &ChannelSpec| {
-            let mut spec = spec.clone();
-            let end = spec.type_name.floor_char_boundary(TYPE_NAME);
-            spec.type_name.truncate(end);
-            spec
-        };
-        let ours = kept(&agreement.spec);
-        if ours != theirs {
-            descriptor.other.write(&ours);
+        if agreement.spec != theirs {
+            descriptor.other.write(&agreement.spec);
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
             leave(&context, &mut heap, descriptor, block, me, end, Leaving::NeverOpened)?;
@@ -291,7 +288,7 @@ impl Opened {
             for rank in agreement.senders.iter().chain(&agreement.receivers) {
                 context.ring(*rank);
             }
-            let (ours, theirs) = (Box::new(ours), Box::new(theirs));
+            let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
             return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
         }
         descriptor.side(end).opened.insert(me);

@@ -463,6 +463,34 @@ fn stream_once(rank: &Rank, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// A type whose name is cut in the middle of a character.
+mod a_module_whose_only_purpose_is_to_make_the_names_of_the_types_in_it_long {
+    #[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+    #[repr(C)]
+    pub struct Ä(pub u64);
+    #[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+    #[repr(C)]
+    pub struct XÄ(pub u64);
+    #[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+    #[repr(C)]
+    pub struct ÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄ(pub u64);
+    #[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+    #[repr(C)]
+    pub struct XÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄ(pub u64);
+}
+
+#[test]
+fn a_type_with_a_long_name_is_the_same_at_both_ends() {
+    use a_module_whose_only_purpose_is_to_make_the_names_of_the_types_in_it_long::*;
+    assert!(type_name::<ÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄ>().len() > 104);
+    on_all(2, |rank| {
+        stream::<Ä>(rank, 2, 3)?;
+        stream::<XÄ>(rank, 2, 3)?;
+        stream::<ÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄ>(rank, 2, 3)?;
+        stream::<XÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄÄ>(rank, 2, 3)
+    });
+}
+
 #[test]
 fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
     on_all(2, |rank| {
