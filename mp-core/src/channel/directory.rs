@@ -332,7 +332,8 @@ impl Opened {
         agreement: &Agreement,
         geometry: &Geometry,
     ) -> Result<BlockKey, Error> {
-        let len = SLOTS + geometry.bytes() as u64;
+        // More than there is fails in `reserve`.
+        let len = SLOTS.saturating_add(geometry.bytes() as u64);
         let (block, committed) = heap.reserve(context.me, BlockKind::Channel, len)?;
         if !committed && let Err(error) = heap.commit(block, len) {
             heap.free(block)?;

@@ -575,6 +575,52 @@ fn a_rank_can_send_to_itself() {
 }
 
 #[test]
+fn channels_that_can_not_be_are_errors() {
+    on_all(2, |rank| {
+        let one = Channel::degree(1);
+        let text = |error: Option<Error>| error.map(|e| e.to_string()).unwrap_or_default();
+        for peer in [2, 3, usize::MAX] {
+            let error = rank.sender::<u8>("x", peer, one).err();
+            ensure!(
+                matches!(error, Some(Error::NoSuchRank { rank, size: 2 }) if rank == peer),
+                "{error:?}"
+            );
+            let error = rank.receiver::<u8>("x", peer, one).err();
+            ensure!(matches!(error, Some(Error::NoSuchRank { .. })), "{error:?}");
+        }
+        for name in ["", &"n".repeat(65), "a\0b", &"ö".repeat(33)] {
+            let error = rank.sender::<u8>(name, 0, one).err();
+            ensure!(matches!(error, Some(Error::BadChannel { .. })), "{name:?}: {error:?}");
+        }
+        let long = "ö".repeat(32);
+        let mut sender = rank.sender::<u8>(&long, rank.id(), one)?;
+        let receiver = rank.receiver::<u8>(&long, rank.id(), one)?;
+        sender.send(&5)?;
+        ensure!(*receiver.receive()? == 5, "a name of 64 bytes");
+
+        let error = text(rank.sender::<Aligned128>("x", 0, one).err());
+        ensure!(error.contains("alignment 128"), "{error}");
+        let error = text(rank.sender::<[u8]>("x", 0, one.max_len(u32::MAX as usize)).err());
+        ensure!(error.contains("elements"), "{error}");
+        let huge = Channel::degree(u32::MAX).max_len(u32::MAX as usize - 1);
+        let error = text(rank.sender::<[[u64; 32]]>("x", 0, huge).err());
+        ensure!(error.contains("larger than any memory"), "{error}");
+        // 2^64 - 64 bytes of slots, and then the rest of the channel.
+        let all = Channel::degree((1 << 29) - 1).max_len(1 << 29);
+        let error = rank.sender::<[[u64; 8]]>("x", 0, all).err();
+        let full = matches!(
+            error,
+            Some(Error::Segment(SegmentError::Full { .. }) | Error::BadChannel { .. })
+        );
+        ensure!(full, "{error:?}");
+        // Larger than the segment, and a world goes on after it.
+        let error = rank.sender::<[u8]>("x", 0, Channel::degree(1 << 20).max_len(1 << 30)).err();
+        ensure!(matches!(error, Some(Error::Segment(SegmentError::Full { .. }))), "{error:?}");
+        stream_once(rank, "x")
+    });
+}
+
+#[test]
 fn time_limits_hold_at_every_degree() {
     on_all(2, |rank| {
         let timed = |call: &mut dyn FnMut(Duration) -> Option<Error>| {
