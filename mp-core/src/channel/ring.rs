@@ -259,8 +259,12 @@ impl RingReceiver {
     #[inline(always)]
     pub(crate) fn release(&self, message: Received) {
         // SAFETY: `message` comes from `receive`.
-        unsafe { self.ring.slots.header(message.slot) }.race.reading();
+        let header = unsafe { self.ring.slots.header(message.slot) };
+        header.race.reading();
         if message.position != self.head.get() {
+            // `head` does not tell yet that the message was received, and never will if an older
+            // one is leaked or its holder dies: a buffer in it must not seem stranded.
+            header.len.store(0, Ordering::Relaxed);
             self.early.borrow_mut().push(message.position);
             return;
         }

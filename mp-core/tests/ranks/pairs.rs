@@ -323,6 +323,45 @@ fn a_forgotten_guard_stops_the_channel_with_an_error_and_no_more() {
     });
 }
 
+/// The channel is freed while its oldest slot never came back: what was received after it belongs
+/// to the receiver all the same.
+#[test]
+fn a_buffer_received_past_a_forgotten_guard_stays_the_receivers() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(3).max_len(4);
+        if rank.id() == 0 {
+            let mut sender = rank.sender::<[u32]>("mixed", 1, channel)?;
+            sender.send(&[1])?;
+            sender.send_buffer(rank.buffer_from(&[7u32; 100])?)?;
+            drop(sender);
+            // The channel is free when the receiver has closed, too.
+            let closed = rank.receiver::<u8>("closed", 1, Channel::degree(1))?;
+            closed.receive()?;
+            return Ok(());
+        }
+        let receiver = rank.receiver::<[u32]>("mixed", 0, channel)?;
+        std::mem::forget(receiver.receive()?);
+        let mut mine = receiver.receive_buffer()?;
+        // The sender is gone by then, so that this frees the channel.
+        while !matches!(
+            receiver.try_receive(),
+            Err(Error::GuardsHeld { .. } | Error::Disconnected { .. })
+        ) {
+            std::thread::yield_now();
+        }
+        drop(receiver);
+        rank.sender::<u8>("closed", 0, Channel::degree(1))?.send(&1)?;
+        for _ in 0..20 {
+            let mut other = rank.buffer::<u32>(100)?;
+            other.fill(9);
+            ensure!(*mine == [7; 100], "somebody else writes the buffer: {mine:?}");
+            mine.fill(7);
+            ensure!(*other == [9; 100], "the buffer is another one, too: {other:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn what_was_published_before_the_close_is_delivered() {
     on_all(2, |rank| {
