@@ -349,7 +349,7 @@ impl RingReceiver {
         if message.position == self.head.get() && !self.any_early.get() {
             self.advance_head(message.position + 1);
         } else {
-            self.release_out_of_order(message.position);
+            self.release_out_of_order(message);
         }
     }
 
@@ -361,9 +361,13 @@ impl RingReceiver {
     }
 
     #[cold]
-    fn release_out_of_order(&self, position: u64) {
+    fn release_out_of_order(&self, message: Received) {
+        // `head` may not tell for long that the message was received, and never will if an older
+        // one is leaked or its holder dies: a buffer in it must not seem stranded.
+        // SAFETY: `message` comes from `receive`.
+        unsafe { self.ring.slots.header(message.slot) }.len.store(0, Ordering::Relaxed);
         let mut early = self.early.borrow_mut();
-        early.push(position);
+        early.push(message.position);
         let mut head = self.head.get();
         while let Some(at) = early.iter().position(|&position| position == head) {
             early.swap_remove(at);
