@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn versions_agree_around_the_chunk_size() {
         for pixels in (0..=2 * CHUNK + 1).chain([1000, 4095, 4096, 4097]) {
-            let rgb: Vec<u8> = (0..3 * pixels).map(|i| (i * 7919 >> 4) as u8).collect();
+            let rgb: Vec<u8> = (0..3 * pixels).map(|i| ((i * 7919) >> 4) as u8).collect();
             assert_all_versions_agree(&rgb);
         }
     }
