@@ -1,5 +1,7 @@
 //! The emitter's side of every mode: the stream of frames and whose turn it is.
 
+use std::ops::DerefMut;
+
 use crate::error::{FarmError, StreamError};
 use crate::farm::Job;
 use crate::frame::Format;
@@ -46,7 +48,7 @@ impl Feed {
     }
 
     /// Reads up to `count` frames into buffers made by `buffer`.
-    pub(super) fn preload<B: AsMut<[u8]>, E: From<FarmError>>(
+    pub(super) fn preload<B: DerefMut<Target = [u8]>, E: From<FarmError>>(
         &mut self,
         count: usize,
         mut buffer: impl FnMut(usize) -> Result<B, E>,
@@ -57,7 +59,7 @@ impl Feed {
         let mut frames = Vec::new();
         while frames.len() < count {
             let mut frame = buffer(len)?;
-            if !self.fill(frame.as_mut())? {
+            if !self.fill(&mut frame)? {
                 break;
             }
             frames.push(frame);

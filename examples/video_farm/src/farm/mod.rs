@@ -118,6 +118,11 @@ impl Job {
         self.workers * (2 * self.degree.max(1) + 1)
     }
 
+    /// Requests that a worker may have with the emitter under [`Schedule::OnDemand`].
+    fn requests_of_a_worker(&self) -> usize {
+        self.degree.max(1)
+    }
+
     /// Buffers that circulate where frames are passed by reference.
     fn pool(&self) -> usize {
         let reading = 1;

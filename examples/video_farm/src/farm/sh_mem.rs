@@ -69,7 +69,7 @@ pub fn run(job: &Job) -> Result<Run, FarmError> {
 fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
     let (order_in, order_out) = queue(job.in_flight());
     let (free_in, free_out) = queue(job.pool());
-    let (ready_in, ready_out) = queue(job.workers * (job.degree + 1));
+    let (ready_in, ready_out) = queue(job.workers * job.requests_of_a_worker());
     let (mut to_workers, mut from_workers, mut workers) = (Vec::new(), Vec::new(), Vec::new());
     for id in 0..job.workers {
         let (to_worker, input) = queue(job.degree);
@@ -140,7 +140,7 @@ impl Worker {
                 let _ = ready.push(self.id);
             }
         };
-        (0..job.degree.max(1)).for_each(|_| ask());
+        (0..job.requests_of_a_worker()).for_each(|_| ask());
         while let Some(mut frame) = self.input.pop() {
             // Asked for before the work, so that the next frame is there when this one is done.
             ask();
