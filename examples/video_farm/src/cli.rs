@@ -10,7 +10,7 @@ use crate::error::{FarmError, StreamError};
 use crate::farm::{self, Job, Mode, Ranks, Run, Schedule};
 use crate::frame::Size;
 use crate::input::Input;
-use crate::measure::{Plan, cores};
+use crate::measure::{Plan, cores, run_once};
 use crate::output::Output;
 use crate::output::partial::PartialFile;
 use crate::report::{Report, Row, Spread};
@@ -142,7 +142,7 @@ impl Options {
             None => Some(Mode::Moved),
         };
         // A rank that is a process passes here too, and must not touch the files.
-        let mut files = if onchip_caller() { self.create_files()? } else { Files::default() };
+        let mut files = if onchip::caller() { self.create_files()? } else { Files::default() };
         let report = match mode {
             Some(mode) => self.run_one(&job, mode)?,
             None => self.run_all(job)?,
@@ -195,7 +195,8 @@ impl Options {
             workers = default_workers(cores());
         }
         if job.output != Output::Discard {
-            farm::run(&Job { workers: workers[0], ..job.clone() }, Mode::Moved, columns[1].1)?;
+            let (mode, ranks) = columns[columns.len() - 1];
+            run_once(&Job { workers: workers[0], ..job.clone() }, mode, ranks)?;
         }
         let plan = Plan {
             job: Job { frames: self.frames.or(Some(300)), ..job },
@@ -204,7 +205,7 @@ impl Options {
             preload: self.preload,
             rounds: self.rounds,
         };
-        let progress = if self.quiet || !onchip_caller() {
+        let progress = if self.quiet || !onchip::caller() {
             ProgressBar::hidden()
         } else {
             let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left");
@@ -230,7 +231,7 @@ impl Options {
 
     /// Prints for people: to standard error when standard output carries frames.
     fn say(&self, text: &str) -> Result<(), FarmError> {
-        if !onchip_caller() {
+        if !onchip::caller() {
             return Ok(());
         }
         let written = match &self.output {
@@ -303,10 +304,6 @@ fn single(job: &Job, mode: Mode, ranks: Ranks, run: &Run) -> Report {
             beside_sh_mem: (mode == Mode::ShMem).then_some(1.0),
         }],
     }
-}
-
-fn onchip_caller() -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ impl Size {
     /// Larger frames are refused: a few bytes of a damaged header must not ask for all memory.
     pub const MAX_PIXELS: u64 = 1 << 28;
 
+    /// The smallest frame.
+    pub const ONE_PIXEL: Self = Self { width: 1, height: 1 };
+
     /// A frame of `width` by `height` pixels.
     ///
     /// # Errors

@@ -5,7 +5,8 @@
 //! them alike, and a ratio is taken within a round before its median is.
 
 use crate::error::FarmError;
-use crate::farm::{self, Job, Mode, Preload, Ranks};
+use crate::farm::{self, Job, Mode, Preload, Ranks, Run};
+use crate::frame::Size;
 use crate::output::Output;
 use crate::report::{Report, Row, Spread, median};
 
@@ -44,14 +45,14 @@ impl Plan {
         }
         let mut size = None;
         for &(workers, mode, ranks) in &cells {
-            let run = farm::run(&self.checking(workers), mode, ranks)?;
+            let run = run_once(&self.checking(workers), mode, ranks)?;
             size.get_or_insert(run.size);
             passed();
         }
         let mut samples = vec![Vec::new(); cells.len()];
         for _ in 0..self.rounds {
             for (cell, &(workers, mode, ranks)) in cells.iter().enumerate() {
-                let run = farm::run(&self.measuring(workers), mode, ranks)?;
+                let run = run_once(&self.measuring(workers), mode, ranks)?;
                 samples[cell].push(run.service_time());
                 passed();
             }
@@ -116,6 +117,21 @@ impl Plan {
     }
 }
 
+/// Runs a farm in a program that runs several.
+///
+/// A rank that is a process executes the program again up to its own world. Earlier worlds of
+/// processes are replayed for it, and those of threads, which would run again, are passed by: its
+/// program has no use for the numbers, which are zero.
+///
+/// # Errors
+/// As [`farm::run`].
+pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
+    if ranks == Ranks::Threads && !onchip::caller() {
+        return Ok(Run { size: Size::ONE_PIXEL, frames: 0, seconds: 0.0 });
+    }
+    farm::run(job, mode, ranks)
+}
+
 /// Cores that this program may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -125,7 +141,6 @@ pub fn cores() -> usize {
 mod tests {
     use super::*;
     use crate::farm::Schedule;
-    use crate::frame::Size;
     use crate::input::Input;
 
     #[test]

@@ -13,7 +13,13 @@ use video_farm::input::{Input, Source};
 use video_farm::report::Report;
 
 /// Every mode with every kind of ranks it works with.
-const FARMS: [(&str, &str); 1] = [("sh-mem", "threads")];
+const FARMS: [(&str, &str); 5] = [
+    ("sh-mem", "threads"),
+    ("no-kt", "threads"),
+    ("no-kt", "processes"),
+    ("moved", "threads"),
+    ("moved", "processes"),
+];
 
 /// The example, which cargo builds along with the tests of its package.
 fn video_farm() -> Command {

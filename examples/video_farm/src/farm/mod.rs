@@ -17,7 +17,10 @@
 
 mod collect;
 mod feed;
+pub mod moved;
+pub mod no_kt;
 pub mod queue;
+mod roles;
 pub mod sh_mem;
 
 use std::fmt;
@@ -166,6 +169,7 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
              --ranks threads"
                 .to_owned(),
         )),
-        (Mode::NoKt | Mode::Moved, _) => Err(FarmError::Usage(format!("no mode {mode}"))),
+        (Mode::NoKt, _) => no_kt::run(job, ranks),
+        (Mode::Moved, _) => moved::run(job, ranks),
     }
 }

@@ -60,11 +60,21 @@ enum Outcome {
     Failed(FarmError),
 }
 
+/// A launcher decides how many ranks there are.
+fn misfit(job: &Job, rank: &Rank) -> FarmError {
+    let (workers, needed, size) = (job.workers, collector_rank(job) + 1, rank.size());
+    FarmError::Usage(format!(
+        "a farm of {workers} workers has {needed} ranks with its emitter and collector, and this \
+         world has {size}"
+    ))
+}
+
 /// Runs a farm in a world of its own.
 pub(super) fn run(job: &Job, ranks: Ranks, roles: &Roles) -> Result<Run, FarmError> {
     let size = collector_rank(job) + 1;
     let code = |rank: &Rank| -> onchip::Result<Outcome> {
         let outcome = match rank.id() {
+            _ if rank.size() != size => Err(Stop::Farm(misfit(job, rank))),
             EMITTER => (roles.emit)(rank, job).map(|()| Outcome::Done),
             id if id < collector_rank(job) => (roles.work)(rank, job).map(|()| Outcome::Done),
             _ => (roles.collect)(rank, job).map(Outcome::Collected),
