@@ -155,22 +155,28 @@ mod tests {
             preload: None,
             progress: false,
         };
-        let plan = Plan {
-            job,
-            columns: vec![(Mode::ShMem, Ranks::Threads)],
-            workers: vec![1, 3],
-            preload: 4,
-            rounds: 3,
-        };
+        let columns = vec![
+            (Mode::ShMem, Ranks::Threads),
+            (Mode::NoKt, Ranks::Threads),
+            (Mode::Moved, Ranks::Threads),
+            (Mode::NoKt, Ranks::Processes),
+            (Mode::Moved, Ranks::Processes),
+        ];
+        let plan =
+            Plan { job, columns: columns.clone(), workers: vec![1, 3], preload: 4, rounds: 3 };
         let mut passes = 0;
         let report = plan.run(|| passes += 1).unwrap();
         assert_eq!((passes, report.frames, report.rounds), (plan.passes(), 20, 3));
-        assert_eq!(report.rows.iter().map(|row| row.workers).collect::<Vec<_>>(), [1, 3]);
+        let cells = |row: &crate::report::Row| (row.workers, (row.mode, row.ranks));
+        let expected = [1, 3].into_iter().flat_map(|n| columns.iter().map(move |&c| (n, c)));
+        assert!(report.rows.iter().map(cells).eq(expected));
         for row in &report.rows {
-            assert_eq!(row.beside_sh_mem, Some(1.0));
-            assert!(row.service_time_us.lowest > 0.0);
-            assert!(row.service_time_us.lowest <= row.service_time_us.median);
+            let time = row.service_time_us;
+            assert!(0.0 < time.lowest && time.lowest <= time.median && time.median <= time.highest);
+            assert!(row.beside_sh_mem.is_some_and(|ratio| ratio > 0.0));
+            assert!(row.scalability.is_some_and(|ratio| ratio > 0.0));
         }
+        assert_eq!(report.rows[0].beside_sh_mem, Some(1.0));
         assert_eq!(report.rows[0].scalability, Some(1.0));
     }
 }

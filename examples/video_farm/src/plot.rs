@@ -2,7 +2,21 @@
 
 use plotters::prelude::*;
 
-use crate::report::{Report, Row};
+use crate::report::{Report, Row, Spread};
+
+/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 0, 0),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(204, 121, 167),
+];
+
+/// Room above the highest median, for the names of the lines.
+const HEADROOM: f64 = 1.5;
 
 /// Draws one line for each mode.
 ///
@@ -18,7 +32,8 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
     let area = SVGBackend::with_string(text, (800, 480)).into_drawing_area();
     area.fill(&WHITE)?;
     let workers = report.rows.iter().map(|row| row.workers).max().unwrap_or(1);
-    let highest = report.rows.iter().map(|row| row.service_time_us.highest).fold(1.0, f64::max);
+    let highest = report.rows.iter().map(|row| row.service_time_us.median).fold(1.0, f64::max);
+    let top = HEADROOM * highest;
     let title = format!(
         "Service time, {} frames, {}, {} cores",
         report.size, report.schedule, report.cores
@@ -28,7 +43,7 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.5..workers as f64 + 0.5, 0.0..1.1 * highest)?;
+        .build_cartesian_2d(0.5..workers as f64 + 0.5, 0.0..top)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -36,6 +51,7 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
         .y_desc("microseconds a frame")
         .x_labels(workers + 1)
         .x_label_formatter(&|x| if x.fract() == 0.0 { x.to_string() } else { String::new() })
+        .y_label_formatter(&|y| y.to_string())
         .draw()?;
 
     let mut series: Vec<(String, Vec<&Row>)> = Vec::new();
@@ -46,16 +62,19 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
         }
     }
     for (index, (name, rows)) in series.iter().enumerate() {
-        let colour = Palette99::pick(index).to_rgba();
-        let points = |row: &&Row| (row.workers as f64, row.service_time_us.median);
+        let colour = COLOURS[index % COLOURS.len()];
+        // A little apart, so that the spreads do not cover each other.
+        let aside = 0.02 * (index as f64 - (series.len() - 1) as f64 / 2.0);
+        let x = |row: &&Row| row.workers as f64 + aside;
+        let points: Vec<_> = rows.iter().map(|row| (x(row), row.service_time_us.median)).collect();
         chart
-            .draw_series(LineSeries::new(rows.iter().map(points), colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
-        chart.draw_series(rows.iter().map(|row| Circle::new(points(row), 4, colour.filled())))?;
+        chart.draw_series(points.iter().map(|&point| Circle::new(point, 4, colour.filled())))?;
         chart.draw_series(rows.iter().map(|row| {
-            let (x, time) = (row.workers as f64, row.service_time_us);
-            PathElement::new([(x, time.lowest), (x, time.highest)], colour.stroke_width(1))
+            let Spread { lowest, highest, .. } = row.service_time_us;
+            PathElement::new([(x(row), lowest), (x(row), highest.min(top))], colour)
         }))?;
     }
     chart

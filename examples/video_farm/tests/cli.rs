@@ -434,13 +434,18 @@ fn other_video_needs_ffmpeg() {
     }
 }
 
+/// The children of a process, in the order of their starting.
+#[cfg(target_os = "linux")]
+fn children(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
 /// Resident memory of a process and its children, in bytes.
 #[cfg(target_os = "linux")]
 fn resident(process: u32) -> u64 {
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok();
-    let children = children.unwrap_or_default();
-    let below = children.split_whitespace().map(|child| resident(child.parse().unwrap()));
-    let below: u64 = below.sum();
+    let below: u64 = children(process).into_iter().map(resident).sum();
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()).unwrap_or("0");
@@ -480,6 +485,48 @@ fn memory_does_not_grow_with_the_stream() {
             assert_eq!(reader.join().unwrap(), 400 * frame_len / 3);
             let grown = late.saturating_sub(early);
             assert!(grown < 60 * frame_len, "{mode} {ranks} {schedule}: {early} to {late}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_rank_that_is_killed_fails_the_farm_and_leaves_nothing_whole() {
+    for mode in ["no-kt", "moved"] {
+        for (victim, name) in [(0, "emitter"), (1, "worker"), (3, "collector")] {
+            let folder = tempfile::tempdir().unwrap();
+            let output = folder.path().join("out.y4m");
+            let arguments = ["-i", "-", "--size", "20x20", "-o", text(&output), "-w", "2"];
+            let mut child = video_farm()
+                .args([&arguments[..], &["-m", mode, "-r", "processes"]].concat())
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // The stream goes on for as long as the farm lives.
+            let mut stdin = child.stdin.take().unwrap();
+            let feed = std::thread::spawn(move || {
+                while stdin.write_all(&[7; 1200]).is_ok() {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+            while names(folder.path()).is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let ranks = children(child.id());
+            assert_eq!(ranks.len(), 4);
+            let kill = Command::new("kill").args(["-9", &ranks[victim].to_string()]).status();
+            assert!(kill.unwrap().success());
+            let ended = child.wait_with_output().unwrap();
+            let complaint = String::from_utf8_lossy(&ended.stderr);
+            assert!(!ended.status.success(), "{mode}, {name}");
+            let reason = format!("rank {victim} was killed by SIGKILL");
+            assert!(complaint.contains(&reason), "{mode}, {name}: {complaint}");
+            assert!(!output.exists());
+            if name != "collector" {
+                assert_eq!(names(folder.path()).len(), 0, "{mode}, {name}");
+            }
+            feed.join().unwrap();
         }
     }
 }
