@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::error::{FarmError, StreamError};
 use crate::farm::{self, Job, Mode, Ranks, Run, Schedule};
@@ -44,7 +44,8 @@ pub struct Options {
     #[arg(short, long, value_enum)]
     pub ranks: Option<Ranks>,
 
-    /// How many workers; several numbers, like 1,2,4, for --mode all
+    /// How many workers [default: one a core, at least 2]; for --mode all several numbers, like
+    /// 1,2,4 [default: up to twice the cores]
     #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = parse_workers)]
     pub workers: Vec<usize>,
 
@@ -210,10 +211,11 @@ impl Options {
         } else {
             let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left");
             ProgressBar::new(plan.passes() as u64)
+                .with_finish(ProgressFinish::AndClear)
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         };
         let report = plan.run(|| progress.inc(1))?;
-        progress.finish_and_clear();
+        drop(progress);
         self.say(&format!(
             "Gray filter on {} frames ({}), {} a pass, preloaded, {}, degree {}, {} cores; \
              median of {} rounds\n\n{}",

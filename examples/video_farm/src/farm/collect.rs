@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::error::FarmError;
 use crate::farm::{Job, Run};
@@ -41,7 +41,7 @@ impl Collection {
     /// Completes the output.
     pub(super) fn finish(self) -> Result<Run, FarmError> {
         let seconds = self.since.elapsed().as_secs_f64();
-        self.progress.finish_and_clear();
+        drop(self.progress);
         self.sink.finish().map_err(FarmError::Output)?;
         Ok(Run { size: self.format.size, frames: self.frames - self.warm_up, seconds })
     }
@@ -54,7 +54,7 @@ fn progress_bar(frames: Option<u64>) -> ProgressBar {
         }
         None => (ProgressBar::new_spinner(), "{spinner} {pos} frames, {per_sec}"),
     };
-    bar.with_style(
+    bar.with_finish(ProgressFinish::AndClear).with_style(
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
 }

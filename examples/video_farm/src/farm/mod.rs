@@ -16,7 +16,9 @@
 //! and the collector completes the output only when it has seen the emitter's end mark.
 
 mod collect;
+mod control;
 mod feed;
+mod lanes;
 pub mod moved;
 pub mod no_kt;
 pub mod queue;

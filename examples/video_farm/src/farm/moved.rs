@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use onchip::prelude::*;
 
 use super::collect::Collection;
+use super::control::{Desk, Dispatch, Orders};
 use super::feed::Feed;
-use super::roles::{self, Desk, Dispatch, Orders, Roles, Stop, lanes};
-use super::{Job, Ranks, Run};
+use super::roles::{self, Roles, Stop};
+use super::{Job, Ranks, Run, lanes};
 use crate::error::FarmError;
 use crate::filter::gray_in_place;
 
@@ -56,8 +57,8 @@ impl Buffers {
 
 fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
     let mut dispatch = Dispatch::open(rank, job)?;
-    let mut lanes = lanes::emitter(rank, job, lane(job))?;
-    let back = lanes::back_from_collector(rank, job, back(job))?;
+    let mut lanes = lanes::frames_out(rank, job, lane(job))?;
+    let back = lanes::back_in(rank, job, back(job))?;
     let mut buffers = Buffers { at_hand: VecDeque::new(), back, to_make: job.pool() };
     let mut feed = Feed::open(job)?;
     let format = feed.format();
@@ -85,7 +86,8 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
 
 fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
     let mut desk = Desk::open(rank, job)?;
-    let (frames, mut results) = lanes::worker(rank, job, (lane(job), lane(job)))?;
+    let frames = lanes::frames_in(rank, lane(job))?;
+    let mut results = lanes::results_out(rank, job, lane(job))?;
     desk.begin(job)?;
     loop {
         let mut frame = frames.receive_buffer()?;
@@ -97,8 +99,8 @@ fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
 
 fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
     let orders = Orders::open(rank, job)?;
-    let results = lanes::collector(rank, job, lane(job))?;
-    let mut back = lanes::back_to_emitter(rank, back(job))?;
+    let results = lanes::results_in(rank, job, lane(job))?;
+    let mut back = lanes::back_out(rank, back(job))?;
     let format = orders.begin()?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {

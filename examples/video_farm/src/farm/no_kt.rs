@@ -7,9 +7,10 @@
 use onchip::prelude::*;
 
 use super::collect::Collection;
+use super::control::{Desk, Dispatch, Orders};
 use super::feed::Feed;
-use super::roles::{self, Desk, Dispatch, Orders, Roles, Stop, lanes};
-use super::{Job, Ranks, Run};
+use super::roles::{self, Roles, Stop};
+use super::{Job, Ranks, Run, lanes};
 use crate::error::FarmError;
 use crate::filter::gray;
 use crate::frame::{Format, Size};
@@ -40,7 +41,7 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
         None => Vec::new(),
     };
     dispatch.begin(format)?;
-    let mut lanes = lanes::emitter(rank, job, rgb_channel(job, format.size))?;
+    let mut lanes = lanes::frames_out(rank, job, rgb_channel(job, format.size))?;
     if let Some(preload) = job.preload {
         let total = job.preloaded_total(preload);
         for frame in preloaded.iter().cycle().take(total as usize) {
@@ -65,8 +66,8 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
 fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
     let mut desk = Desk::open(rank, job)?;
     let Format { size, .. } = desk.begin(job)?;
-    let channels = (rgb_channel(job, size), gray_channel(job, size));
-    let (frames, mut results) = lanes::worker(rank, job, channels)?;
+    let frames = lanes::frames_in(rank, rgb_channel(job, size))?;
+    let mut results = lanes::results_out(rank, job, gray_channel(job, size))?;
     loop {
         let frame = frames.receive()?;
         desk.ask()?;
@@ -79,7 +80,7 @@ fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
 fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
     let orders = Orders::open(rank, job)?;
     let format = orders.begin()?;
-    let results = lanes::collector(rank, job, gray_channel(job, format.size))?;
+    let results = lanes::results_in(rank, job, gray_channel(job, format.size))?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {
         collection.take(&results[worker].receive()?)?;
