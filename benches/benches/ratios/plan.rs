@@ -6,18 +6,31 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 /// Calls `work` in `batches` batches of `calls`; nanoseconds a call, one figure a batch. One more
-/// batch before them warms up and is not reported.
-pub fn timed(batches: usize, calls: u64, mut work: impl FnMut()) -> Vec<f64> {
+/// batch before them warms up and is not reported. The first error ends it.
+pub fn timed<E>(
+    batches: usize,
+    calls: u64,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
     let mut took = Vec::with_capacity(batches + 1);
     for _ in 0..=batches {
         let start = Instant::now();
         for _ in 0..calls {
-            work();
+            work()?;
         }
         took.push(start.elapsed().as_nanos() as f64 / calls as f64);
     }
     took.remove(0);
-    took
+    Ok(took)
+}
+
+/// Times `trip`, there and back; gives half of it, in nanoseconds.
+fn one_way<E>(
+    batches: usize,
+    trips: u64,
+    trip: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
+    Ok(timed(batches, trips, trip)?.into_iter().map(|ns| ns / 2.0).collect())
 }
 
 /// 8 bytes to and fro. The answer to message m is !m.
@@ -32,8 +45,8 @@ impl PingPong {
     pub const USUAL: PingPong = PingPong { batches: 11, trips: 2000 };
 
     /// Times `trip`, there and back; gives half of it, in nanoseconds.
-    pub fn timed(self, trip: impl FnMut()) -> Vec<f64> {
-        timed(self.batches, self.trips, trip).into_iter().map(|ns| ns / 2.0).collect()
+    pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        one_way(self.batches, self.trips, trip)
     }
 
     /// With those that warm up.
@@ -54,8 +67,9 @@ impl Stream {
     pub const USUAL: Stream = Stream { degree: 1024, batches: 11, messages: 100_000 };
 
     /// Times `receive`; gives messages a second.
-    pub fn timed(self, receive: impl FnMut()) -> Vec<f64> {
-        timed(self.batches, self.messages, receive).into_iter().map(|ns| 1e9 / ns).collect()
+    pub fn timed<E>(self, receive: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        let took = timed(self.batches, self.messages, receive)?;
+        Ok(took.into_iter().map(|ns| 1e9 / ns).collect())
     }
 
     /// With those that warm up.
@@ -92,8 +106,8 @@ impl Large {
     }
 
     /// Times `trip`, there and back; gives half of it, in nanoseconds.
-    pub fn timed(self, trip: impl FnMut()) -> Vec<f64> {
-        timed(self.batches, self.trips, trip).into_iter().map(|ns| ns / 2.0).collect()
+    pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        one_way(self.batches, self.trips, trip)
     }
 
     /// With those that warm up.

@@ -21,7 +21,7 @@ pub fn heading() -> String {
 
 fn line([name, at, ours, reference, ratio, bound, waits, verdict]: [&str; 8]) -> String {
     format!(
-        "{name:<29} {at:<4} {ours:>8}  {reference:<25} {ratio:<18} {bound:<6} {waits:<14} {verdict}"
+        "{name:<27} {at:<4} {ours:>8}  {reference:<24} {ratio:<17} {bound:<6} {waits:<17} {verdict}"
     )
 }
 
@@ -31,17 +31,17 @@ pub fn show(row: &Row, outcome: &Outcome) -> String {
     let name = row.name.as_str();
     match outcome {
         Outcome::Skipped { reason } => {
-            let _ = writeln!(text, "{name:<29} skipped: {reason}");
+            let _ = writeln!(text, "{name:<27} skipped: {reason}");
         }
         Outcome::Failed { reason } => {
-            let _ = writeln!(text, "{name:<29} FAILED: {reason}");
+            let _ = writeln!(text, "{name:<27} FAILED: {reason}");
         }
         Outcome::Measured { results, dropped, .. } => {
             for result in results {
                 let _ = writeln!(text, "{}", measured(row, result));
             }
             if results.is_empty() {
-                let _ = writeln!(text, "{name:<29} NO RESULT: the cores moved during every round");
+                let _ = writeln!(text, "{name:<27} NO RESULT: the cores moved during every round");
             }
             if *dropped > 0 {
                 let _ = writeln!(text, "  {dropped} rounds dropped: the cores moved");

@@ -13,7 +13,7 @@ use onchip_benches::cpus;
 
 use crate::plan::PingPong;
 use crate::rivals::{Checked, failed};
-use crate::row::{Setup, Side, Trouble};
+use crate::row::{Side, Trouble};
 use crate::stats::median;
 
 /// The word after `--child` that makes this program the answering process.
@@ -49,12 +49,13 @@ impl Size {
 
 pub fn pingpong(plan: PingPong, size: Size) -> Side {
     Side::new("iceoryx2", "spin", move |setup| {
-        match size {
-            Size::Bytes8 => measure::<0>(setup, plan, size),
-            Size::KiB4 => measure::<511>(setup, plan, size),
-            Size::MiB1 => measure::<131_071>(setup, plan, size),
-        }
-        .map(Into::into)
+        let [first, second] = setup.cpus;
+        let take = match size {
+            Size::Bytes8 => measure::<0>,
+            Size::KiB4 => measure::<511>,
+            Size::MiB1 => measure::<131_071>,
+        };
+        cpus::confined(&[first], || take(plan, size, second)).map(Into::into)
     })
 }
 
@@ -103,39 +104,18 @@ fn names(of: &str) -> (String, String) {
     (format!("onchip-ratios/{of}/there"), format!("onchip-ratios/{of}/back"))
 }
 
-fn measure<const REST: usize>(setup: &Setup, plan: PingPong, size: Size) -> Result<f64, Trouble> {
+/// Asks from the CPU the caller runs on; the answering process runs on `echo_cpu`.
+fn measure<const REST: usize>(plan: PingPong, size: Size, echo_cpu: usize) -> Result<f64, Trouble> {
     let id = std::process::id().to_string();
     let (there, back) = names(&id);
-    let [first, second] = setup.cpus;
     let port = Port::<REST>::open(&there, &back)?;
     let mut echo = Command::new(std::env::current_exe().map_err(failed)?)
         .args(["--child", ECHO, &id, size.name()])
-        .args([plan.all_trips().to_string(), second.to_string()])
+        .args([plan.all_trips().to_string(), echo_cpu.to_string()])
         .stdin(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    let measured = cpus::confined(&[first], || {
-        if port.receive()? != HELLO {
-            return Err(failed("the answering process did not say hello"));
-        }
-        let mut checked = Checked::default();
-        let mut trouble = None;
-        let mut sequence = 0;
-        let took = plan.timed(|| {
-            if trouble.is_some() {
-                return;
-            }
-            sequence += 1;
-            match port.send(sequence).and_then(|()| port.receive()) {
-                Ok(answer) => checked.equal(answer, !sequence),
-                Err(e) => trouble = Some(e),
-            }
-        });
-        match trouble {
-            Some(e) => Err(e),
-            None => checked.finish().map(|()| median(&took)),
-        }
-    });
+    let measured = ask(&port, plan);
     if measured.is_err() {
         // It may be waiting for messages that will not come.
         let _ = echo.kill();
@@ -146,6 +126,21 @@ fn measure<const REST: usize>(setup: &Setup, plan: PingPong, size: Size) -> Resu
         return Err(failed(format!("the answering process ended with {status}")));
     }
     Ok(measured)
+}
+
+fn ask<const REST: usize>(port: &Port<REST>, plan: PingPong) -> Result<f64, Trouble> {
+    if port.receive()? != HELLO {
+        return Err(failed("the answering process did not say hello"));
+    }
+    let mut checked = Checked::default();
+    let mut sequence = 0;
+    let took = plan.timed(|| {
+        sequence += 1;
+        port.send(sequence)?;
+        checked.equal(port.receive()?, !sequence);
+        Ok(())
+    })?;
+    checked.finish().map(|()| median(&took))
 }
 
 /// The answering process: `arguments` are those after [`ECHO`].

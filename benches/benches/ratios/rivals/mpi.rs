@@ -16,7 +16,7 @@ use onchip_benches::cpus;
 
 use crate::plan::{Large, PingPong};
 use crate::rivals::failed;
-use crate::row::{Sample, Setup, Side, Taken, Trouble};
+use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/rivals.c");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -97,7 +97,7 @@ impl Library {
         let mut command = Command::new(self.launcher());
         match self {
             Library::OpenMpi | Library::DebianOpenMpi => {
-                command.args(["--bind-to", "none", "--oversubscribe"]);
+                command.args(["--bind-to", "none"]);
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
                 command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
             }
@@ -151,49 +151,61 @@ impl Setting {
     }
 
     /// What is tried where two ranks have a core each.
-    fn own_cores(library: Library) -> Vec<Setting> {
-        let other = match library {
-            Library::OpenMpi => Setting::options("smsc ^cma", &["--mca", "smsc", "^cma"]),
-            Library::DebianOpenMpi => Setting::options(
+    fn own_cores(library: Library) -> &'static [Setting] {
+        const OPEN_MPI: &[Setting] =
+            &[Setting::DEFAULT, Setting::options("smsc ^cma", &["--mca", "smsc", "^cma"])];
+        const DEBIAN_OPEN_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::options(
                 "no single copy",
                 &["--mca", "btl_vader_single_copy_mechanism", "none"],
             ),
-            Library::Mpich => Setting::environment("no CMA", &[("MPIR_CVAR_CH4_CMA_ENABLE", "0")]),
-            Library::IntelMpi => {
-                Setting::environment("shm only", &[("I_MPI_FABRICS", "shm")])
-            }
-            Library::DebianMpich => {
-                Setting::environment("UCX sysv", &[("UCX_TLS", "self,sysv")])
-            }
-        };
-        vec![Setting::DEFAULT, other]
+        ];
+        const MPICH: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("no CMA", &[("MPIR_CVAR_CH4_CMA_ENABLE", "0")]),
+        ];
+        const INTEL_MPI: &[Setting] =
+            &[Setting::DEFAULT, Setting::environment("shm only", &[("I_MPI_FABRICS", "shm")])];
+        const DEBIAN_MPICH: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("UCX self,sysv", &[("UCX_TLS", "self,sysv")]),
+        ];
+        match library {
+            Library::OpenMpi => OPEN_MPI,
+            Library::DebianOpenMpi => DEBIAN_OPEN_MPI,
+            Library::Mpich => MPICH,
+            Library::IntelMpi => INTEL_MPI,
+            Library::DebianMpich => DEBIAN_MPICH,
+        }
     }
 
     /// What is tried where ranks share cores.
-    fn shared_cores(library: Library) -> Vec<Setting> {
-        let mut settings = vec![Setting::DEFAULT];
-        settings.extend_from_slice(match library {
-            Library::OpenMpi | Library::DebianOpenMpi => &[
-                Setting::options("yield when idle", &["--mca", "mpi_yield_when_idle", "1"]),
-                Setting::options("no yield when idle", &["--mca", "mpi_yield_when_idle", "0"]),
-            ],
-            Library::Mpich | Library::DebianMpich => &[
-                Setting::environment("yield after 1", &[("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")]),
-                Setting::environment(
-                    "heavy yield after 1",
-                    &[
-                        ("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"),
-                        ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),
-                    ],
-                ),
-            ],
-            Library::IntelMpi => &[
-                Setting::environment("wait mode", &[("I_MPI_WAIT_MODE", "1")]),
-                Setting::environment("thread yield 2", &[("I_MPI_THREAD_YIELD", "2")]),
-                Setting::environment("thread yield 3", &[("I_MPI_THREAD_YIELD", "3")]),
-            ],
-        });
-        settings
+    fn shared_cores(library: Library) -> &'static [Setting] {
+        const OPEN_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::options("yield when idle", &["--mca", "mpi_yield_when_idle", "1"]),
+            Setting::options("no yield when idle", &["--mca", "mpi_yield_when_idle", "0"]),
+        ];
+        const MPICH: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("yield after 1", &[("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")]),
+            Setting::environment(
+                "heavy yield after 1",
+                &[("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")],
+            ),
+        ];
+        const INTEL_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("wait mode", &[("I_MPI_WAIT_MODE", "1")]),
+            Setting::environment("thread yield 2", &[("I_MPI_THREAD_YIELD", "2")]),
+            Setting::environment("thread yield 3", &[("I_MPI_THREAD_YIELD", "3")]),
+        ];
+        match library {
+            Library::OpenMpi | Library::DebianOpenMpi => OPEN_MPI,
+            Library::Mpich | Library::DebianMpich => MPICH,
+            Library::IntelMpi => INTEL_MPI,
+        }
     }
 }
 
@@ -239,7 +251,7 @@ fn measured(
     library: Library,
     ranks: usize,
     pinned: Pinned,
-    settings: Vec<Setting>,
+    settings: &'static [Setting],
     arguments: &[String],
 ) -> Side {
     let arguments = arguments.to_vec();
@@ -251,7 +263,7 @@ fn measured(
                 .and_then(|output| figures(&output))
         };
         let Some(setting) = best else {
-            let (setting, sample) = choose(&settings, take)?;
+            let (setting, sample) = choose(settings, take)?;
             best = Some(setting);
             return Ok(sample);
         };
@@ -263,25 +275,24 @@ fn choose(
     settings: &[Setting],
     take: impl Fn(Setting) -> Taken,
 ) -> Result<(Setting, Sample), Trouble> {
-    // Twice each: the first run after another library's is often the slower.
     let mut tried = Vec::new();
-    for &setting in settings.iter().chain(settings) {
-        tried.push((setting, take(setting)?));
+    for &setting in settings {
+        // The middle one of three: a lucky single run must not decide what the rows compare with.
+        let mut samples = vec![take(setting)?, take(setting)?, take(setting)?];
+        samples.sort_by(|a, b| a.value.total_cmp(&b.value));
+        tried.push((setting, samples.swap_remove(1)));
     }
-    let remark = settings
+    let all: Vec<String> = tried
         .iter()
-        .map(|setting| {
-            let figures = tried.iter().filter(|(tried, _)| tried.name == setting.name);
-            let best = figures.map(|(_, s)| s.value).fold(f64::INFINITY, f64::min);
-            format!("{} {}", setting.name, crate::row::Unit::Nanoseconds.show(best))
+        .map(|(setting, sample)| {
+            format!("{} {}", setting.name, Unit::Nanoseconds.show(sample.value))
         })
-        .collect::<Vec<_>>()
-        .join(", ");
+        .collect();
     let (setting, mut sample) = tried
         .into_iter()
         .min_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
         .ok_or_else(|| failed("no settings to try"))?;
-    sample.remark = Some(format!("chosen \"{}\" of {remark}", setting.name));
+    sample.remark = Some(format!("took \"{}\" of {}", setting.name, all.join(", ")));
     Ok((setting, sample))
 }
 
@@ -348,6 +359,9 @@ fn run(
     arguments: &[String],
 ) -> Result<String, Trouble> {
     let mut command = library.launch();
+    if matches!(library, Library::OpenMpi | Library::DebianOpenMpi) && ranks > setup.cpus.len() {
+        command.arg("--oversubscribe");
+    }
     command.args(setting.options).envs(setting.environment.iter().copied());
     command.args([OsStr::new("-n"), OsStr::new(&ranks.to_string())]).arg(program).args(arguments);
     match pinned {

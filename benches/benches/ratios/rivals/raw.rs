@@ -26,7 +26,7 @@ pub fn without_copy(plan: Large) -> Side {
 fn take_without_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
     let (mut there_in, mut there_out) = RingBuffer::<Memory>::new(1);
     let (mut back_in, mut back_out) = RingBuffer::<Memory>::new(1);
-    let measure = || {
+    let measure = move || {
         let mut checked = Checked::default();
         let mut seed = 0;
         let mut held = Some(memory(plan));
@@ -39,10 +39,11 @@ fn take_without_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
             checked.holds(is_filled(&buffer, !seed));
             held = Some(buffer);
             seed += 1;
-        });
+            Ok(())
+        })?;
         checked.finish().map(|()| median(&took))
     };
-    let answer = || {
+    let answer = move || {
         let mut checked = Checked::default();
         for seed in 0..plan.all_trips() {
             let mut buffer = pop(&mut there_out);
@@ -100,7 +101,7 @@ impl Party {
 fn take_one_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
     let (mut there_in, mut there_out) = RingBuffer::<Handed>::new(1);
     let (mut back_in, mut back_out) = RingBuffer::<Handed>::new(1);
-    let measure = || {
+    let measure = move || {
         let mut checked = Checked::default();
         let mut seed = 0;
         let mut party = Party::new(plan);
@@ -111,10 +112,11 @@ fn take_one_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
             }
             checked.holds(party.read(pop(&mut back_out), !seed));
             seed += 1;
-        });
+            Ok(())
+        })?;
         checked.finish().map(|()| median(&took))
     };
-    let answer = || {
+    let answer = move || {
         let mut checked = Checked::default();
         let mut party = Party::new(plan);
         for seed in 0..plan.all_trips() {

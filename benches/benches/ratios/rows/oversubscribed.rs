@@ -25,7 +25,7 @@ fn ours(ranks: Ranks) -> Side {
 
 pub fn rows() -> Vec<Row> {
     let row = |rival: &str, ours, reference| Row {
-        name: format!("oversubscribed.{rival}"),
+        name: format!("pairs.{rival}"),
         what: "4 ping-pong pairs, 8 ranks, on 2 cores, half a round trip of all at once",
         unit: Unit::Nanoseconds,
         ours,

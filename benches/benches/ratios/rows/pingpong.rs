@@ -95,18 +95,13 @@ pub fn perform(rank: &Rank, plan: PingPong) -> onchip::Result<Vec<f64>> {
         return Ok(Vec::new());
     }
     let mut checked = Checked::default();
-    let mut first_error = None;
     let mut sequence = 0;
     let took = plan.timed(|| {
         sequence += 1;
-        let trip = out.send(&sequence).and_then(|()| back.receive().map(|m| *m));
-        match trip {
-            Ok(answer) => checked.equal(answer, !sequence),
-            Err(e) => first_error = first_error.take().or(Some(e)),
-        }
-    });
-    match first_error {
-        Some(e) => Err(e),
-        None => ours::checked(checked, took),
-    }
+        out.send(&sequence)?;
+        checked.equal(*back.receive()?, !sequence);
+        onchip::Result::Ok(())
+    })?;
+    checked.finish().map_err(onchip::Error::other)?;
+    Ok(took)
 }
