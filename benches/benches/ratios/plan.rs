@@ -58,7 +58,7 @@ impl PingPong {
 /// Messages one after the other, timed where they arrive.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Stream {
-    pub degree: usize,
+    pub degree: u32,
     pub batches: usize,
     pub messages: u64,
 }

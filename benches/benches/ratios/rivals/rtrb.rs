@@ -61,7 +61,7 @@ pub fn stream<const WORDS: usize>(plan: Stream) -> Side {
 }
 
 fn take_stream<const WORDS: usize>(setup: &Setup, plan: Stream) -> Result<f64, Trouble> {
-    let (mut ring_in, mut ring_out) = RingBuffer::<[u64; WORDS]>::new(plan.degree);
+    let (mut ring_in, mut ring_out) = RingBuffer::<[u64; WORDS]>::new(plan.degree as usize);
     let send = move || {
         for number in 0..plan.all_messages() {
             push(&mut ring_in, numbered(number));

@@ -4,7 +4,7 @@
 use onchip::prelude::*;
 use onchip_benches::content::{fill, is_filled};
 
-use crate::ours::{self, Job, Ranks, Task};
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::{PingPong, Untouched};
 use crate::rivals::Checked;
 use crate::rivals::iceoryx2::{self, Size};
@@ -17,7 +17,7 @@ const SIZES: [(&str, usize); 4] =
 
 fn ours(ranks: Ranks, bytes: usize) -> Side {
     let plan = Untouched { bytes, pingpong: PingPong::USUAL };
-    ours::side(ranks, Task::pinned(WaitPolicy::Spin, Job::Untouched(plan)), |results| {
+    ours::side(ranks, Task::pinned(Waits::Spin, Job::Untouched(plan)), |results| {
         median(&results[0])
     })
 }
@@ -66,7 +66,7 @@ pub fn perform(rank: &Rank, plan: Untouched) -> onchip::Result<Vec<f64>> {
     let words = plan.bytes / 8;
     let channel = Channel::degree(1).max_len(words);
     let mut out = rank.sender::<[u64]>("buffer", peer, channel)?;
-    let mut back = rank.receiver::<[u64]>("buffer", peer, channel)?;
+    let back = rank.receiver::<[u64]>("buffer", peer, channel)?;
     if rank.id() == 1 {
         for _ in 0..plan.pingpong.all_trips() {
             let buffer = back.receive_buffer()?;

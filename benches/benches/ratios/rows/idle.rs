@@ -23,7 +23,7 @@ pub fn rows() -> Vec<Row> {
             unit: Unit::CorePercent,
             ours: ours::side(
                 ranks,
-                Task::sharing(RANKS, WaitPolicy::Adaptive, Job::Idle),
+                Task::sharing(RANKS, Job::Idle),
                 |results| results[0][0],
             ),
             reference: Side::stated(0.5),
@@ -63,8 +63,8 @@ pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
     let total = || -> onchip::Result<i64> {
         pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum()
     };
-    let mut never = rank.receiver::<u32>("never", 1, report)?;
-    let mut wait = |time| match never.receive_timeout(time) {
+    let never = rank.receiver::<u32>("never", 1, report)?;
+    let wait = |time| match never.receive_timeout(time) {
         Err(onchip::Error::Timeout { .. }) => Ok(()),
         Err(e) => Err(e),
         Ok(_) => Err(onchip::Error::other("a message that nobody sent")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onchip::prelude::*;
+use onchip::{Cause, RankFailure, RanksFailed};
 use onchip_benches::clock::monotonic_ns;
 
 use crate::ours::{Job, Ranks, Task};
@@ -18,7 +19,7 @@ fn result_file() -> PathBuf {
 }
 
 pub fn rows() -> Vec<Row> {
-    let task = Task::sharing(3, WaitPolicy::Adaptive, Job::Kill);
+    let task = Task::sharing(3, Job::Kill);
     vec![Row {
         name: "kill.processes".into(),
         what: "from SIGKILL of a rank to the error at the rank that waits for it",
@@ -28,7 +29,7 @@ pub fn rows() -> Vec<Row> {
             let _ = std::fs::remove_file(&file);
             match task.run(Ranks::Processes, setup) {
                 Ok(_) => return Err(failed("the world ended well although a rank was killed")),
-                Err(onchip::Error::PeerLost { rank: VICTIM, .. }) => {}
+                Err(onchip::Error::RanksFailed(lost)) if only_the_victim(&lost) => {}
                 Err(e) => return Err(failed(e)),
             }
             let text = std::fs::read_to_string(&file).map_err(failed)?;
@@ -41,6 +42,10 @@ pub fn rows() -> Vec<Row> {
     }]
 }
 
+fn only_the_victim(lost: &RanksFailed) -> bool {
+    matches!(&lost.failures[..], [RankFailure { rank: VICTIM, cause: Cause::Signal(9) }])
+}
+
 const SURVIVOR: usize = 0;
 const VICTIM: usize = 1;
 const KILLER: usize = 2;
@@ -49,7 +54,7 @@ pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(1);
     match rank.id() {
         SURVIVOR => {
-            let mut killed_at = rank.receiver::<u64>("killed at", KILLER, channel)?;
+            let killed_at = rank.receiver::<u64>("killed at", KILLER, channel)?;
             let lost = rank.receiver::<u64>("never", VICTIM, channel)?.receive().map(|m| *m);
             let noticed = monotonic_ns();
             if !matches!(lost, Err(onchip::Error::PeerLost { rank: VICTIM, .. })) {

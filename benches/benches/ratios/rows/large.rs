@@ -3,7 +3,7 @@
 use onchip::prelude::*;
 use onchip_benches::content::{fill, is_filled};
 
-use crate::ours::{self, Job, Ranks, Task};
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::Large;
 use crate::rivals::mpi::{self, Library};
 use crate::rivals::{Checked, raw};
@@ -13,7 +13,7 @@ use crate::stats::median;
 const PLAN: Large = Large::MEGABYTE;
 
 fn ours(ranks: Ranks, job: Job) -> Side {
-    ours::side(ranks, Task::pinned(WaitPolicy::Spin, job), |results| median(&results[0]))
+    ours::side(ranks, Task::pinned(Waits::Spin, job), |results| median(&results[0]))
 }
 
 pub fn rows() -> Vec<Row> {
@@ -60,7 +60,7 @@ pub fn sent(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let channel = Channel::degree(1).max_len(plan.words());
     let mut out = rank.sender::<[u64]>("large", peer, channel)?;
-    let mut back = rank.receiver::<[u64]>("large", peer, channel)?;
+    let back = rank.receiver::<[u64]>("large", peer, channel)?;
     let mut own = vec![0; plan.words()];
     let mut checked = Checked::default();
     let mut took = Vec::new();
@@ -89,7 +89,7 @@ pub fn moved(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let channel = Channel::degree(1).max_len(plan.words());
     let mut out = rank.sender::<[u64]>("large", peer, channel)?;
-    let mut back = rank.receiver::<[u64]>("large", peer, channel)?;
+    let back = rank.receiver::<[u64]>("large", peer, channel)?;
     let mut checked = Checked::default();
     let mut took = Vec::new();
     if rank.id() == 0 {

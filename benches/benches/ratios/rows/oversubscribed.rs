@@ -12,7 +12,7 @@ use crate::row::{Bound, Row, Side, Unit};
 const PLAN: Pairs = Pairs::FOUR;
 
 fn ours(ranks: Ranks) -> Side {
-    let task = Task::sharing(2 * PLAN.pairs, WaitPolicy::Adaptive, Job::Pairs(PLAN));
+    let task = Task::sharing(2 * PLAN.pairs, Job::Pairs(PLAN));
     ours::side(ranks, task, |results| {
         let spans: Vec<[u64; 2]> = results
             .iter()
@@ -47,7 +47,7 @@ pub fn rows() -> Vec<Row> {
 pub fn perform(rank: &Rank, plan: Pairs) -> onchip::Result<Vec<f64>> {
     let peer = rank.id() ^ 1;
     let mut out = rank.sender::<u64>("pair", peer, Channel::degree(1))?;
-    let mut back = rank.receiver::<u64>("pair", peer, Channel::degree(1))?;
+    let back = rank.receiver::<u64>("pair", peer, Channel::degree(1))?;
     ours::line_up(rank)?;
     if rank.id() % 2 == 1 {
         for _ in 0..plan.trips {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use onchip::prelude::*;
 use onchip_benches::clock::{monotonic_ns, spin_for};
 
-use crate::ours::{self, Job, Ranks, Task};
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::Wakes;
 use crate::rivals::futex;
 use crate::row::{Bound, Row, Unit};
@@ -19,7 +19,7 @@ pub fn rows() -> Vec<Row> {
             name: format!("park.{}", ranks.name()),
             what: "from `send` to the parked receiver having the message, beside a bare futex wake",
             unit: Unit::Nanoseconds,
-            ours: ours::side(ranks, Task::pinned(WaitPolicy::Park, Job::Park(PLAN)), |results| {
+            ours: ours::side(ranks, Task::pinned(Waits::Park, Job::Park(PLAN)), |results| {
                 median(&results[1])
             }),
             reference: futex::wake(PLAN),
@@ -39,7 +39,7 @@ pub fn perform(rank: &Rank, plan: Wakes) -> onchip::Result<Vec<f64>> {
         }
         return Ok(Vec::new());
     }
-    let mut messages = rank.receiver::<u64>("wake", 0, Channel::degree(1))?;
+    let messages = rank.receiver::<u64>("wake", 0, Channel::degree(1))?;
     let mut took = Vec::with_capacity(plan.count);
     for _ in 0..plan.count {
         let sent = *messages.receive()?;

@@ -2,7 +2,7 @@
 
 use onchip::prelude::*;
 
-use crate::ours::{self, Job, Task};
+use crate::ours::{self, Job, Task, Waits};
 use crate::plan::PingPong;
 use crate::probe;
 use crate::rivals::iceoryx2::{self, Size};
@@ -15,7 +15,7 @@ const PLAN: PingPong = PingPong::USUAL;
 
 /// What the rows of other kinds compare with as well.
 pub fn ours(ranks: ours::Ranks) -> Side {
-    ours::side(ranks, Task::pinned(WaitPolicy::Spin, Job::PingPong(PLAN)), |results| {
+    ours::side(ranks, Task::pinned(Waits::Spin, Job::PingPong(PLAN)), |results| {
         median(&results[0])
     })
 }
@@ -86,7 +86,7 @@ pub fn rows() -> Vec<Row> {
 pub fn perform(rank: &Rank, plan: PingPong) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let mut out = rank.sender::<u64>("pingpong", peer, Channel::degree(1))?;
-    let mut back = rank.receiver::<u64>("pingpong", peer, Channel::degree(1))?;
+    let back = rank.receiver::<u64>("pingpong", peer, Channel::degree(1))?;
     if rank.id() == 1 {
         for _ in 0..plan.all_trips() {
             let message = *back.receive()?;

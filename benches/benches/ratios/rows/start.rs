@@ -12,7 +12,7 @@ use crate::row::{Bound, Row, Side, Unit};
 const RANKS: usize = 8;
 
 fn ours() -> Side {
-    let task = Task::sharing(RANKS, WaitPolicy::Adaptive, Job::Nothing);
+    let task = Task::sharing(RANKS, Job::Nothing);
     Side::new("onchip", "-", move |setup| {
         let start = Instant::now();
         task.run(Ranks::Processes, setup).map_err(failed)?;

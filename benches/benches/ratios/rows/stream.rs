@@ -2,7 +2,7 @@
 
 use onchip::prelude::*;
 
-use crate::ours::{self, Job, Ranks, Task};
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::{Stream, is_numbered, numbered};
 use crate::rivals::{Checked, rtrb};
 use crate::row::{Bound, Row, Side, Unit};
@@ -11,7 +11,7 @@ use crate::stats::median;
 const PLAN: Stream = Stream::USUAL;
 
 fn ours(ranks: Ranks, job: Job) -> Side {
-    ours::side(ranks, Task::pinned(WaitPolicy::Spin, job), |results| median(&results[1]))
+    ours::side(ranks, Task::pinned(Waits::Spin, job), |results| median(&results[1]))
 }
 
 pub fn rows() -> Vec<Row> {
@@ -57,7 +57,7 @@ pub fn perform<const WORDS: usize>(rank: &Rank, plan: Stream) -> onchip::Result<
         }
         return Ok(Vec::new());
     }
-    let mut messages = rank.receiver::<[u64; WORDS]>("stream", 0, channel)?;
+    let messages = rank.receiver::<[u64; WORDS]>("stream", 0, channel)?;
     let mut checked = Checked::default();
     let mut number = 0;
     let rates = plan.timed(|| {
