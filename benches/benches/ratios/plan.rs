@@ -154,3 +154,27 @@ pub struct Untouched {
     pub bytes: usize,
     pub pingpong: PingPong,
 }
+
+/// A farm that turns frames of 1000 × 1000 pixels gray; the frames are in memory before the clock
+/// starts and go through it again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Farm {
+    pub workers: usize,
+    /// Frames that may be in a channel without blocking the sender.
+    pub degree: usize,
+    /// Different frames in memory.
+    pub held: usize,
+    /// How often all of them go through the farm while the clock runs.
+    pub passes: usize,
+}
+
+impl Farm {
+    /// Pixels of a frame in either direction.
+    pub const SIDE: usize = 1000;
+    pub const TWO_WORKERS: Farm = Farm { workers: 2, degree: 2, held: 24, passes: 12 };
+
+    /// Frames that the clock sees.
+    pub fn measured(self) -> usize {
+        self.held * self.passes
+    }
+}

@@ -1,12 +1,15 @@
 //! The other side of the comparisons. A rival that cannot be had here says so; it is never guessed.
 
 pub mod crossbeam;
+pub mod farm;
 pub mod futex;
 pub mod iceoryx2;
 pub mod mpi;
+pub mod native;
 mod pairs;
 pub mod raw;
 pub mod rtrb;
+pub mod run;
 pub mod std_sync;
 
 use crate::row::Trouble;

@@ -5,25 +5,20 @@
 //! its source, so that any directory with the libraries will do.
 
 use std::ffi::OsStr;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use onchip_benches::cpus;
 
 use crate::plan::{Large, PingPong};
 use crate::rivals::failed;
+use crate::rivals::run::{PATIENCE, within};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/rivals.c");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
-
-/// Longer than the slowest setting takes; past it the launcher hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Library {
@@ -379,34 +374,4 @@ fn run(
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Runs `command` in a process group of its own, and ends the group when it takes longer than
-/// `patience`.
-fn within(command: &mut Command, patience: Duration) -> Result<Output, Trouble> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|e| failed(format!("cannot start {name}: {e}")))?;
-    let group = Pid::from_raw(child.id() as i32);
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(move || {
-            let hangs = ended.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-            if hangs {
-                let _ = killpg(group, Signal::SIGKILL);
-            }
-            hangs
-        });
-        let output = child.wait_with_output();
-        drop(done);
-        if watch.join().unwrap_or(false) {
-            return Err(failed(format!("{name} took longer than {patience:?}")));
-        }
-        output.map_err(|e| failed(format!("{name}: {e}")))
-    })
 }

@@ -1,14 +1,16 @@
 //! The promises, one file for each kind.
 
-mod buffer;
-mod idle;
+pub mod buffer;
+pub mod farm;
+mod filter;
+pub mod idle;
 pub mod kill;
-mod large;
-mod oversubscribed;
-mod park;
-mod pingpong;
+pub mod large;
+pub mod oversubscribed;
+pub mod park;
+pub mod pingpong;
 mod start;
-mod stream;
+pub mod stream;
 
 use crate::row::Row;
 
@@ -24,6 +26,8 @@ pub fn all() -> Vec<Row> {
         idle::rows(),
         kill::rows(),
         start::rows(),
+        farm::rows(),
+        filter::rows(),
     ]
     .into_iter()
     .flatten()
