@@ -1,3 +1,24 @@
-//! The part of Onchip that touches shared memory and the operating system.
+//! The part of Onchip that touches shared memory and the operating system: worlds of ranks,
+//! typed channels between them, buffers that move. Programs use it through the `onchip` crate.
 
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+
+mod buffer;
+mod channel;
+mod context;
+mod error;
+mod plain;
+mod segment;
+mod sync;
 pub mod topology;
+mod wait;
+mod world;
+
+pub use buffer::SharedBuffer;
+pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
+pub use error::{Cause, Error, RankFailure, RanksFailed, Result, SendError};
+pub use plain::{Message, Plain};
+pub use segment::SegmentError;
+pub use topology::Bind;
+pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
+pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller};

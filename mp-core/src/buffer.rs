@@ -1,0 +1,160 @@
+//! Buffers in the world's memory that move between ranks by ownership.
+//!
+//! Sending one through a channel moves a key of a few bytes; the elements stay where they are.
+//! Message passing at the speed of shared memory, made safe by ownership: at any time exactly one
+//! rank can touch the elements.
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    sync::Arc,
+};
+
+use crate::{
+    context::{Context, HeldAt},
+    error::Result,
+    plain::Plain,
+    segment::{BlockKey, BlockKind, SegmentError},
+};
+
+/// Elements in the world's shared memory, owned by this rank.
+///
+/// Made by [`Rank::buffer`](crate::Rank::buffer) and its siblings, moved by
+/// [`Sender::send_buffer`](crate::Sender::send_buffer), given back to the world when dropped,
+/// wherever that is. The buffers of a rank that dies are given back for it.
+///
+/// ```
+/// use mp_core::{Channel, World};
+///
+/// World::threads(2).run(|rank| {
+///     if rank.id() == 0 {
+///         let mut pages = rank.sender::<[u32]>("pages", 1, Channel::degree(2))?;
+///         let mut page = rank.buffer_zeroed(1000)?;
+///         page[7] = 7;
+///         pages.send_buffer(page)?;
+///     } else {
+///         let pages = rank.receiver::<[u32]>("pages", 0, Channel::degree(2))?;
+///         let mut page = pages.receive_buffer()?;
+///         assert_eq!((page.len(), page[7]), (1000, 7));
+///         page[7] += 1; // it is this rank's now
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub struct SharedBuffer<T: Plain> {
+    context: Arc<Context>,
+    key: BlockKey,
+    held: HeldAt,
+    first: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: the buffer owns its elements like a `Box<[T]>`, and `T: Plain` is `Send` in effect: it
+// has no pointers. The context is shared by design.
+unsafe impl<T: Plain> Send for SharedBuffer<T> {}
+// SAFETY: shared access gives `&[T]` of plain data only.
+unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
+
+impl<T: Plain> SharedBuffer<T> {
+    /// A buffer whose elements are whatever was there before.
+    pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
+        let asked = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let key = context.allocate(BlockKind::Buffer, asked)?;
+        let held = match context.hold(key) {
+            Ok(held) => held,
+            Err(error) => {
+                context.free(key);
+                return Err(error.into());
+            }
+        };
+        context.segment.heap().settle(key)?;
+        Self::over(Arc::clone(context), key, held, len)
+    }
+
+    /// Takes possession of a buffer that came through a channel.
+    pub(crate) fn adopt(context: &Arc<Context>, key: BlockKey, len: u64) -> Result<Self> {
+        let bytes = context.segment.heap().check(key, BlockKind::Buffer)?;
+        if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > bytes) {
+            return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
+        }
+        let held = context.hold(key)?;
+        Self::over(Arc::clone(context), key, held, len as usize)
+    }
+
+    fn over(context: Arc<Context>, key: BlockKey, held: HeldAt, len: usize) -> Result<Self> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let first = context.segment.range(key.payload(), bytes, "a buffer")?.cast::<T>();
+        if !first.is_aligned() {
+            let error: SegmentError = context.segment.corrupt("a buffer", key.payload(), bytes);
+            return Err(error.into());
+        }
+        Ok(Self { context, key, held, first, len })
+    }
+
+    pub(crate) fn key(&self) -> BlockKey {
+        self.key
+    }
+
+    pub(crate) fn belongs_to(&self, context: &Context) -> bool {
+        std::ptr::eq(&*self.context.segment, &*context.segment)
+    }
+
+    /// Ends this rank's possession. To be called between writing the key into a slot and
+    /// publishing that.
+    pub(crate) fn let_go(self) {
+        let this = std::mem::ManuallyDrop::new(self);
+        this.context.let_go(this.held);
+        // SAFETY: `this` is never used again, and its destructor does not run.
+        drop(unsafe { std::ptr::read(&this.context) });
+    }
+
+    /// Fills a fresh buffer.
+    pub(crate) fn fill_with(mut self, fill: impl FnOnce(&mut [T])) -> Self {
+        fill(&mut self);
+        self
+    }
+
+    /// Makes the buffer shorter. The elements past `len` are no longer reachable; its place in
+    /// memory keeps its size.
+    ///
+    /// Does nothing when the buffer is not longer than `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl<T: Plain> Deref for SharedBuffer<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `over` checked range and alignment, any bits are a `T`, and the rank owns the
+        // elements: whoever had them before let go before it published.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for SharedBuffer<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> Drop for SharedBuffer<T> {
+    fn drop(&mut self) {
+        // In this order: a death between the two leaves a stale key in the table, which frees
+        // nothing; the other way round it would leave a block that nobody knows.
+        self.context.free(self.key);
+        self.context.let_go(self.held);
+    }
+}
+
+impl<T: Plain + fmt::Debug> fmt::Debug for SharedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,599 @@
+//! Where the ends of a channel find each other, and who of them is still there.
+//!
+//! A channel is one block of the heap: a [`Descriptor`], the [`Signals`], the ring's control
+//! words, the slots. Whichever end is opened first makes it; the other finds it by name and ranks.
+//! A rank that is no longer part of it is **gone** (the others are told); its memory is
+//! **released** when nothing of the rank can touch it any more. The block is freed when every
+//! rank is gone and everything that was opened is released. All of this happens under the heap's
+//! lock.
+
+use std::{ptr::NonNull, sync::Arc};
+
+use super::{
+    ranks::RankSet,
+    rendezvous::Meeting,
+    ring::{Ring, RingControl},
+    shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
+    signals::Signals,
+    slots::{Geometry, LINE, SlotHeader, Slots},
+    spec::ChannelSpec,
+};
+use crate::{
+    context::{Context, RankState},
+    error::Error,
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
+    sync::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// Bytes of a channel's name and of a type's name that are kept.
+pub(crate) const NAME: usize = 64;
+const TYPE_NAME: usize = 104;
+
+/// Which end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Sender,
+    Receiver,
+}
+
+/// The ranks at one end.
+#[derive(Debug)]
+#[repr(C)]
+struct Side {
+    members: RankSet,
+    opened: RankSet,
+    gone: RankSet,
+    /// Gone by dying.
+    lost: RankSet,
+    released: RankSet,
+}
+
+impl Side {
+    fn all_gone(&self) -> bool {
+        self.members.is_subset_of(&self.gone)
+    }
+
+    fn all_released(&self) -> bool {
+        self.opened.is_subset_of(&self.released)
+    }
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct Text<const WORDS: usize>([AtomicU64; WORDS]);
+
+impl<const WORDS: usize> Text<WORDS> {
+    fn write(&self, text: &str) {
+        let mut bytes = text.bytes().chain(std::iter::repeat(0));
+        for word in &self.0 {
+            let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
+            word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> String {
+        let bytes: Vec<u8> =
+            self.0.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+}
+
+/// A [`ChannelSpec`] in the segment.
+#[derive(Debug)]
+#[repr(C)]
+struct SpecWords {
+    type_name: Text<{ TYPE_NAME / 8 }>,
+    element_size: AtomicU64,
+    element_align: AtomicU64,
+    slice: AtomicU64,
+    degree: AtomicU64,
+    max_len: AtomicU64,
+}
+
+impl SpecWords {
+    fn write(&self, spec: &ChannelSpec) {
+        self.type_name.write(&spec.type_name);
+        let words = [
+            (&self.element_size, spec.element_size as u64),
+            (&self.element_align, spec.element_align as u64),
+            (&self.slice, spec.slice.into()),
+            (&self.degree, spec.degree),
+            (&self.max_len, spec.max_len as u64),
+        ];
+        for (word, value) in words {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> ChannelSpec {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        ChannelSpec {
+            type_name: self.type_name.read(),
+            element_size: load(&self.element_size) as usize,
+            element_align: load(&self.element_align) as usize,
+            slice: load(&self.slice) != 0,
+            degree: load(&self.degree),
+            max_len: load(&self.max_len) as usize,
+        }
+    }
+}
+
+/// What stands at the start of a channel's block.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Descriptor {
+    name: Text<{ NAME / 8 }>,
+    spec: SpecWords,
+    /// What the end that came second asked for, if it was something else.
+    other: SpecWords,
+    shared: AtomicU32,
+    senders: Side,
+    receivers: Side,
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for Descriptor {}
+
+impl Descriptor {
+    fn side(&self, end: End) -> &Side {
+        match end {
+            End::Sender => &self.senders,
+            End::Receiver => &self.receivers,
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed) != 0
+    }
+
+    /// What `mprun report` says of the channel: its name and the ranks at either end.
+    pub(crate) fn parties(&self) -> (String, Vec<u32>, Vec<u32>) {
+        let of = |side: &Side| side.members.iter().collect();
+        (self.name.read(), of(&self.senders), of(&self.receivers))
+    }
+}
+
+/// What changes when the structures here do.
+pub(crate) fn layout() -> u64 {
+    fingerprint([
+        size_of::<Descriptor>(),
+        size_of::<Signals>(),
+        size_of::<Middle>(),
+        size_of::<SlotHeader>(),
+        size_of::<SharedSlotHeader>(),
+    ])
+}
+
+/// The control words of all kinds of channels, one after another.
+#[derive(Debug)]
+#[repr(C)]
+struct Middle {
+    signals: Signals,
+    ring: RingControl,
+    meeting: Meeting,
+    shared: SharedControl,
+}
+
+const MIDDLE: u64 = size_of::<Descriptor>() as u64;
+const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
+
+/// What both ends say a channel is.
+#[derive(Clone, Debug)]
+pub(crate) struct Agreement {
+    pub(crate) name: Arc<str>,
+    /// Sorted, without repetition.
+    pub(crate) senders: Vec<u32>,
+    pub(crate) receivers: Vec<u32>,
+    pub(crate) shared: bool,
+    pub(crate) spec: ChannelSpec,
+}
+
+impl Agreement {
+    fn side(&self, end: End) -> &[u32] {
+        match end {
+            End::Sender => &self.senders,
+            End::Receiver => &self.receivers,
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let ranks = self.senders.iter().chain(&[u32::MAX]).chain(&self.receivers);
+        let bytes = self.name.bytes().map(u64::from).chain(ranks.map(|&r| u64::from(r)));
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| {
+            let mixed = (hash ^ b).wrapping_mul(0x0100_0000_01b3);
+            mixed ^ (mixed >> 29)
+        })
+    }
+
+    fn geometry(&self) -> Result<Geometry, Error> {
+        let bad = |reason: String| Error::BadChannel { channel: self.name.clone(), reason };
+        if self.spec.element_align > LINE {
+            return Err(bad(format!(
+                "elements of alignment {}, {LINE} is the most",
+                self.spec.element_align
+            )));
+        }
+        if self.spec.max_len >= u32::MAX as usize {
+            return Err(bad(format!(
+                "messages of {} elements, {} is the most",
+                self.spec.max_len,
+                u32::MAX - 1
+            )));
+        }
+        let header =
+            if self.shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
+        Geometry::of(&self.spec, header)
+            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))
+    }
+}
+
+/// An open end: the channel's parts in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) context: Arc<Context>,
+    pub(crate) agreement: Agreement,
+    pub(crate) end: End,
+    block: BlockKey,
+    middle: NonNull<Middle>,
+    slots: NonNull<u8>,
+    geometry: Geometry,
+}
+
+// SAFETY: the pointers lead into the segment that `context` keeps mapped; what is behind them is
+// atomic or handed over by the ring's protocol.
+unsafe impl Send for Opened {}
+
+impl Opened {
+    /// Opens this rank's end, making the channel if the other end has not.
+    pub(crate) fn open(
+        context: Arc<Context>,
+        agreement: Agreement,
+        end: End,
+    ) -> Result<Self, Error> {
+        if agreement.name.len() > NAME || agreement.name.is_empty() || agreement.name.contains('\0')
+        {
+            let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
+            return Err(Error::BadChannel { channel: agreement.name, reason });
+        }
+        let geometry = agreement.geometry()?;
+        let me = context.me;
+        let mut heap = context.lock_heap()?;
+        let block = match Self::find(&context, &heap, &agreement, end)? {
+            Some(block) => block,
+            None => Self::make(&context, &mut heap, &agreement, &geometry)?,
+        };
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        let place = |offset: u64, len: u64| {
+            context.segment.range(block.payload() + offset, len, "a channel")
+        };
+        let middle = place(MIDDLE, size_of::<Middle>() as u64)?.cast::<Middle>();
+        // SAFETY: in range, aligned (blocks are aligned to 128), formatted by `make`.
+        let signals = unsafe { &middle.as_ref().signals };
+
+        let theirs = descriptor.spec.read();
+        // Names are kept only as far as they fit.
+        let kept = |spec: &ChannelSpec| {
+            let mut spec = spec.clone();
+            let end = spec.type_name.floor_char_boundary(TYPE_NAME);
+            spec.type_name.truncate(end);
+            spec
+        };
+        let ours = kept(&agreement.spec);
+        if ours != theirs {
+            descriptor.other.write(&ours);
+            signals.for_sender.raise_mismatch();
+            signals.for_receiver.raise_mismatch();
+            leave(&context, &mut heap, descriptor, block, me, end, Leaving::NeverOpened)?;
+            drop(heap);
+            for rank in agreement.senders.iter().chain(&agreement.receivers) {
+                context.ring(*rank);
+            }
+            let (ours, theirs) = (Box::new(ours), Box::new(theirs));
+            return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
+        }
+        descriptor.side(end).opened.insert(me);
+        drop(heap);
+        let slots = place(SLOTS, geometry.bytes() as u64)?;
+        Ok(Self { context, agreement, end, block, middle, slots, geometry })
+    }
+
+    /// A channel by this name between these ranks, of which this rank's end was not opened yet.
+    fn find(
+        context: &Context,
+        heap: &LockedHeap<'_>,
+        agreement: &Agreement,
+        end: End,
+    ) -> Result<Option<BlockKey>, Error> {
+        for block in heap.bucket(agreement.hash())? {
+            let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+            let side = descriptor.side(end);
+            if block.kind == BlockKind::Channel
+                && descriptor.is_shared() == agreement.shared
+                && descriptor.senders.members.equals(&agreement.senders)
+                && descriptor.receivers.members.equals(&agreement.receivers)
+                && descriptor.name.read() == *agreement.name
+                && !side.opened.contains(context.me)
+                && !side.gone.contains(context.me)
+            {
+                return Ok(Some(block.key));
+            }
+        }
+        Ok(None)
+    }
+
+    fn make(
+        context: &Context,
+        heap: &mut LockedHeap<'_>,
+        agreement: &Agreement,
+        geometry: &Geometry,
+    ) -> Result<BlockKey, Error> {
+        let len = SLOTS + geometry.bytes() as u64;
+        let (block, committed) = heap.reserve(context.me, BlockKind::Channel, len)?;
+        if !committed && let Err(error) = heap.commit(block, len) {
+            heap.free(block)?;
+            return Err(error.into());
+        }
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        let nobody = &[][..];
+        for (end, side) in
+            [(End::Sender, &descriptor.senders), (End::Receiver, &descriptor.receivers)]
+        {
+            side.members.assign(agreement.side(end));
+            for set in [&side.opened, &side.gone, &side.lost, &side.released] {
+                set.assign(nobody);
+            }
+        }
+        descriptor.name.write(&agreement.name);
+        descriptor.spec.write(&agreement.spec);
+        descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);
+        let range = |offset: u64, len: u64| {
+            context.segment.range(block.payload() + offset, len, "a channel")
+        };
+        let middle = range(MIDDLE, size_of::<Middle>() as u64)?.cast::<Middle>();
+        let first = range(SLOTS, geometry.bytes() as u64)?;
+        // SAFETY: the block is new and known to nobody else; the places are in its range and
+        // aligned.
+        unsafe {
+            middle.write(Middle {
+                signals: Signals::new(),
+                ring: RingControl::new(),
+                meeting: Meeting::new(),
+                shared: SharedControl::new(),
+            });
+            if agreement.shared {
+                Slots::new(first, *geometry).format(SharedSlotHeader::new);
+            } else {
+                Slots::new(first, *geometry).format(|_| SlotHeader::new());
+            }
+        }
+        heap.enlist(block, agreement.hash())?;
+        // Ranks that ended before the channel was made will never open their end of it.
+        for end in [End::Sender, End::Receiver] {
+            for &rank in agreement.side(end) {
+                let state = context.rank(rank)?.state();
+                if state.ended() && rank != context.me {
+                    let lost = state == RankState::Lost;
+                    let leaving = Leaving::Ended { lost, released: true };
+                    leave(context, heap, descriptor, block, rank, end, leaving)?;
+                }
+            }
+        }
+        Ok(block)
+    }
+
+    fn middle(&self) -> &Middle {
+        // SAFETY: placed by `open` in the segment that `context` keeps mapped.
+        unsafe { self.middle.as_ref() }
+    }
+
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.middle().signals
+    }
+
+    pub(crate) fn meeting(&self) -> &Meeting {
+        &self.middle().meeting
+    }
+
+    /// The ring between two ranks.
+    pub(crate) fn ring(&self) -> Ring {
+        // SAFETY: both places are formatted, and valid as long as `self` is kept, which the ends
+        // do.
+        unsafe {
+            let slots = Slots::new(self.slots, self.geometry);
+            Ring::new(NonNull::from(&self.middle().ring), slots)
+        }
+    }
+
+    /// The ring among several.
+    pub(crate) fn shared_ring(&self) -> SharedRing {
+        // SAFETY: as in `ring`.
+        unsafe {
+            let slots = Slots::new(self.slots, self.geometry);
+            SharedRing::new(NonNull::from(&self.middle().shared), slots)
+        }
+    }
+
+    fn descriptor(&self) -> Result<&Descriptor, SegmentError> {
+        self.context.segment.at(self.descriptor_offset())
+    }
+
+    pub(crate) fn descriptor_offset(&self) -> Offset<Descriptor> {
+        Offset::new(self.block.payload())
+    }
+
+    /// The ranks at the other end.
+    pub(crate) fn peers(&self) -> &[u32] {
+        match self.end {
+            End::Sender => &self.agreement.receivers,
+            End::Receiver => &self.agreement.senders,
+        }
+    }
+
+    /// Wakes the other end's ranks.
+    #[cold]
+    pub(crate) fn ring_peers(&self) {
+        for &rank in self.peers() {
+            self.context.ring(rank);
+        }
+    }
+
+    /// Why the channel can't be used any more.
+    #[cold]
+    pub(crate) fn why_ended(&self, operation: crate::wait::Operation) -> Error {
+        let channel = self.agreement.name.clone();
+        let descriptor = match self.descriptor() {
+            Ok(descriptor) => descriptor,
+            Err(error) => return error.into(),
+        };
+        let (own, other) = match self.end {
+            End::Sender => (&self.signals().for_sender, &descriptor.receivers),
+            End::Receiver => (&self.signals().for_receiver, &descriptor.senders),
+        };
+        if own.mismatched() {
+            let ours = self.agreement.spec.clone();
+            let theirs = Box::new(descriptor.other.read());
+            return Error::Mismatch { channel, ours: Box::new(ours), theirs };
+        }
+        match other.lost.first() {
+            Some(rank) => Error::PeerLost { rank: rank as usize, operation, channel },
+            None => Error::Disconnected { channel },
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let closed = || -> Result<(), SegmentError> {
+            let mut heap = self.context.lock_heap()?;
+            let descriptor = self.descriptor()?;
+            let me = self.context.me;
+            leave(&self.context, &mut heap, descriptor, self.block, me, self.end, Leaving::Closed)
+        };
+        // A heap too broken for that is found by the next who allocates.
+        let _ = closed();
+    }
+}
+
+/// How a rank leaves an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// It could not open it.
+    NeverOpened,
+    /// It dropped it.
+    Closed,
+    /// The rank itself ended; `released` when nothing of it can touch the channel any more.
+    Ended { lost: bool, released: bool },
+}
+
+/// Takes a rank out of one end, tells the other end when it was the last one, and frees the
+/// channel when nobody is left.
+fn leave(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    descriptor: &Descriptor,
+    block: BlockKey,
+    rank: u32,
+    end: End,
+    leaving: Leaving,
+) -> Result<(), SegmentError> {
+    let side = descriptor.side(end);
+    if leaving == (Leaving::Ended { lost: true, released: true })
+        || leaving == (Leaving::Ended { lost: true, released: false })
+    {
+        // Only what it had not closed itself before it died.
+        if !side.gone.contains(rank) {
+            side.lost.insert(rank);
+        }
+    }
+    side.gone.insert(rank);
+    if !matches!(leaving, Leaving::Ended { released: false, .. }) {
+        side.released.insert(rank);
+    }
+    let middle = context
+        .segment
+        .range(block.payload() + MIDDLE, size_of::<Middle>() as u64, "a channel")?
+        .cast::<Middle>();
+    // SAFETY: in range, aligned, formatted when the channel was made.
+    let signals = unsafe { &middle.as_ref().signals };
+    let (other_end, signal) = match end {
+        End::Sender => (End::Receiver, &signals.for_receiver),
+        End::Receiver => (End::Sender, &signals.for_sender),
+    };
+    let other = descriptor.side(other_end);
+    if side.all_gone() {
+        signal.raise_gone();
+    }
+    for peer in other.members.iter().filter(|&peer| peer != rank) {
+        context.ring(peer);
+    }
+    let empty = side.all_gone() && other.all_gone() && side.all_released() && other.all_released();
+    if empty {
+        free(context, heap, descriptor, block, middle)?;
+    }
+    Ok(())
+}
+
+/// Frees a channel that nobody uses, and the buffers stranded in it.
+fn free(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    descriptor: &Descriptor,
+    block: BlockKey,
+    middle: NonNull<Middle>,
+) -> Result<(), SegmentError> {
+    let shared = descriptor.is_shared();
+    let spec = descriptor.spec.read();
+    let header = if shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
+    if spec.slice
+        && let Some(geometry) = Geometry::of(&spec, header)
+    {
+        let first = context.segment.range(
+            block.payload() + SLOTS,
+            geometry.bytes() as u64,
+            "a channel's slots",
+        )?;
+        // SAFETY: formatted when the channel was made with this specification, in range, and
+        // freed only below.
+        let keys = unsafe {
+            let middle = middle.as_ref();
+            if shared {
+                let slots = Slots::new(first, geometry);
+                SharedRing::new(NonNull::from(&middle.shared), slots).stranded()
+            } else {
+                Ring::new(NonNull::from(&middle.ring), Slots::new(first, geometry)).stranded()
+            }
+        };
+        for key in keys {
+            heap.free(key)?;
+        }
+    }
+    heap.delist(block)?;
+    heap.free(block)
+}
+
+/// Takes a rank that ended out of all channels. `released` when its process is gone.
+pub(crate) fn retire(
+    context: &Context,
+    rank: u32,
+    lost: bool,
+    released: bool,
+) -> Result<(), SegmentError> {
+    let mut heap = context.lock_heap()?;
+    for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Channel && b.settled) {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+        let sides = [End::Sender, End::Receiver].map(|end| {
+            let side = descriptor.side(end);
+            // Who never opened its end holds nothing of it.
+            let released = released || !side.opened.contains(rank);
+            (end, side.members.contains(rank), Leaving::Ended { lost, released })
+        });
+        for (end, _, leaving) in sides.into_iter().filter(|&(_, member, _)| member) {
+            // The first side's leaving can free the block when a rank is at both ends.
+            if context.segment.heap().check(block.key, BlockKind::Channel).is_ok() {
+                leave(context, &mut heap, descriptor, block.key, rank, end, leaving)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Typed channels with an asynchrony degree.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `spec` | what a channel carries; how both ends compare |
+//! | `slots` | how messages lie in memory |
+//! | `signals` | the words by which the ends call each other |
+//! | `ring` | one sender, one receiver, degree 1 and up |
+//! | `rendezvous` | degree 0 |
+//! | `shared_ring` | several senders or receivers |
+//! | `directory` | how the ends find each other, and who is gone |
+//! | `sender`, `receiver`, `select` | what users hold |
+
+mod directory;
+mod ranks;
+mod receiver;
+mod rendezvous;
+mod ring;
+mod select;
+mod sender;
+mod shared_ring;
+mod signals;
+mod slots;
+mod spec;
+
+pub(crate) use directory::{Agreement, Descriptor, End, Opened, layout, retire};
+pub use receiver::{Guard, Messages, Receiver};
+pub use select::Select;
+pub use sender::{Sender, Slot};
+pub use spec::{Channel, ChannelSpec};

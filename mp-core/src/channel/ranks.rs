@@ -1,0 +1,49 @@
+//! Sets of ranks in shared memory.
+
+use crate::{
+    context::MAX_RANKS,
+    sync::{AtomicU64, Ordering},
+};
+
+const WORDS: usize = MAX_RANKS / 64;
+
+/// A set of ranks. Changed under the heap's lock, read at any time.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RankSet([AtomicU64; WORDS]);
+
+impl RankSet {
+    pub(crate) fn assign(&self, ranks: &[u32]) {
+        for (i, word) in self.0.iter().enumerate() {
+            let bits = ranks.iter().filter(|&&r| r as usize / 64 == i).map(|&r| 1 << (r % 64));
+            word.store(bits.fold(0, |all, bit| all | bit), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn insert(&self, rank: u32) {
+        self.0[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Relaxed);
+    }
+
+    pub(crate) fn contains(&self, rank: u32) -> bool {
+        self.0[rank as usize / 64].load(Ordering::Relaxed) & (1 << (rank % 64)) != 0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..MAX_RANKS as u32).filter(|&rank| self.contains(rank))
+    }
+
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
+    pub(crate) fn is_subset_of(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .zip(&other.0)
+            .all(|(a, b)| a.load(Ordering::Relaxed) & !b.load(Ordering::Relaxed) == 0)
+    }
+
+    pub(crate) fn equals(&self, ranks: &[u32]) -> bool {
+        self.iter().eq(ranks.iter().copied())
+    }
+}

@@ -1,0 +1,531 @@
+//! The receiving end of a channel.
+
+use std::{marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
+
+use super::{
+    directory::Opened,
+    ring::{Received, RingReceiver},
+    select::Selectable,
+    shared_ring::{Held, Look, SharedRing},
+    signals::Sticky,
+    slots::MOVED,
+};
+use crate::{
+    buffer::SharedBuffer,
+    context::Context,
+    error::{Error, Result},
+    plain::{Message, Plain},
+    segment::SegmentError,
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+};
+
+/// The receiving end of a channel: see [`Rank::receiver`](crate::Rank::receiver).
+///
+/// A message is read where it lies: [`receive`](Self::receive) gives a [`Guard`] that gives the
+/// slot back when it is dropped. Several guards can be held at once, up to the channel's degree,
+/// and dropped in any order.
+///
+/// Dropping the receiver closes this end: the sender then gets [`Error::Disconnected`].
+pub struct Receiver<M: Message + ?Sized> {
+    opened: Opened,
+    kind: Kind,
+    asymmetry: Asymmetry,
+    wait: std::cell::Cell<Wait>,
+    message: PhantomData<fn() -> *const M>,
+}
+
+// SAFETY: a receiver is used by one thread at a time (it is not `Sync`); the rings' pointers lead
+// into the segment that `opened` keeps mapped.
+unsafe impl<M: Message + ?Sized> Send for Receiver<M> {}
+
+enum Kind {
+    Pair(RingReceiver),
+    Rendezvous(RingReceiver),
+    Shared(SharedRing),
+}
+
+/// Where a received message lies.
+enum Place<T: Plain> {
+    Own(Received),
+    Shared(Held),
+    Buffer(SharedBuffer<T>),
+}
+
+impl<M: Message + ?Sized> Receiver<M> {
+    pub(crate) fn new(opened: Opened) -> Self {
+        let kind = match (opened.agreement.shared, opened.agreement.spec.degree) {
+            (true, _) => Kind::Shared(opened.shared_ring()),
+            (false, 0) => Kind::Rendezvous(RingReceiver::new(opened.ring())),
+            (false, _) => Kind::Pair(RingReceiver::new(opened.ring())),
+        };
+        let asymmetry = opened.context.waiting.asymmetry;
+        let wait = std::cell::Cell::new(Wait::forever());
+        Self { opened, kind, asymmetry, wait, message: PhantomData }
+    }
+
+    /// How calls without a limit of their own wait from now on: with which policy, how long.
+    pub fn set_wait(&self, wait: impl Into<Wait>) {
+        self.wait.set(wait.into());
+    }
+
+    /// The next message, to be read in place; waits until there is one.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] or [`Error::PeerLost`] when no sender is left and all that was
+    /// published was received, [`Error::Mismatch`], [`Error::GuardsHeld`];
+    /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
+    #[inline]
+    pub fn receive(&self) -> Result<Guard<'_, M>> {
+        self.receive_with(self.wait.get())
+    }
+
+    /// [`receive`](Self::receive) that waits at most for `limit`.
+    ///
+    /// # Errors
+    /// As `receive`, and [`Error::Timeout`].
+    pub fn receive_timeout(&self, limit: Duration) -> Result<Guard<'_, M>> {
+        self.receive_with(self.wait.get().limit(limit))
+    }
+
+    /// [`receive`](Self::receive) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `receive`, and [`Error::Timeout`].
+    #[inline]
+    pub fn receive_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, M>> {
+        let place = self.take(wait.into())?;
+        self.guard(place)
+    }
+
+    /// The next message if it is there already.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    #[inline]
+    pub fn try_receive(&self) -> Result<Option<Guard<'_, M>>> {
+        match self.take_now()? {
+            Some(place) => self.guard(place).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The messages one after another, until the sender is gone. See [`Messages`].
+    pub fn iter(&self) -> Messages<'_, M> {
+        Messages { receiver: self }
+    }
+
+    #[inline(always)]
+    fn take(&self, wait: Wait) -> Result<Place<M::Element>> {
+        if let Kind::Pair(ring) = &self.kind
+            && let Some(received) = ring.receive()
+        {
+            return Ok(Place::Own(received));
+        }
+        self.take_slowly(wait)
+    }
+
+    /// 4 receive.
+    #[inline(always)]
+    fn take_now(&self) -> Result<Option<Place<M::Element>>> {
+        if let Kind::Pair(ring) = &self.kind
+            && let Some(received) = ring.receive()
+        {
+            return Ok(Some(Place::Own(received)));
+        }
+        self.take_now_slowly()
+    }
+
+    /// A look after the ring seemed empty.
+    fn take_now_slowly(&self) -> Result<Option<Place<M::Element>>> {
+        match &self.kind {
+            Kind::Pair(ring) => self.look(ring),
+            Kind::Rendezvous(ring) => self.meet_if_wanted(ring),
+            Kind::Shared(ring) => self.look_shared(ring),
+        }
+    }
+
+    fn check_guards(&self, ring: &RingReceiver) -> Result<()> {
+        if ring.all_held() {
+            let agreement = &self.opened.agreement;
+            let held = agreement.spec.degree.max(1);
+            return Err(Error::GuardsHeld { channel: agreement.name.clone(), held });
+        }
+        Ok(())
+    }
+
+    /// The next message, or why there will be none.
+    fn look(&self, ring: &RingReceiver) -> Result<Option<Place<M::Element>>> {
+        if let Some(received) = ring.receive() {
+            return Ok(Some(Place::Own(received)));
+        }
+        self.check_guards(ring)?;
+        if self.opened.signals().for_receiver.ended() {
+            // What was published before the end was raised is visible by now.
+            if let Some(received) = ring.receive() {
+                return Ok(Some(Place::Own(received)));
+            }
+            return Err(self.opened.why_ended(Operation::Receive));
+        }
+        Ok(None)
+    }
+
+    fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place<M::Element>>> {
+        let context = &self.opened.context;
+        let attempt = || loop {
+            match ring.receive(context.me, |rank| context.lost(rank)) {
+                Look::Got(held) => return Some(Place::Shared(held)),
+                Look::Nothing => return None,
+                Look::Cleared(buffer) => {
+                    if let Some(key) = buffer {
+                        context.free(key);
+                    }
+                    // A sender may wait for the slot.
+                    self.attend();
+                }
+            }
+        };
+        if let Some(place) = attempt() {
+            return Ok(Some(place));
+        }
+        if self.opened.signals().for_receiver.ended() {
+            if let Some(place) = attempt() {
+                return Ok(Some(place));
+            }
+            return Err(self.opened.why_ended(Operation::Receive));
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn take_slowly(&self, wait: Wait) -> Result<Place<M::Element>> {
+        if let Kind::Rendezvous(ring) = &self.kind {
+            return self.meet(ring, wait);
+        }
+        let line = match &self.kind {
+            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Shared(ring) => ring.watched(false),
+        };
+        self.block(wait, line, || self.take_now_slowly().transpose())?
+            .unwrap_or_else(|| Err(self.timed_out(wait)))
+    }
+
+    fn block<T>(
+        &self,
+        wait: Wait,
+        line: *const (),
+        poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, SegmentError> {
+        let channel = self.opened.descriptor_offset().bytes();
+        let doing = Doing { operation: Operation::Receive, channel };
+        self.with_flag(|flag| self.opened.context.wait(wait, doing, line, flag, poll))
+    }
+
+    /// Calls `body` with the flag that this receiver raises before it sleeps.
+    fn with_flag<T>(&self, body: impl FnOnce(&dyn Flag) -> T) -> T {
+        let signal = &*self.opened.signals().for_sender;
+        match &self.kind {
+            Kind::Shared(_) => body(&Sticky(signal)),
+            _ => body(signal),
+        }
+    }
+
+    fn timed_out(&self, wait: Wait) -> Error {
+        Error::Timeout {
+            operation: Operation::Receive,
+            channel: self.opened.agreement.name.clone(),
+            limit: wait.limit.unwrap_or_default(),
+        }
+    }
+
+    /// Degree 0: offers, and waits for a sender to meet the offer.
+    fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place<M::Element>> {
+        self.check_guards(ring)?;
+        let meeting = self.opened.meeting();
+        meeting.offer();
+        self.attend();
+        let met = self.block(wait, ring.watched(), || self.look(ring).transpose());
+        let place = match met {
+            Ok(Some(Ok(place))) => Ok(Some(place)),
+            // Out of time, or the sender is gone: unless one has just claimed the offer.
+            Ok(None) => self.end_offer(ring, true),
+            Ok(Some(Err(error))) => {
+                meeting.met();
+                Err(error)
+            }
+            Err(error) => {
+                meeting.met();
+                Err(error.into())
+            }
+        }?;
+        meeting.met();
+        place.ok_or_else(|| self.timed_out(wait))
+    }
+
+    /// Degree 0, without waiting: meets a sender that waits.
+    fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place<M::Element>>> {
+        self.check_guards(ring)?;
+        if !self.opened.meeting().wanted() {
+            return if self.opened.signals().for_receiver.ended() {
+                Err(self.opened.why_ended(Operation::Receive))
+            } else {
+                Ok(None)
+            };
+        }
+        self.opened.meeting().offer();
+        self.attend();
+        let place = self.end_offer(ring, false);
+        self.opened.meeting().met();
+        place
+    }
+
+    /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
+    /// sender wants it any more.
+    fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place<M::Element>>> {
+        let meeting = self.opened.meeting();
+        let met = self.block(Wait::forever(), ring.watched(), || match self.look(ring) {
+            Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
+            other => Some(other),
+        });
+        met?.unwrap_or(Ok(None))
+    }
+
+    /// Turns a taken message into a guard, after checking what its header says.
+    #[inline(always)]
+    fn guard(&self, place: Place<M::Element>) -> Result<Guard<'_, M>> {
+        if !M::SLICE {
+            let payload = self.payload(&place);
+            let message = M::at(payload.cast(), 1);
+            return Ok(Guard { message, place: Some(place), receiver: self });
+        }
+        let len = self.stated_len(&place);
+        if len as usize <= self.opened.agreement.spec.max_len {
+            let message = M::at(self.payload(&place).cast(), len as usize);
+            return Ok(Guard { message, place: Some(place), receiver: self });
+        }
+        self.guard_moved(place, len)
+    }
+
+    fn guard_moved(&self, place: Place<M::Element>, len: u32) -> Result<Guard<'_, M>> {
+        let mut buffer = self.adopt(place, len)?;
+        let message = M::at(NonNull::from(&mut *buffer).cast(), buffer.len());
+        Ok(Guard { message, place: Some(Place::Buffer(buffer)), receiver: self })
+    }
+
+    /// Takes the buffer out of a taken slot, and gives the slot back.
+    fn adopt(&self, place: Place<M::Element>, len: u32) -> Result<SharedBuffer<M::Element>> {
+        let moved = match (&self.kind, &place) {
+            _ if len != MOVED => None,
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.moved(m.slot),
+            (Kind::Shared(ring), Place::Shared(held)) => ring.moved(*held),
+            _ => None,
+        };
+        let context = &self.opened.context;
+        let offset = self.opened.descriptor_offset().bytes();
+        let adopted = match moved {
+            Some((key, len)) => SharedBuffer::adopt(context, key, len),
+            None => Err(context.segment.corrupt("a message's length", offset, len.into()).into()),
+        };
+        self.release(place);
+        adopted
+    }
+
+    #[inline(always)]
+    fn payload(&self, place: &Place<M::Element>) -> NonNull<u8> {
+        match (&self.kind, place) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.payload(m.slot),
+            (Kind::Shared(ring), Place::Shared(held)) => ring.payload(*held),
+            _ => unreachable!("a message is of its receiver's kind"),
+        }
+    }
+
+    #[inline(always)]
+    fn stated_len(&self, place: &Place<M::Element>) -> u32 {
+        match (&self.kind, place) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.len(m.slot),
+            (Kind::Shared(ring), Place::Shared(held)) => ring.len(*held),
+            _ => unreachable!("a message is of its receiver's kind"),
+        }
+    }
+
+    /// 6 release on drop.
+    #[inline(always)]
+    fn release(&self, place: Place<M::Element>) {
+        match (&self.kind, place) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(message)) => {
+                ring.release(message);
+            }
+            (Kind::Shared(ring), Place::Shared(held)) => ring.release(held),
+            _ => return,
+        }
+        self.attend();
+    }
+
+    /// Wakes the sender if it sleeps.
+    #[inline(always)]
+    fn attend(&self) {
+        self.asymmetry.light();
+        let signal = &self.opened.signals().for_receiver;
+        if !signal.quiet() && signal.take_parked() {
+            self.opened.ring_peers();
+        }
+    }
+}
+
+impl<T: Plain> Receiver<[T]> {
+    /// The next message as a buffer of this rank's own; waits until there is one. A moved buffer
+    /// arrives without a copy; a message that was copied into the channel is copied once more,
+    /// into a fresh buffer.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive), and [`Error::Segment`] when there is no memory for a copy.
+    #[inline]
+    pub fn receive_buffer(&self) -> Result<SharedBuffer<T>> {
+        self.receive_buffer_with(self.wait.get())
+    }
+
+    /// [`receive_buffer`](Self::receive_buffer) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `receive_buffer`, and [`Error::Timeout`].
+    #[inline]
+    pub fn receive_buffer_with(&self, wait: impl Into<Wait>) -> Result<SharedBuffer<T>> {
+        let place = self.take(wait.into())?;
+        let len = self.stated_len(&place);
+        if len == MOVED {
+            return self.adopt(place, len);
+        }
+        self.guard(place)?.into_buffer()
+    }
+
+    /// [`receive_buffer`](Self::receive_buffer) that does not wait.
+    ///
+    /// # Errors
+    /// As `receive_buffer`.
+    pub fn try_receive_buffer(&self) -> Result<Option<SharedBuffer<T>>> {
+        self.try_receive()?.map(Guard::into_buffer).transpose()
+    }
+}
+
+impl<M: Message + ?Sized> Selectable for Receiver<M> {
+    fn ready(&self) -> bool {
+        let there = match &self.kind {
+            Kind::Pair(ring) => ring.ready(),
+            Kind::Rendezvous(_) => self.opened.meeting().wanted(),
+            Kind::Shared(ring) => ring.ready(),
+        };
+        there || self.opened.signals().for_receiver.ended()
+    }
+
+    fn raise(&self) {
+        self.with_flag(|flag| flag.raise());
+    }
+
+    fn lower(&self) {
+        self.with_flag(|flag| flag.lower());
+    }
+
+    fn context(&self) -> &Context {
+        &self.opened.context
+    }
+
+    fn channel(&self) -> u64 {
+        self.opened.descriptor_offset().bytes()
+    }
+}
+
+impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let agreement = &self.opened.agreement;
+        f.debug_struct("Receiver")
+            .field("channel", &agreement.name)
+            .field("from", &agreement.senders)
+            .field("carries", &format_args!("{}", agreement.spec))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A received message, read where it lies. Dropping it gives the slot back to the sender; leaking
+/// it keeps the slot taken, and nothing worse.
+pub struct Guard<'a, M: Message + ?Sized> {
+    message: NonNull<M>,
+    /// Taken only by `drop` and `into_buffer`.
+    place: Option<Place<M::Element>>,
+    receiver: &'a Receiver<M>,
+}
+
+impl<T: Plain> Guard<'_, [T]> {
+    /// The message as a buffer of this rank's own: without a copy if it came as one.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when there is no memory for a copy.
+    pub fn into_buffer(mut self) -> Result<SharedBuffer<T>> {
+        if let Some(Place::Buffer(buffer)) =
+            self.place.take_if(|place| matches!(place, Place::Buffer(_)))
+        {
+            return Ok(buffer);
+        }
+        let copy = SharedBuffer::allocate(&self.receiver.opened.context, self.len())?;
+        Ok(copy.fill_with(|elements| elements.copy_from_slice(&self)))
+    }
+}
+
+impl<M: Message + ?Sized> Deref for Guard<'_, M> {
+    type Target = M;
+
+    #[inline(always)]
+    fn deref(&self) -> &M {
+        // SAFETY: 5 read in place: the message was published before it was received, its place
+        // and length were checked, any bits are a message, and the slot is not written again
+        // before the guard is dropped.
+        unsafe { self.message.as_ref() }
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Guard<'_, M> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.receiver.release(place);
+        }
+    }
+}
+
+impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// The messages of a channel one after another; ends when every sender has closed.
+///
+/// A sender that was *lost* does not end it silently: the last item is then the error. To end on
+/// any error, use `while let Ok(message) = receiver.receive()`.
+pub struct Messages<'a, M: Message + ?Sized> {
+    receiver: &'a Receiver<M>,
+}
+
+impl<'a, M: Message + ?Sized> Iterator for Messages<'a, M> {
+    type Item = Guard<'a, M>;
+
+    fn next(&mut self) -> Option<Guard<'a, M>> {
+        self.receiver.receive().ok()
+    }
+}
+
+impl<'a, M: Message + ?Sized> IntoIterator for &'a Receiver<M> {
+    type Item = Guard<'a, M>;
+    type IntoIter = Messages<'a, M>;
+
+    fn into_iter(self) -> Messages<'a, M> {
+        self.iter()
+    }
+}
+
+impl<'a, M: Message + ?Sized> IntoIterator for &'a mut Receiver<M> {
+    type Item = Guard<'a, M>;
+    type IntoIter = Messages<'a, M>;
+
+    fn into_iter(self) -> Messages<'a, M> {
+        self.iter()
+    }
+}

@@ -1,0 +1,88 @@
+//! Degree 0: sender and receiver meet, and only then a message is written.
+//!
+//! | `offer` | meaning | next |
+//! |---|---|---|
+//! | `NONE` | no receiver waits | the receiver offers |
+//! | `OFFERED` | a receiver waits | a sender claims, or the receiver takes it back |
+//! | `CLAIMED` | a sender is writing for it | the message is published, or the claim dropped |
+//!
+//! 1. The receiver offers (and rings a parked sender). 2. The sender claims. 3. It writes the one
+//!    slot and publishes its sequence word, as in `ring.rs`. 4. The receiver sees it and sets the
+//!    offer back. A receiver that gives up must win `OFFERED → NONE`; when it does not, a sender
+//!    has met it and the message follows. `wanted` says that a sender waits, for receivers that
+//!    look without waiting.
+//!
+//! Source: the synchronous channels of Buono et al., section IV.A; Hoare's CSP.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU32, Ordering};
+
+const NONE: u32 = 0;
+const OFFERED: u32 = 1;
+const CLAIMED: u32 = 2;
+
+/// The words on which the ends of a rendezvous agree.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Meeting {
+    offer: CachePadded<AtomicU32>,
+    wanted: CachePadded<AtomicU32>,
+}
+
+impl Meeting {
+    pub(crate) fn new() -> Self {
+        Self {
+            offer: CachePadded::new(AtomicU32::new(NONE)),
+            wanted: CachePadded::new(AtomicU32::new(0)),
+        }
+    }
+
+    /// Receiver: says that it waits.
+    pub(crate) fn offer(&self) {
+        // Release: pairs with the Acquire in `claim`: what was read of the last message comes
+        // before the next one is written.
+        self.offer.store(OFFERED, Ordering::Release);
+    }
+
+    /// Receiver: stops waiting. False when a sender has claimed the offer, whose message must
+    /// then be awaited.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.offer.compare_exchange(OFFERED, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Receiver: the message has come.
+    pub(crate) fn met(&self) {
+        self.offer.store(NONE, Ordering::Relaxed);
+    }
+
+    /// Receiver: whether a sender waits for an offer.
+    pub(crate) fn wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sender: says whether it waits for an offer.
+    pub(crate) fn want(&self, waiting: bool) {
+        self.wanted.store(waiting.into(), Ordering::Relaxed);
+    }
+
+    /// Sender: takes the offer, if there is one.
+    pub(crate) fn claim(&self) -> bool {
+        self.offer.load(Ordering::Relaxed) == OFFERED
+            && self
+                .offer
+                // Acquire: pairs with the Release in `offer`.
+                .compare_exchange(OFFERED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Sender: gives the offer back without a message.
+    pub(crate) fn unclaim(&self) {
+        self.offer.store(OFFERED, Ordering::Release);
+    }
+
+    /// What a sender's wait for an offer should watch.
+    pub(crate) fn watched(&self) -> *const () {
+        std::ptr::from_ref(&*self.offer).cast()
+    }
+}

@@ -1,0 +1,152 @@
+//! Waiting for whichever of several channels has something first.
+
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    wait::{Doing, Flag, Operation, Wait},
+};
+
+/// A receiving end that can be waited for together with others. Implemented by
+/// [`Receiver`](crate::Receiver); sealed in effect, because its methods can't be called or
+/// written outside.
+pub(crate) trait Selectable {
+    /// Whether a receive call would find a message, or that there will be none.
+    fn ready(&self) -> bool;
+    fn raise(&self);
+    fn lower(&self);
+    fn context(&self) -> &Context;
+    fn channel(&self) -> u64;
+}
+
+/// Several receivers, of any types, waited for at once. Serves the collector of a farm.
+///
+/// ```
+/// use mp_core::{Channel, Error, Select, World};
+///
+/// World::threads(3).run(|rank| {
+///     if rank.id() > 0 {
+///         let mut results = rank.sender::<u64>("results", 0, Channel::degree(4))?;
+///         return results.send(&(rank.id() as u64 * 10));
+///     }
+///     let from: Vec<_> = (1..3)
+///         .map(|worker| rank.receiver::<u64>("results", worker, Channel::degree(4)))
+///         .collect::<Result<_, Error>>()?;
+///     let mut select = Select::new();
+///     for receiver in &from {
+///         select.add(receiver);
+///     }
+///     let mut sum = 0;
+///     while !select.is_empty() {
+///         let which = select.ready()?;
+///         match from[which].try_receive() {
+///             Ok(Some(result)) => sum += *result,
+///             Ok(None) => {}
+///             Err(Error::Disconnected { .. }) => select.remove(which),
+///             Err(error) => return Err(error),
+///         }
+///     }
+///     assert_eq!(sum, 30);
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Select<'a> {
+    /// By index; `None` once removed.
+    receivers: Vec<Option<&'a dyn Selectable>>,
+    /// Where the next look begins, so that a busy channel does not starve the others.
+    next: usize,
+}
+
+struct All<'s, 'a>(&'s [Option<&'a dyn Selectable>]);
+
+impl Flag for All<'_, '_> {
+    fn raise(&self) {
+        self.0.iter().flatten().for_each(|receiver| receiver.raise());
+    }
+
+    fn lower(&self) {
+        self.0.iter().flatten().for_each(|receiver| receiver.lower());
+    }
+}
+
+impl<'a> Select<'a> {
+    /// Waits for nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a receiver; returns its index, counted from 0 in the order of adding.
+    pub fn add<M: crate::Message + ?Sized>(&mut self, receiver: &'a crate::Receiver<M>) -> usize {
+        self.receivers.push(Some(receiver));
+        self.receivers.len() - 1
+    }
+
+    /// Waits no longer for the receiver of this index. The others keep theirs.
+    pub fn remove(&mut self, index: usize) {
+        if let Some(receiver) = self.receivers.get_mut(index) {
+            *receiver = None;
+        }
+    }
+
+    /// Whether no receiver is left.
+    pub fn is_empty(&self) -> bool {
+        self.receivers.iter().all(Option::is_none)
+    }
+
+    /// Waits until a receiver has a message or has ended; returns its index. The message stays
+    /// where it is: take it with [`try_receive`](crate::Receiver::try_receive), which finds
+    /// nothing when another rank was faster at a shared channel.
+    ///
+    /// Receivers that are ready at the same time are served in turn.
+    ///
+    /// # Errors
+    /// [`Error::BadWorld`] when no receiver is left to wait for.
+    pub fn ready(&mut self) -> Result<usize> {
+        self.ready_with(Wait::forever())
+    }
+
+    /// [`ready`](Self::ready) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `ready`, and [`Error::Timeout`].
+    pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
+        let wait = wait.into();
+        let Some(first) = self.receivers.iter().flatten().next() else {
+            return Err(Error::BadWorld("nothing to select from".to_owned()));
+        };
+        let doing = Doing { operation: Operation::Select, channel: first.channel() };
+        let context = first.context();
+        let all = All(&self.receivers);
+        let count = self.receivers.len();
+        let from = self.next;
+        let found = context.wait(wait, doing, std::ptr::null(), &all, || {
+            (0..count)
+                .map(|i| (from + i) % count)
+                .find(|&i| self.receivers[i].is_some_and(|receiver| receiver.ready()))
+        })?;
+        let which = found.ok_or_else(|| Error::Timeout {
+            operation: Operation::Select,
+            channel: "(several)".into(),
+            limit: wait.limit.unwrap_or_default(),
+        })?;
+        self.next = (which + 1) % count;
+        Ok(which)
+    }
+
+    /// A receiver that is ready now.
+    pub fn try_ready(&mut self) -> Option<usize> {
+        let count = self.receivers.len();
+        let which = (0..count)
+            .map(|i| (self.next + i) % count)
+            .find(|&i| self.receivers[i].is_some_and(|receiver| receiver.ready()))?;
+        self.next = (which + 1) % count;
+        Some(which)
+    }
+}
+
+impl std::fmt::Debug for Select<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Select").field("receivers", &self.receivers.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,510 @@
+//! The sending end of a channel.
+
+use std::{
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    time::Duration,
+};
+
+use super::{
+    directory::Opened,
+    ring::{CorruptHead, RingSender},
+    shared_ring::{Held, Look, SharedRing},
+    signals::Sticky,
+};
+use crate::{
+    buffer::SharedBuffer,
+    error::{Error, Result, SendError},
+    plain::{Message, Plain},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+};
+
+/// The sending end of a channel: see [`Rank::sender`](crate::Rank::sender).
+///
+/// Three ways to send, from most to least copied:
+///
+/// - [`send`](Self::send): exactly one copy, into the slot that the receiver reads;
+/// - [`reserve`](Self::reserve), write in place, [`publish`](Slot::publish): no copy;
+/// - [`send_buffer`](Self::send_buffer): ownership moves, the data stay.
+///
+/// Dropping it closes this end: the receiver still gets what was published, then
+/// [`Error::Disconnected`].
+///
+/// Source: Buono et al., section IV.A.
+pub struct Sender<M: Message + ?Sized> {
+    opened: Opened,
+    kind: Kind,
+    asymmetry: Asymmetry,
+    wait: Wait,
+    message: PhantomData<fn(&M)>,
+}
+
+enum Kind {
+    Pair(RingSender),
+    Rendezvous(RingSender),
+    Shared(SharedRing),
+}
+
+// SAFETY: a sender is used by one thread at a time; the rings' pointers lead into the segment that
+// `opened` keeps mapped.
+unsafe impl<M: Message + ?Sized> Send for Sender<M> {}
+
+/// A slot that this sender may write.
+#[derive(Clone, Copy)]
+enum Claim {
+    Own(NonNull<u8>),
+    Shared(Held),
+}
+
+impl<M: Message + ?Sized> Sender<M> {
+    pub(crate) fn new(opened: Opened) -> Self {
+        let kind = match (opened.agreement.shared, opened.agreement.spec.degree) {
+            (true, _) => Kind::Shared(opened.shared_ring()),
+            (false, 0) => Kind::Rendezvous(RingSender::new(opened.ring())),
+            (false, _) => Kind::Pair(RingSender::new(opened.ring())),
+        };
+        let asymmetry = opened.context.waiting.asymmetry;
+        Self { opened, kind, asymmetry, wait: Wait::forever(), message: PhantomData }
+    }
+
+    /// How calls without a limit of their own wait from now on: with which policy, how long.
+    pub fn set_wait(&mut self, wait: impl Into<Wait>) {
+        self.wait = wait.into();
+    }
+
+    /// Copies a message into the channel; waits while all slots are taken.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] or [`Error::Disconnected`] when nobody can receive it any more,
+    /// [`Error::TooLong`], [`Error::Mismatch`]; [`Error::Timeout`] only after
+    /// [`set_wait`](Self::set_wait) with a limit.
+    #[inline]
+    pub fn send(&mut self, message: &M) -> Result<()> {
+        self.send_with(message, self.wait)
+    }
+
+    /// [`send`](Self::send) that waits at most for `limit`.
+    ///
+    /// # Errors
+    /// As `send`, and [`Error::Timeout`].
+    pub fn send_timeout(&mut self, message: &M, limit: Duration) -> Result<()> {
+        self.send_with(message, self.wait.limit(limit))
+    }
+
+    /// [`send`](Self::send) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `send`, and [`Error::Timeout`].
+    #[inline]
+    pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
+        let elements = message.elements();
+        self.check_len(elements.len())?;
+        let claim = self.claim(wait.into())?;
+        self.copy_and_publish(claim, elements);
+        Ok(())
+    }
+
+    /// [`send`](Self::send) that does not wait. At degree 0 it succeeds only while the receiver
+    /// waits in a receive call (a waiting [`Select`](crate::Select) accepts only senders that
+    /// wait themselves).
+    ///
+    /// # Errors
+    /// As `send`, and [`Error::Full`].
+    #[inline]
+    pub fn try_send(&mut self, message: &M) -> Result<()> {
+        let elements = message.elements();
+        self.check_len(elements.len())?;
+        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        self.copy_and_publish(claim, elements);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn copy_and_publish(&mut self, claim: Claim, elements: &[M::Element]) {
+        let to = self.payload(claim).cast::<M::Element>();
+        // SAFETY: the slot is this sender's until it is published; its payload has room for
+        // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
+        // memory that the caller can borrow.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len()) };
+        self.publish(claim, elements.len());
+    }
+
+    #[inline(always)]
+    fn check_len(&self, len: usize) -> Result<()> {
+        if M::SLICE && len > self.opened.agreement.spec.max_len {
+            return Err(self.too_long(len));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, len: usize) -> Error {
+        let max = self.opened.agreement.spec.max_len;
+        Error::TooLong { channel: self.opened.agreement.name.clone(), len, max }
+    }
+
+    #[cold]
+    fn full(&self) -> Error {
+        let agreement = &self.opened.agreement;
+        Error::Full { channel: agreement.name.clone(), degree: agreement.spec.degree }
+    }
+
+    /// A free slot, waiting for it if need be.
+    #[inline(always)]
+    fn claim(&mut self, wait: Wait) -> Result<Claim> {
+        match self.claim_now()? {
+            Some(claim) => Ok(claim),
+            None => self.claim_waiting(wait),
+        }
+    }
+
+    /// 1 reserve.
+    #[inline(always)]
+    fn claim_now(&mut self) -> Result<Option<Claim>> {
+        if !self.opened.signals().for_sender.quiet() {
+            self.check_peer()?;
+        }
+        match &mut self.kind {
+            Kind::Pair(ring) => match ring.reserve() {
+                Ok(slot) => Ok(slot.map(Claim::Own)),
+                Err(corrupt) => Err(self.corrupt(corrupt)),
+            },
+            _ => self.claim_otherwise(),
+        }
+    }
+
+    fn claim_otherwise(&mut self) -> Result<Option<Claim>> {
+        match &mut self.kind {
+            Kind::Rendezvous(ring) => {
+                if !self.opened.meeting().claim() {
+                    return Ok(None);
+                }
+                // Whoever offers has given the only slot back.
+                match ring.reserve() {
+                    Ok(slot) => Ok(slot.map(Claim::Own)),
+                    Err(corrupt) => Err(self.corrupt(corrupt)),
+                }
+            }
+            Kind::Shared(ring) => {
+                let context = &self.opened.context;
+                loop {
+                    match ring.reserve(context.me, |rank| context.lost(rank)) {
+                        Look::Got(held) => return Ok(Some(Claim::Shared(held))),
+                        Look::Nothing => return Ok(None),
+                        Look::Cleared(buffer) => {
+                            if let Some(key) = buffer {
+                                context.free(key);
+                            }
+                        }
+                    }
+                }
+            }
+            Kind::Pair(_) => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn check_peer(&self) -> Result<()> {
+        if self.opened.signals().for_sender.ended() {
+            return Err(self.opened.why_ended(Operation::Send));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn corrupt(&self, CorruptHead { head, tail }: CorruptHead) -> Error {
+        let _ = tail;
+        let offset = self.opened.descriptor_offset().bytes();
+        let segment = &self.opened.context.segment;
+        segment.corrupt("a channel's count of slots given back", offset, head).into()
+    }
+
+    #[cold]
+    fn claim_waiting(&mut self, wait: Wait) -> Result<Claim> {
+        let channel = self.opened.descriptor_offset().bytes();
+        let doing = Doing { operation: Operation::Send, channel };
+        let line = match &self.kind {
+            Kind::Pair(ring) => ring.watched(),
+            Kind::Rendezvous(_) => self.opened.meeting().watched(),
+            Kind::Shared(ring) => ring.watched(true),
+        };
+        let rendezvous = matches!(self.kind, Kind::Rendezvous(_));
+        if rendezvous {
+            self.opened.meeting().want(true);
+            self.attend();
+        }
+        let context = std::sync::Arc::clone(&self.opened.context);
+        let signal: *const _ = &*self.opened.signals().for_receiver;
+        // SAFETY: the signal lies in the segment that `context` keeps mapped, not in `self`.
+        let signal = unsafe { &*signal };
+        let sticky = Sticky(signal);
+        let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
+        let claim = context.wait(wait, doing, line, flag, || self.claim_now().transpose());
+        if rendezvous {
+            self.opened.meeting().want(false);
+            // A receiver that looked without waiting goes by this word.
+            self.attend();
+        }
+        claim?.unwrap_or_else(|| {
+            Err(Error::Timeout {
+                operation: Operation::Send,
+                channel: self.opened.agreement.name.clone(),
+                limit: wait.limit.unwrap_or_default(),
+            })
+        })
+    }
+
+    #[inline(always)]
+    fn payload(&self, claim: Claim) -> NonNull<u8> {
+        match (&self.kind, claim) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.payload(slot),
+            (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.writing(held);
+                ring.payload(held)
+            }
+            _ => unreachable!("a claim is of its sender's kind"),
+        }
+    }
+
+    /// 3 publish.
+    #[inline(always)]
+    fn publish(&mut self, claim: Claim, len: usize) {
+        match (&mut self.kind, claim) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
+                if M::SLICE {
+                    ring.write_len(slot, len as u32);
+                }
+                ring.publish(slot);
+            }
+            (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.write_len(held, len as u32);
+                ring.publish(held);
+            }
+            _ => unreachable!("a claim is of its sender's kind"),
+        }
+        self.attend();
+    }
+
+    /// Wakes the receiver if it sleeps.
+    #[inline(always)]
+    fn attend(&self) {
+        self.asymmetry.light();
+        let signal = &self.opened.signals().for_sender;
+        if !signal.quiet() && signal.take_parked() {
+            self.opened.ring_peers();
+        }
+    }
+
+    fn abandon(&self, claim: Claim) {
+        match (&self.kind, claim) {
+            (Kind::Rendezvous(_), _) => {
+                self.opened.meeting().unclaim();
+                self.attend();
+            }
+            (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.abandon(held);
+                // Somebody must clear the slot.
+                self.attend();
+            }
+            _ => {}
+        }
+    }
+
+    fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
+        let place = M::at(self.payload(claim).cast(), len);
+        Slot { sender: self, claim, place, len }
+    }
+}
+
+impl<T: Plain> Sender<T> {
+    /// A slot of the channel, to be written in place; waits while all are taken. Its content is
+    /// whatever an earlier message left.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn reserve(&mut self) -> Result<Slot<'_, T>> {
+        let claim = self.claim(self.wait)?;
+        Ok(self.slot(claim, 1))
+    }
+
+    /// [`reserve`](Self::reserve) that does not wait.
+    ///
+    /// # Errors
+    /// As `reserve`, and [`Error::Full`].
+    pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
+        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        Ok(self.slot(claim, 1))
+    }
+
+    /// [`reserve`](Self::reserve) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `reserve`, and [`Error::Timeout`].
+    pub fn reserve_with(&mut self, wait: impl Into<Wait>) -> Result<Slot<'_, T>> {
+        let claim = self.claim(wait.into())?;
+        Ok(self.slot(claim, 1))
+    }
+}
+
+impl<T: Plain> Sender<[T]> {
+    /// A slot of the channel for `len` elements, to be written in place; waits while all are
+    /// taken. Its content is whatever an earlier message left.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
+        self.reserve_with(len, self.wait)
+    }
+
+    /// [`reserve`](Self::reserve) that does not wait.
+    ///
+    /// # Errors
+    /// As `reserve`, and [`Error::Full`].
+    pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
+        self.check_len(len)?;
+        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        Ok(self.slot(claim, len))
+    }
+
+    /// [`reserve`](Self::reserve) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `reserve`, and [`Error::Timeout`].
+    pub fn reserve_with(&mut self, len: usize, wait: impl Into<Wait>) -> Result<Slot<'_, [T]>> {
+        self.check_len(len)?;
+        let claim = self.claim(wait.into())?;
+        Ok(self.slot(claim, len))
+    }
+
+    /// Moves a buffer to the receiver; waits while all slots are taken. No element is copied, and
+    /// the buffer may be longer than the channel's slots.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), with the buffer given back.
+    #[inline]
+    pub fn send_buffer(
+        &mut self,
+        buffer: SharedBuffer<T>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
+        self.send_buffer_with(buffer, self.wait)
+    }
+
+    /// [`send_buffer`](Self::send_buffer) that does not wait.
+    ///
+    /// # Errors
+    /// As `send_buffer`, and [`Error::Full`].
+    pub fn try_send_buffer(
+        &mut self,
+        buffer: SharedBuffer<T>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
+        let claim = self.claim_now().and_then(|claim| claim.ok_or_else(|| self.full()));
+        self.move_and_publish(claim, buffer)
+    }
+
+    /// [`send_buffer`](Self::send_buffer) that waits as `wait` says.
+    ///
+    /// # Errors
+    /// As `send_buffer`, and [`Error::Timeout`].
+    #[inline]
+    pub fn send_buffer_with(
+        &mut self,
+        buffer: SharedBuffer<T>,
+        wait: impl Into<Wait>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
+        let claim = self.claim(wait.into());
+        self.move_and_publish(claim, buffer)
+    }
+
+    #[inline(always)]
+    fn move_and_publish(
+        &mut self,
+        claim: Result<Claim>,
+        buffer: SharedBuffer<T>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
+        let claim = match claim {
+            Ok(claim) if buffer.belongs_to(&self.opened.context) => claim,
+            Ok(claim) => {
+                self.abandon(claim);
+                let channel = self.opened.agreement.name.clone();
+                let reason = "the buffer belongs to another world".to_owned();
+                let error = Error::BadChannel { channel, reason };
+                return Err(SendError { error, message: buffer });
+            }
+            Err(error) => return Err(SendError { error, message: buffer }),
+        };
+        let (key, len) = (buffer.key(), buffer.len() as u64);
+        match (&mut self.kind, claim) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
+                ring.write_moved(slot, key, len);
+                buffer.let_go();
+                ring.publish(slot);
+            }
+            (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.write_moved(held, key, len);
+                buffer.let_go();
+                ring.publish(held);
+            }
+            _ => unreachable!("a claim is of its sender's kind"),
+        }
+        self.attend();
+        Ok(())
+    }
+}
+
+impl<M: Message + ?Sized> std::fmt::Debug for Sender<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let agreement = &self.opened.agreement;
+        f.debug_struct("Sender")
+            .field("channel", &agreement.name)
+            .field("to", &agreement.receivers)
+            .field("carries", &format_args!("{}", agreement.spec))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message being written where the receiver will read it. Dropped without
+/// [`publish`](Self::publish), it was never there.
+#[must_use = "a slot that is not published is not sent"]
+pub struct Slot<'a, M: Message + ?Sized> {
+    sender: &'a mut Sender<M>,
+    claim: Claim,
+    place: NonNull<M>,
+    len: usize,
+}
+
+impl<M: Message + ?Sized> Slot<'_, M> {
+    /// Sends the message.
+    ///
+    /// # Errors
+    /// None now; a receiver that went away in the meantime shows at the next call.
+    pub fn publish(self) -> Result<()> {
+        let mut this = std::mem::ManuallyDrop::new(self);
+        let (claim, len) = (this.claim, this.len);
+        this.sender.publish(claim, len);
+        Ok(())
+    }
+}
+
+impl<M: Message + ?Sized> Deref for Slot<'_, M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        // SAFETY: the slot is this sender's until it is published, in range and aligned, and any
+        // bits are a message.
+        unsafe { self.place.as_ref() }
+    }
+}
+
+impl<M: Message + ?Sized> DerefMut for Slot<'_, M> {
+    fn deref_mut(&mut self) -> &mut M {
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { self.place.as_mut() }
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Slot<'_, M> {
+    fn drop(&mut self) {
+        self.sender.abandon(self.claim);
+    }
+}

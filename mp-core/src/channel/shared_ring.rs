@@ -1,0 +1,332 @@
+//! A channel of several senders or several receivers.
+//!
+//! Every slot has a state word that says which message it is for and who is at it, so that a rank
+//! that dies in the middle leaves a trace from which the others can go on:
+//!
+//! | state of message p | who comes next |
+//! |---|---|
+//! | `FREE` | a sender r: → `CLAIMED` by r |
+//! | `CLAIMED` by r | r: → `FULL`; when r abandons or is lost: → `VOID` |
+//! | `FULL` | a receiver r: → `TAKEN` by r |
+//! | `TAKEN` by r | r, or anybody when r is lost: → `FREE` for message p + slots |
+//! | `VOID` | any receiver: → `FREE` for message p + slots |
+//!
+//! `tail` and `head` only say where to look first; whoever sees a slot further on helps them
+//! along. Messages are taken in the order in which their slots were claimed.
+
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::slots::{MOVED, Slots};
+use crate::{
+    segment::BlockKey,
+    sync::{AtomicU32, AtomicU64, Ordering, RaceMarker},
+};
+
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
+const FULL: u64 = 2;
+const TAKEN: u64 = 3;
+const VOID: u64 = 4;
+
+/// A state word: the message's position modulo 2³², what is up with it, and who is at it.
+fn word(position: u64, what: u64, rank: u32) -> u64 {
+    (position << 32) | (what << 24) | u64::from(rank)
+}
+
+fn what(word: u64) -> u64 {
+    word >> 24 & 0xff
+}
+
+fn rank(word: u64) -> u32 {
+    word as u32 & 0xff_ffff
+}
+
+/// How far the word's position is ahead of `position`.
+fn ahead(word: u64, position: u64) -> i32 {
+    ((word >> 32) as u32).wrapping_sub(position as u32) as i32
+}
+
+/// What stands before every payload.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SharedSlotHeader {
+    state: AtomicU64,
+    /// Elements of the message, for slices; or [`MOVED`].
+    len: AtomicU32,
+    race: RaceMarker,
+}
+
+impl SharedSlotHeader {
+    /// The header of slot `index` in a new channel.
+    pub(crate) fn new(index: u64) -> Self {
+        Self {
+            state: AtomicU64::new(word(index, FREE, 0)),
+            len: AtomicU32::new(0),
+            race: RaceMarker::new(),
+        }
+    }
+}
+
+/// Where senders and receivers look first.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SharedControl {
+    tail: CachePadded<AtomicU64>,
+    head: CachePadded<AtomicU64>,
+}
+
+impl SharedControl {
+    pub(crate) fn new() -> Self {
+        let zero = || CachePadded::new(AtomicU64::new(0));
+        Self { tail: zero(), head: zero() }
+    }
+}
+
+/// The two parts of a shared ring in memory. Every end has one of these.
+#[derive(Debug)]
+pub(crate) struct SharedRing {
+    control: NonNull<SharedControl>,
+    slots: Slots<SharedSlotHeader>,
+}
+
+/// A slot that this rank has claimed or taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) slot: NonNull<u8>,
+    position: u64,
+}
+
+/// What a look at the ring found.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// A slot for this rank.
+    Got(Held),
+    /// Nothing now.
+    Nothing,
+    /// A lost rank's slot was cleared; the buffer in it, if any, is to be freed. Look again.
+    Cleared(Option<BlockKey>),
+}
+
+impl SharedRing {
+    /// # Safety
+    /// Both places are formatted and stay valid as long as the ring is used.
+    pub(crate) unsafe fn new(
+        control: NonNull<SharedControl>,
+        slots: Slots<SharedSlotHeader>,
+    ) -> Self {
+        Self { control, slots }
+    }
+
+    fn control(&self) -> &SharedControl {
+        // SAFETY: valid by the promise of `new`; atomics only.
+        unsafe { self.control.as_ref() }
+    }
+
+    fn at(&self, position: u64) -> (NonNull<u8>, &SharedSlotHeader) {
+        let slot = self.slots.slot(position % self.slots.count());
+        // SAFETY: one of the ring's slots.
+        (slot, unsafe { self.slots.header(slot) })
+    }
+
+    /// Moves a pointer past `position`, unless somebody has.
+    fn pass(pointer: &AtomicU64, position: u64) {
+        // Relaxed: a hint; the state words carry the order.
+        let _ =
+            pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// 1 reserve, for rank `me`.
+    pub(crate) fn reserve(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+        let tail = &*self.control().tail;
+        loop {
+            let position = tail.load(Ordering::Relaxed);
+            let (slot, header) = self.at(position);
+            // Acquire: pairs with the Release in `release`: the last reader is done.
+            let state = header.state.load(Ordering::Acquire);
+            match ahead(state, position) {
+                0 if what(state) == FREE => {
+                    let claimed = word(position, CLAIMED, me);
+                    if header
+                        .state
+                        .compare_exchange(state, claimed, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+                    {
+                        header.len.store(0, Ordering::Relaxed);
+                        Self::pass(tail, position);
+                        return Look::Got(Held { slot, position });
+                    }
+                }
+                // The slot still has the message of one round before.
+                ..0 => {
+                    if what(state) == TAKEN && lost(rank(state)) {
+                        return self.clear(header, slot, state, position - self.slots.count());
+                    }
+                    if tail.load(Ordering::Relaxed) == position {
+                        return Look::Nothing;
+                    }
+                }
+                // Claimed by somebody who has not moved the tail yet.
+                _ => Self::pass(tail, position),
+            }
+        }
+    }
+
+    /// 4 receive, for rank `me`.
+    pub(crate) fn receive(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+        let head = &*self.control().head;
+        loop {
+            let position = head.load(Ordering::Relaxed);
+            let (slot, header) = self.at(position);
+            // Acquire: pairs with the Release in `publish`.
+            let state = header.state.load(Ordering::Acquire);
+            match (ahead(state, position), what(state)) {
+                (0, FULL) => {
+                    let taken = word(position, TAKEN, me);
+                    if header
+                        .state
+                        .compare_exchange(state, taken, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+                    {
+                        header.race.reading();
+                        Self::pass(head, position);
+                        return Look::Got(Held { slot, position });
+                    }
+                }
+                (0, CLAIMED) if lost(rank(state)) => {
+                    let void = word(position, VOID, 0);
+                    let _ = header.state.compare_exchange(
+                        state,
+                        void,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    );
+                }
+                (0, VOID) => return self.clear(header, slot, state, position),
+                (0, FREE | CLAIMED) | (..0, _) => {
+                    if head.load(Ordering::Relaxed) == position {
+                        return Look::Nothing;
+                    }
+                }
+                _ => Self::pass(head, position),
+            }
+        }
+    }
+
+    /// Frees the slot of a message that nobody will finish. One caller wins and gets the buffer.
+    fn clear(
+        &self,
+        header: &SharedSlotHeader,
+        slot: NonNull<u8>,
+        state: u64,
+        position: u64,
+    ) -> Look {
+        let buffer = self.buffer_in(header, slot, position);
+        let free = word(position + self.slots.count(), FREE, 0);
+        let won =
+            header.state.compare_exchange(state, free, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        Look::Cleared(buffer.filter(|_| won))
+    }
+
+    /// The moved buffer written into a slot for message `position`.
+    fn buffer_in(
+        &self,
+        header: &SharedSlotHeader,
+        slot: NonNull<u8>,
+        position: u64,
+    ) -> Option<BlockKey> {
+        if header.len.load(Ordering::Relaxed) != MOVED {
+            return None;
+        }
+        // SAFETY: `MOVED` stands only in slots of slices.
+        let (key, _, written_for) = unsafe { self.slots.moved(slot) }.read()?;
+        (written_for == position as u32).then_some(key)
+    }
+
+    /// Whether a message may be there.
+    pub(crate) fn ready(&self) -> bool {
+        let position = self.control().head.load(Ordering::Relaxed);
+        let state = self.at(position).1.state.load(Ordering::Relaxed);
+        !matches!((ahead(state, position), what(state)), (0, FREE | CLAIMED) | (..0, _))
+    }
+
+    /// What a wait for a message, or for a free slot, should watch.
+    pub(crate) fn watched(&self, sender: bool) -> *const () {
+        let control = self.control();
+        let pointer = if sender { &control.tail } else { &control.head };
+        let position = pointer.load(Ordering::Relaxed);
+        std::ptr::from_ref(&self.at(position).1.state).cast()
+    }
+
+    /// The held slot's payload, 2 to be written or 5 read.
+    pub(crate) fn payload(&self, held: Held) -> NonNull<u8> {
+        // SAFETY: `held` is one of the ring's slots.
+        unsafe { self.slots.payload(held.slot) }
+    }
+
+    fn header(&self, held: Held) -> &SharedSlotHeader {
+        // SAFETY: `held` is one of the ring's slots.
+        unsafe { self.slots.header(held.slot) }
+    }
+
+    /// Says that the payload is being written.
+    pub(crate) fn writing(&self, held: Held) {
+        self.header(held).race.writing();
+    }
+
+    pub(crate) fn write_len(&self, held: Held, len: u32) {
+        self.header(held).len.store(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn write_moved(&self, held: Held, key: BlockKey, len: u64) {
+        self.writing(held);
+        self.write_len(held, MOVED);
+        // SAFETY: a slot of a channel of slices, claimed by this rank.
+        unsafe { self.slots.moved(held.slot) }.write(key, len, held.position as u32);
+    }
+
+    pub(crate) fn len(&self, held: Held) -> u32 {
+        self.header(held).len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn moved(&self, held: Held) -> Option<(BlockKey, u64)> {
+        // SAFETY: a slot of a channel of slices, taken by this rank.
+        unsafe { self.slots.moved(held.slot) }.read().map(|(key, len, _)| (key, len))
+    }
+
+    /// 3 publish.
+    pub(crate) fn publish(&self, held: Held) {
+        // Release: pairs with the Acquire in `receive`.
+        self.header(held).state.store(word(held.position, FULL, 0), Ordering::Release);
+    }
+
+    /// Gives a claimed slot up without a message.
+    pub(crate) fn abandon(&self, held: Held) {
+        self.header(held).state.store(word(held.position, VOID, 0), Ordering::Release);
+    }
+
+    /// 6 release on drop.
+    pub(crate) fn release(&self, held: Held) {
+        let header = self.header(held);
+        header.race.reading();
+        let next = held.position + self.slots.count();
+        // Release: pairs with the Acquire in `reserve`.
+        header.state.store(word(next, FREE, 0), Ordering::Release);
+    }
+
+    /// Buffers that were sent and not received. To be called when no end is in use any more.
+    pub(crate) fn stranded(&self) -> Vec<BlockKey> {
+        let mut keys = Vec::new();
+        for index in 0..self.slots.count() {
+            let slot = self.slots.slot(index);
+            // SAFETY: one of the ring's slots.
+            let header = unsafe { self.slots.header(slot) };
+            let state = header.state.load(Ordering::Acquire);
+            if what(state) != FREE {
+                keys.extend(self.buffer_in(header, slot, state >> 32));
+            }
+        }
+        keys
+    }
+}

@@ -1,0 +1,110 @@
+//! The two words through which the ends of a channel call for each other's attention.
+//!
+//! | bit | raised by | means to the end that looks |
+//! |---|---|---|
+//! | `PARKED` | the other end, before it sleeps | ring its doorbell after your next move |
+//! | `GONE` | whoever closes or buries the other end | nothing more comes: see the descriptor |
+//! | `MISMATCH` | the other end, when it opens | types or degrees differ: see the descriptor |
+//!
+//! Each word has its own pair of lines and is almost never written, so that looking costs a hit
+//! in the first-level cache.
+
+use crossbeam_utils::CachePadded;
+
+use crate::{
+    sync::{AtomicU32, Ordering},
+    wait::Flag,
+};
+
+const PARKED: u32 = 1;
+const GONE: u32 = 2;
+const MISMATCH: u32 = 4;
+
+/// One end's word. See the [module](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Signal(AtomicU32);
+
+impl Signal {
+    fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Whether there is anything to attend to.
+    #[inline(always)]
+    pub(crate) fn quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether the channel can't be used further.
+    #[inline(always)]
+    pub(crate) fn ended(&self) -> bool {
+        // Acquire: pairs with the Release in `raise_gone`, so that what the other end published
+        // before it went is seen by a look after this one.
+        self.0.load(Ordering::Acquire) & (GONE | MISMATCH) != 0
+    }
+
+    pub(crate) fn mismatched(&self) -> bool {
+        self.0.load(Ordering::Acquire) & MISMATCH != 0
+    }
+
+    pub(crate) fn raise_gone(&self) {
+        // Release: pairs with the Acquire in `ended`.
+        self.0.fetch_or(GONE, Ordering::Release);
+    }
+
+    pub(crate) fn raise_mismatch(&self) {
+        // Release: pairs with the Acquire in `mismatched` and `ended`: the other end's
+        // specification is in the descriptor before the bit.
+        self.0.fetch_or(MISMATCH, Ordering::Release);
+    }
+
+    /// Lowers `PARKED`; whether it was raised, so that the other end must be rung.
+    #[cold]
+    pub(crate) fn take_parked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & PARKED != 0
+            && self.0.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
+    }
+}
+
+impl Flag for Signal {
+    fn raise(&self) {
+        self.0.fetch_or(PARKED, Ordering::Relaxed);
+    }
+
+    fn lower(&self) {
+        self.0.fetch_and(!PARKED, Ordering::Relaxed);
+    }
+}
+
+/// A word of a channel with several ranks at the other end. One of them that stops waiting must
+/// not lower the flag for the others: a flag left up costs one needless ring.
+#[derive(Debug)]
+pub(crate) struct Sticky<'a>(pub(crate) &'a Signal);
+
+impl Flag for Sticky<'_> {
+    fn raise(&self) {
+        self.0.raise();
+    }
+
+    fn lower(&self) {}
+}
+
+/// Both words of a channel.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Signals {
+    /// Where senders look.
+    pub(crate) for_sender: CachePadded<Signal>,
+    /// Where receivers look.
+    pub(crate) for_receiver: CachePadded<Signal>,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        Self {
+            for_sender: CachePadded::new(Signal::new()),
+            for_receiver: CachePadded::new(Signal::new()),
+        }
+    }
+}

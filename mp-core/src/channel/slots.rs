@@ -1,0 +1,221 @@
+//! How the slots of a channel lie in memory.
+//!
+//! A slot is a header and a payload. A small message and its header share one cache line, so that
+//! one line transfer carries both (C, section 2.4); several very small ones share a line; a large
+//! payload starts on a line of its own.
+
+use std::{marker::PhantomData, ptr::NonNull};
+
+use super::spec::ChannelSpec;
+use crate::{
+    segment::BlockKey,
+    sync::{AtomicU32, AtomicU64, Ordering, RaceMarker},
+};
+
+/// Alignment of the slots, and the largest one that a type may ask for.
+pub(crate) const LINE: usize = 64;
+
+/// What stands before every payload of a channel between two ranks.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SlotHeader {
+    /// 1 + the position (modulo 2³²) of the message in the slot; stays until the next one.
+    pub(crate) seq: AtomicU32,
+    /// Elements of the message, for slices; or [`MOVED`].
+    pub(crate) len: AtomicU32,
+    pub(crate) race: RaceMarker,
+}
+
+impl SlotHeader {
+    pub(crate) fn new() -> Self {
+        Self { seq: AtomicU32::new(0), len: AtomicU32::new(0), race: RaceMarker::new() }
+    }
+}
+
+/// In place of a length: the payload is a [`MovedBuffer`], the elements are where it says.
+pub(crate) const MOVED: u32 = u32::MAX;
+
+/// A message that is a shared buffer, moved: all that travels is where it lies.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MovedBuffer {
+    key: AtomicU64,
+    len: AtomicU64,
+    /// The sequence word that the slot will show. Different from it in a slot whose sender died
+    /// before it published: the buffer then belongs to nobody.
+    seq: AtomicU32,
+}
+
+impl MovedBuffer {
+    pub(crate) fn write(&self, key: BlockKey, len: u64, seq: u32) {
+        self.key.store(key.word(), Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+        // Release: a reader that meets this word has the two above. Pairs with the Acquire in
+        // `read`.
+        self.seq.store(seq, Ordering::Release);
+    }
+
+    /// The buffer's block, its length in elements, and the sequence word it was written for.
+    pub(crate) fn read(&self) -> Option<(BlockKey, u64, u32)> {
+        let seq = self.seq.load(Ordering::Acquire);
+        let key = BlockKey::from_word(self.key.load(Ordering::Relaxed))?;
+        Some((key, self.len.load(Ordering::Relaxed), seq))
+    }
+}
+
+/// Distances and sizes of a channel's slots, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// From one slot to the next.
+    pub(crate) stride: usize,
+    /// From a slot's start to its payload.
+    pub(crate) payload: usize,
+    /// How many slots there are.
+    pub(crate) count: u64,
+}
+
+impl Geometry {
+    /// The slots of a channel of this kind, with `header` bytes before each payload; `None` when
+    /// they are more than can be counted.
+    pub(crate) fn of(spec: &ChannelSpec, header: usize) -> Option<Self> {
+        let elements = if spec.slice { spec.max_len } else { 1 };
+        let mut size = spec.element_size.checked_mul(elements)?;
+        let mut align = spec.element_align.max(align_of::<u32>());
+        if spec.slice {
+            size = size.max(size_of::<MovedBuffer>());
+            align = align.max(align_of::<MovedBuffer>());
+        }
+        let close = header.next_multiple_of(align);
+        let whole = close.checked_add(size)?;
+        let (payload, stride) = if whole <= LINE {
+            (close, whole.next_power_of_two().max(align))
+        } else {
+            let payload = header.next_multiple_of(LINE);
+            (payload, payload.checked_add(size)?.checked_next_multiple_of(LINE)?)
+        };
+        let count = spec.degree.max(1);
+        stride.checked_mul(usize::try_from(count).ok()?)?;
+        Some(Self { stride, payload, count })
+    }
+
+    /// Bytes of all slots.
+    pub(crate) fn bytes(&self) -> usize {
+        self.stride * self.count as usize
+    }
+}
+
+/// The slots themselves.
+#[derive(Debug)]
+pub(crate) struct Slots<H> {
+    first: NonNull<u8>,
+    geometry: Geometry,
+    header: PhantomData<H>,
+}
+
+impl<H> Clone for Slots<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Slots<H> {}
+
+impl<H> Slots<H> {
+    /// # Safety
+    /// At `first` lie `geometry.bytes()` bytes, aligned to a line, for as long as the value and
+    /// what it gives out are used.
+    pub(crate) unsafe fn new(first: NonNull<u8>, geometry: Geometry) -> Self {
+        Self { first, geometry, header: PhantomData }
+    }
+
+    /// Writes a header into every slot.
+    ///
+    /// # Safety
+    /// Nobody else uses the slots yet.
+    pub(crate) unsafe fn format(&self, mut header: impl FnMut(u64) -> H) {
+        for index in 0..self.geometry.count {
+            // SAFETY: the slot is ours by the caller's promise, in range and aligned.
+            unsafe { self.slot(index).cast::<H>().write(header(index)) };
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u64 {
+        self.geometry.count
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self, index: u64) -> NonNull<u8> {
+        debug_assert!(index < self.geometry.count);
+        // SAFETY: index < count, so that the slot lies in the range of `new`.
+        unsafe { self.first.add(index as usize * self.geometry.stride) }
+    }
+
+    /// # Safety
+    /// `slot` is one of these slots, formatted.
+    #[inline(always)]
+    pub(crate) unsafe fn header<'a>(&self, slot: NonNull<u8>) -> &'a H {
+        // SAFETY: the caller's; headers are made of atomics.
+        unsafe { slot.cast::<H>().as_ref() }
+    }
+
+    /// # Safety
+    /// `slot` is one of these slots.
+    #[inline(always)]
+    pub(crate) unsafe fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
+        // SAFETY: the payload's distance is less than the stride.
+        unsafe { slot.add(self.geometry.payload) }
+    }
+
+    /// # Safety
+    /// `slot` is one of these slots, and the channel carries slices.
+    #[inline(always)]
+    pub(crate) unsafe fn moved<'a>(&self, slot: NonNull<u8>) -> &'a MovedBuffer {
+        // SAFETY: slots of slices have room and alignment for it (`Geometry::of`).
+        unsafe { self.payload(slot).cast::<MovedBuffer>().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&self, index: u64) -> u64 {
+        if index + 1 == self.geometry.count { 0 } else { index + 1 }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn geometry(size: usize, align: usize) -> Geometry {
+        let spec = ChannelSpec {
+            type_name: String::new(),
+            element_size: size,
+            element_align: align,
+            slice: false,
+            degree: 4,
+            max_len: 1,
+        };
+        Geometry::of(&spec, size_of::<SlotHeader>()).unwrap()
+    }
+
+    #[test]
+    fn a_small_message_shares_a_line_with_its_header() {
+        for size in 0..=56 {
+            let Geometry { stride, payload, .. } = geometry(size, 1);
+            assert!(LINE % stride == 0, "{size}: {stride}");
+            assert!(payload + size <= stride);
+        }
+        assert_eq!(geometry(8, 8).stride, 16);
+        assert_eq!(geometry(56, 8).stride, 64);
+    }
+
+    #[test]
+    fn a_large_payload_starts_on_its_own_line() {
+        for size in [57, 64, 65, 1 << 20] {
+            let Geometry { stride, payload, .. } = geometry(size, 8);
+            assert_eq!(payload, LINE);
+            assert_eq!(stride, LINE + size.next_multiple_of(LINE));
+        }
+        assert_eq!(geometry(16, 32).payload % 32, 0);
+        assert_eq!(geometry(64, 64).payload % 64, 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! What a channel carries: the type, the asynchrony degree, and how both ends compare theirs.
+
+use std::fmt;
+
+/// How a channel is to be made: its asynchrony degree and, for slices, the longest message.
+///
+/// Both ends must ask for the same, or get [`Error::Mismatch`](crate::Error::Mismatch).
+///
+/// Source: Buono et al., section IV.A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Channel {
+    pub(crate) degree: u64,
+    pub(crate) max_len: usize,
+}
+
+impl Channel {
+    /// A channel in which up to `degree` messages can be under way without blocking the sender.
+    /// Degree 0 is a rendezvous: sender and receiver meet.
+    pub const fn degree(degree: u32) -> Self {
+        Self { degree: degree as u64, max_len: 0 }
+    }
+
+    /// The longest message of a channel of slices, in elements. The channel has `degree` slots of
+    /// this length. Without it, a channel of slices carries moved buffers only, of any length.
+    pub const fn max_len(self, elements: usize) -> Self {
+        Self { max_len: elements, ..self }
+    }
+}
+
+/// One end's view of a channel: what [`Error::Mismatch`](crate::Error::Mismatch) shows of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChannelSpec {
+    /// The element type's name, as far as 100 bytes go.
+    pub type_name: String,
+    /// Size of an element in bytes.
+    pub element_size: usize,
+    /// Alignment of an element in bytes.
+    pub element_align: usize,
+    /// Whether a message is a slice of elements.
+    pub slice: bool,
+    /// The asynchrony degree.
+    pub degree: u64,
+    /// The longest slice in elements.
+    pub max_len: usize,
+}
+
+impl fmt::Display for ChannelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { type_name, element_size, element_align, degree, max_len, .. } = self;
+        let size = format_args!("{element_size} bytes, alignment {element_align}");
+        if self.slice {
+            write!(f, "[{type_name}] ({size}) of up to {max_len}, degree {degree}")
+        } else {
+            write!(f, "{type_name} ({size}), degree {degree}")
+        }
+    }
+}

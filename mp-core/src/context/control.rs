@@ -1,0 +1,128 @@
+//! The control blocks of a world in its segment: what ranks let each other know.
+
+use crossbeam_utils::CachePadded;
+
+use crate::{
+    segment::Shared,
+    sync::{AtomicU32, AtomicU64, Futex, Ordering},
+    wait::WaitRecord,
+};
+
+/// Bytes kept of a program's name.
+const NAME: usize = 128;
+/// Tables of held buffers a rank can have, each twice as long as the one before.
+pub(crate) const TABLES: usize = 24;
+
+/// What is known of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum RankState {
+    /// Not there yet.
+    Expected = 0,
+    /// Its code runs.
+    Running = 1,
+    /// Its code returned.
+    Finished = 2,
+    /// It panicked or died.
+    Lost = 3,
+}
+
+impl RankState {
+    fn from_word(word: u32) -> Self {
+        match word {
+            1 => Self::Running,
+            2 => Self::Finished,
+            3 => Self::Lost,
+            _ => Self::Expected,
+        }
+    }
+
+    /// Nothing more comes from a rank in this state.
+    pub(crate) fn ended(self) -> bool {
+        matches!(self, Self::Finished | Self::Lost)
+    }
+}
+
+/// The world's own block; the ranks' blocks follow it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct WorldControl {
+    /// Number of ranks.
+    pub(crate) size: AtomicU32,
+    /// 1 for processes, 0 for threads.
+    pub(crate) processes: AtomicU32,
+    /// Threads that the world runs, for the choice between spinning and yielding.
+    pub(crate) threads: AtomicU32,
+    /// Process that made the world.
+    pub(crate) launcher: AtomicU32,
+    /// When the world was made, CLOCK_MONOTONIC.
+    pub(crate) since_ns: AtomicU64,
+    /// Ranks whose results are in.
+    pub(crate) outcomes: CachePadded<AtomicU32>,
+    name: [AtomicU64; NAME / 8],
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for WorldControl {}
+
+impl WorldControl {
+    pub(crate) fn set_name(&self, name: &str) {
+        let mut bytes = name.bytes().chain(std::iter::repeat(0));
+        for word in &self.name {
+            let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
+            word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        let bytes: Vec<u8> =
+            self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+}
+
+/// One rank's block.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RankControl {
+    state: CachePadded<AtomicU32>,
+    /// Its process; for a thread, the process of all ranks.
+    pub(crate) pid: AtomicU32,
+    /// Where the rank sleeps.
+    pub(crate) doorbell: CachePadded<Futex>,
+    /// What it waits for.
+    pub(crate) record: CachePadded<WaitRecord>,
+    /// Its result, as a block's key and a length in bytes.
+    pub(crate) outcome: AtomicU64,
+    pub(crate) outcome_len: AtomicU64,
+    /// Its tables of held buffers, as blocks' keys.
+    pub(crate) tables: [AtomicU64; TABLES],
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for RankControl {}
+
+impl RankControl {
+    pub(crate) fn state(&self) -> RankState {
+        // Acquire: pairs with the Release in `set_state`.
+        RankState::from_word(self.state.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_state(&self, state: RankState) {
+        // Release: pairs with the Acquire in `state`: all that the rank did comes before.
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// `Expected` to `Running`; false when somebody else is this rank already.
+    pub(crate) fn claim(&self) -> bool {
+        self.state
+            .compare_exchange(
+                RankState::Expected as u32,
+                RankState::Running as u32,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+}

@@ -1,0 +1,122 @@
+//! Which shared buffers a rank holds, written where others find it when the rank is dead.
+//!
+//! A buffer that moves is written into the channel's slot, taken off the sender's table, and only
+//! then published; the receiver writes it into its own table before it gives the slot back. So at
+//! every instant a dead rank's buffers stand in its table, or in a slot that nobody published or
+//! received (the channel's `stranded` finds those). No line of the buffer itself changes hands
+//! for this: each rank writes only its own table.
+
+use super::{Context, control::TABLES};
+use crate::{
+    segment::{BlockKey, BlockKind, Offset, SegmentError, Shared},
+    sync::{AtomicU64, Ordering},
+};
+
+/// Entries of the first table.
+const FIRST: usize = 512;
+
+/// One entry: a buffer's key, or 0.
+#[repr(transparent)]
+struct Entry(AtomicU64);
+
+// SAFETY: one atomic.
+unsafe impl Shared for Entry {}
+
+/// Where a held buffer stands in its rank's tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldAt {
+    entry: u64,
+}
+
+fn entries(table: usize) -> usize {
+    FIRST << table
+}
+
+impl Context {
+    fn entry(&self, table: BlockKey, index: usize) -> Result<&Entry, SegmentError> {
+        self.segment.at(Offset::new(table.payload() + 8 * index as u64))
+    }
+
+    /// Writes into this rank's tables that it holds the buffer.
+    #[inline]
+    pub(crate) fn hold(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
+        // The entry that was free last is mostly free again.
+        let hint = self.free_entry.load(Ordering::Relaxed);
+        if hint != 0 {
+            let entry = self.segment.at(Offset::<Entry>::new(hint))?;
+            if entry.0.load(Ordering::Relaxed) == 0 && take(entry, key) {
+                return Ok(HeldAt { entry: hint });
+            }
+        }
+        self.hold_anywhere(key)
+    }
+
+    #[cold]
+    fn hold_anywhere(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
+        for table in 0..TABLES {
+            let place = &self.rank(self.me)?.tables[table];
+            let block = match BlockKey::from_word(place.load(Ordering::Acquire)) {
+                Some(block) => block,
+                None => self.add_table(table)?,
+            };
+            for index in 0..entries(table) {
+                if take(self.entry(block, index)?, key) {
+                    let entry = block.payload() + 8 * index as u64;
+                    self.free_entry.store(entry, Ordering::Relaxed);
+                    return Ok(HeldAt { entry });
+                }
+            }
+        }
+        Err(self.segment.corrupt("a free entry in a table of buffers", 0, 8))
+    }
+
+    fn add_table(&self, table: usize) -> Result<BlockKey, SegmentError> {
+        let len = 8 * entries(table) as u64;
+        let block = self.allocate(BlockKind::Table, len)?;
+        for index in 0..entries(table) {
+            self.entry(block, index)?.0.store(0, Ordering::Relaxed);
+        }
+        let place = &self.rank(self.me)?.tables[table];
+        // AcqRel: the table is zeroed for whoever finds it; or we find another thread's.
+        match place.compare_exchange(0, block.word(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                self.segment.heap().settle(block)?;
+                Ok(block)
+            }
+            Err(found) => {
+                self.free(block);
+                BlockKey::from_word(found)
+                    .ok_or_else(|| self.segment.corrupt("a table of buffers", found, len))
+            }
+        }
+    }
+
+    /// Takes a buffer off the tables.
+    #[inline]
+    pub(crate) fn let_go(&self, held: HeldAt) {
+        if let Ok(entry) = self.segment.at(Offset::<Entry>::new(held.entry)) {
+            // Release: whoever sees the entry empty sees what was written before, namely the
+            // channel's slot.
+            entry.0.store(0, Ordering::Release);
+            self.free_entry.store(held.entry, Ordering::Relaxed);
+        }
+    }
+
+    /// The buffers in the tables of `rank`, and the tables.
+    pub(crate) fn held_by(&self, rank: u32) -> Result<Vec<BlockKey>, SegmentError> {
+        let mut keys = Vec::new();
+        for (table, place) in self.rank(rank)?.tables.iter().enumerate() {
+            let Some(block) = BlockKey::from_word(place.load(Ordering::Acquire)) else { break };
+            for index in 0..entries(table) {
+                let word = self.entry(block, index)?.0.load(Ordering::Acquire);
+                keys.extend(BlockKey::from_word(word));
+            }
+            keys.push(block);
+        }
+        Ok(keys)
+    }
+}
+
+fn take(entry: &Entry, key: BlockKey) -> bool {
+    entry.0.compare_exchange(0, key.word(), Ordering::Release, Ordering::Relaxed).is_ok()
+}

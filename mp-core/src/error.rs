@@ -1,0 +1,217 @@
+//! What can go wrong, with the facts in it.
+
+use std::{io, sync::Arc, time::Duration};
+
+use crate::{channel::ChannelSpec, segment::SegmentError, topology, wait::Operation};
+
+/// A result whose error is the library's.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong in a world.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The rank at the other end panicked or died. What it had published was delivered before.
+    #[error("rank {rank} was lost ({operation} on channel {channel:?})")]
+    PeerLost {
+        /// The lost rank.
+        rank: usize,
+        /// What was going on.
+        operation: Operation,
+        /// The channel's name.
+        channel: Arc<str>,
+    },
+    /// The other end was closed, and all its messages were received.
+    #[error("channel {channel:?} was closed by its other end")]
+    Disconnected {
+        /// The channel's name.
+        channel: Arc<str>,
+    },
+    /// The call's time limit was over.
+    #[error("{operation} on channel {channel:?} took longer than {limit:?}")]
+    Timeout {
+        /// What was going on.
+        operation: Operation,
+        /// The channel's name.
+        channel: Arc<str>,
+        /// The limit.
+        limit: Duration,
+    },
+    /// All slots of the channel are taken (at degree 0: no receiver waits).
+    #[error("channel {channel:?} of degree {degree} is full")]
+    Full {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// Its asynchrony degree.
+        degree: u64,
+    },
+    /// Every slot of the channel is held by a guard of this very receiver, so that no message
+    /// can come.
+    #[error("all {held} slots of channel {channel:?} are held by guards of this receiver")]
+    GuardsHeld {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// How many guards there are.
+        held: u64,
+    },
+    /// The message is longer than the channel's slots.
+    #[error(
+        "message of {len} elements on channel {channel:?}, which takes up to {max}: see Channel::max_len"
+    )]
+    TooLong {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// The message's length in elements.
+        len: usize,
+        /// The longest one.
+        max: usize,
+    },
+    /// The two ends of a channel were opened for different types, degrees or lengths.
+    #[error("the ends of channel {channel:?} differ: here {ours}; there {theirs}")]
+    Mismatch {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// This end.
+        ours: Box<ChannelSpec>,
+        /// The other end.
+        theirs: Box<ChannelSpec>,
+    },
+    /// A channel can't be made in this way.
+    #[error("channel {channel:?}: {reason}")]
+    BadChannel {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no such rank.
+    #[error("rank {rank} named in a world of {size}")]
+    NoSuchRank {
+        /// The rank named.
+        rank: usize,
+        /// How many ranks there are.
+        size: usize,
+    },
+    /// Ranks of the world failed.
+    #[error(transparent)]
+    RanksFailed(#[from] RanksFailed),
+    /// A world can't be made in this way.
+    #[error("{0}")]
+    BadWorld(String),
+    /// The shared memory.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The machine's description, or pinning.
+    #[error(transparent)]
+    Topology(#[from] topology::Error),
+    /// A result could not be carried from one process to another.
+    #[error("a rank's result could not be encoded or decoded: {0}")]
+    Encoding(#[from] postcard::Error),
+    /// The system refused.
+    #[error("{call} failed: {source}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+    /// An error of the program's own.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Wraps an error of the program's own, so that rank code can return it with `?`.
+    ///
+    /// ```
+    /// let error = mp_core::Error::other("no such picture");
+    /// assert_eq!(error.to_string(), "no such picture");
+    /// ```
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+
+    pub(crate) fn os(call: &'static str) -> impl FnOnce(nix::errno::Errno) -> Self {
+        move |errno| Self::Os { call, source: errno.into() }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::other(error)
+    }
+}
+
+/// Ranks of a world that did not end well, in the order of their numbers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", .failures.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("; "))]
+pub struct RanksFailed {
+    /// Each failed rank.
+    pub failures: Vec<RankFailure>,
+}
+
+/// How one rank failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankFailure {
+    /// The rank.
+    pub rank: usize,
+    /// What happened to it.
+    pub cause: Cause,
+}
+
+/// What happened to a rank that failed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Its code returned this error.
+    Error(String),
+    /// Its code panicked with this message.
+    Panic(String),
+    /// Its process ended with this status before its code did.
+    Exit(i32),
+    /// Its process was ended by this signal.
+    Signal(i32),
+    /// Its process ended in a way that nobody saw.
+    Vanished,
+}
+
+impl std::fmt::Display for RankFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rank = self.rank;
+        match &self.cause {
+            Cause::Error(error) => write!(f, "rank {rank}: {error}"),
+            Cause::Panic(message) => write!(f, "rank {rank} panicked: {message}"),
+            Cause::Exit(status) => {
+                write!(f, "rank {rank} ended early with exit status {status}")
+            }
+            Cause::Signal(signal) => {
+                let name = nix::sys::signal::Signal::try_from(*signal).map(|s| s.as_str());
+                write!(f, "rank {rank} was killed by {}", name.unwrap_or("an unknown signal"))
+            }
+            Cause::Vanished => write!(f, "rank {rank} vanished"),
+        }
+    }
+}
+
+/// A buffer could not be sent; here it is back.
+#[derive(thiserror::Error)]
+#[error("{error}")]
+pub struct SendError<M> {
+    /// Why.
+    #[source]
+    pub error: Error,
+    /// What was to be sent.
+    pub message: M,
+}
+
+impl<M> std::fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<M> From<SendError<M>> for Error {
+    fn from(error: SendError<M>) -> Self {
+        error.error
+    }
+}

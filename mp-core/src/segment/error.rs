@@ -1,0 +1,103 @@
+//! What can be wrong with a segment.
+
+use std::io;
+
+/// A segment that can't be made, entered or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// The file does not start with the mark of a segment.
+    #[error("not a segment: it starts with {found:#018x} instead of {expected:#018x}")]
+    NotASegment {
+        /// The first eight bytes.
+        found: u64,
+        /// The mark of a segment.
+        expected: u64,
+    },
+    /// The file is shorter than a segment's header.
+    #[error("too small for a segment: {size} bytes, at least {least} are needed")]
+    TooSmall {
+        /// Bytes in the file.
+        size: u64,
+        /// Bytes of the smallest segment.
+        least: u64,
+    },
+    /// The segment was made by another version of the library.
+    #[error("segment of version {found}, this program speaks version {expected}")]
+    Version {
+        /// The segment's version.
+        found: u32,
+        /// This program's version.
+        expected: u32,
+    },
+    /// The segment's parts are laid out otherwise than in this program.
+    #[error("segment of layout {found:#018x}, this program's layout is {expected:#018x}")]
+    Layout {
+        /// The segment's fingerprint.
+        found: u64,
+        /// This program's fingerprint.
+        expected: u64,
+    },
+    /// The file has not the size that its header states.
+    #[error("truncated segment: its header states {stated} bytes, the file has {found}")]
+    Truncated {
+        /// Bytes by the header.
+        stated: u64,
+        /// Bytes in the file.
+        found: u64,
+    },
+    /// The file could shrink under its users, which would end them by SIGBUS.
+    #[error("the segment's size is not sealed")]
+    NotSealed,
+    /// A control word names a place that no segment of this size has.
+    #[error("corrupt segment: {what} at {offset:#x} (+{len} bytes) in a segment of {size} bytes")]
+    Corrupt {
+        /// What was looked for.
+        what: &'static str,
+        /// Where it should be.
+        offset: u64,
+        /// How long it should be.
+        len: u64,
+        /// The segment's size in bytes.
+        size: u64,
+    },
+    /// Every part of the segment is in use.
+    #[error(
+        "the segment is full: {asked} bytes asked for, {left} of {size} never used; see World::segment_size"
+    )]
+    Full {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that were never handed out.
+        left: u64,
+        /// The segment's size in bytes.
+        size: u64,
+    },
+    /// The machine, or this process's control group, has not enough memory left.
+    #[error("not enough memory: {asked} bytes asked for, {available} available ({limit})")]
+    OutOfMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that can still be taken.
+        available: u64,
+        /// What sets the limit.
+        limit: &'static str,
+    },
+    /// The world uses `membarrier`, which this process can't.
+    #[error("the world was made with membarrier, which is not available in this process")]
+    NoMembarrier,
+    /// The system refused.
+    #[error("{call} failed: {source}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
+
+impl SegmentError {
+    pub(crate) fn os(call: &'static str) -> impl FnOnce(nix::errno::Errno) -> Self {
+        move |errno| Self::Os { call, source: errno.into() }
+    }
+}

@@ -1,0 +1,389 @@
+//! The memory that all ranks of a world share.
+//!
+//! A segment is one range of memory, mapped by every process of the world at an address of its
+//! own, so that everything in it is named by [`Offset`]s. It is a memfd (no name in any file
+//! system: nothing is left behind by a crash), of a size that is sealed and sparse, whose pages
+//! are committed before they are handed out. Where all ranks are threads of one process, plain
+//! memory does as well ([`Segment::on_heap`]).
+//!
+//! ```text
+//! 0        header: mark, version, layout, size; heap control; roots
+//! HEADER   heap: blocks one after another (heap.rs)
+//! ```
+
+mod error;
+mod heap;
+mod lock;
+mod memory;
+mod offset;
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ptr::NonNull,
+};
+
+use nix::{
+    fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl},
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap},
+        stat::fstat,
+    },
+    unistd::ftruncate,
+};
+
+pub use error::SegmentError;
+pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
+pub(crate) use offset::Offset;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// "ONCHIP" and the byte order: a segment of the other byte order does not match.
+const MAGIC: u64 = u64::from_be_bytes(*b"\x7fONCHIP\x01");
+/// Changes with every change of what lies in a segment.
+const VERSION: u32 = 1;
+/// Page size that everything is rounded to; the kernel's is the same or the commits below are
+/// merely finer than needed.
+pub(crate) const PAGE: u64 = 4096;
+/// Size and alignment of a huge page on the supported machines.
+const HUGE: usize = 2 << 20;
+
+/// A structure that may lie in a segment.
+///
+/// # Safety
+/// The type consists of atomics only (any bit pattern is valid, other processes may write at any
+/// time) and has a fixed layout (`repr(C)`).
+pub(crate) unsafe trait Shared {}
+
+/// The first bytes of a segment. Everything past `magic` is read only when what is before it fits.
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    membarrier: AtomicU32,
+    layout: AtomicU64,
+    size: AtomicU64,
+    heap: HeapControl,
+    roots: [AtomicU64; Root::COUNT],
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for Header {}
+
+/// The things that can be found from nothing: their offsets stand in the header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Root {
+    /// The world's control block, by offset.
+    World,
+    /// What a launcher tells its ranks, by key.
+    Briefing,
+}
+
+impl Root {
+    const COUNT: usize = 4;
+}
+
+const HEADER: u64 = (size_of::<Header>() as u64).next_multiple_of(PAGE);
+
+#[derive(Debug)]
+enum Backing {
+    Memfd(OwnedFd),
+    Heap(Layout),
+}
+
+/// One mapping of a world's shared memory. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base: NonNull<u8>,
+    len: usize,
+    backing: Backing,
+}
+
+// SAFETY: the mapping is plain memory that stays until drop; everything that is read and written
+// in it by several threads is atomic or handed over by release and acquire.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// The size that a world gets when nobody asks for another: as much as the machine has
+    /// memory. It costs nothing until it is used.
+    pub(crate) fn default_size() -> u64 {
+        memory::total().unwrap_or(1 << 30).next_power_of_two().max(1 << 30)
+    }
+
+    /// A new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will
+    /// lie in it.
+    pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
+        let size = size.max(HEADER + 64 * PAGE).next_multiple_of(HUGE as u64);
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let fd = memfd_create(MEMFD_NAME, flags).map_err(SegmentError::os("memfd_create"))?;
+        ftruncate(&fd, size as i64).map_err(SegmentError::os("ftruncate"))?;
+        let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).map_err(SegmentError::os("fcntl(F_ADD_SEALS)"))?;
+        let base = map(fd.as_fd(), size as usize, true)?;
+        let segment = Self { base, len: size as usize, backing: Backing::Memfd(fd) };
+        segment.format(membarrier, parts)?;
+        Ok(segment)
+    }
+
+    /// A new segment in this process's own memory, for ranks that are threads.
+    pub(crate) fn on_heap(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
+        let size = size.max(HEADER + 64 * PAGE).next_multiple_of(PAGE);
+        let full = || SegmentError::OutOfMemory {
+            asked: size,
+            available: memory::available().map_or(0, |(bytes, _)| bytes),
+            limit: "the allocator",
+        };
+        let layout = Layout::from_size_align(size as usize, PAGE as usize).map_err(|_| full())?;
+        // SAFETY: the layout's size is not 0.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(full)?;
+        let segment = Self { base, len: size as usize, backing: Backing::Heap(layout) };
+        segment.format(membarrier, parts)?;
+        Ok(segment)
+    }
+
+    /// Maps the segment behind `fd`, after checking that it is one that this program can use.
+    pub(crate) fn attach(fd: OwnedFd, writable: bool, parts: u64) -> Result<Self, SegmentError> {
+        let size = fstat(&fd).map_err(SegmentError::os("fstat"))?.st_size.max(0) as u64;
+        if size < HEADER {
+            return Err(SegmentError::TooSmall { size, least: HEADER });
+        }
+        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS)
+            .map(SealFlag::from_bits_truncate)
+            .unwrap_or(SealFlag::empty());
+        let base = {
+            // Nothing but the mark is read from a file that others may still shrink.
+            let mut first = [0; 8];
+            nix::sys::uio::pread(&fd, &mut first, 0).map_err(SegmentError::os("pread"))?;
+            let found = u64::from_ne_bytes(first);
+            if found != MAGIC {
+                return Err(SegmentError::NotASegment { found, expected: MAGIC });
+            }
+            if !seals.contains(SealFlag::F_SEAL_SHRINK) {
+                return Err(SegmentError::NotSealed);
+            }
+            map(fd.as_fd(), size as usize, writable)?
+        };
+        let segment = Self { base, len: size as usize, backing: Backing::Memfd(fd) };
+        let header = segment.header();
+        let version = header.version.load(Ordering::Relaxed);
+        if version != VERSION {
+            return Err(SegmentError::Version { found: version, expected: VERSION });
+        }
+        let layout = header.layout.load(Ordering::Relaxed);
+        let expected = layout_fingerprint(parts);
+        if layout != expected {
+            return Err(SegmentError::Layout { found: layout, expected });
+        }
+        let stated = header.size.load(Ordering::Relaxed);
+        if stated != size {
+            return Err(SegmentError::Truncated { stated, found: size });
+        }
+        Ok(segment)
+    }
+
+    fn format(&self, membarrier: bool, parts: u64) -> Result<(), SegmentError> {
+        self.commit(0, HEADER)?;
+        let header = self.header();
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.membarrier.store(membarrier.into(), Ordering::Relaxed);
+        header.layout.store(layout_fingerprint(parts), Ordering::Relaxed);
+        header.size.store(self.len as u64, Ordering::Relaxed);
+        header.heap.format(HEADER);
+        header.magic.store(MAGIC, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: every segment is at least a header long, aligned to a page, and the header is
+        // made of atomics.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// Whether the world uses `membarrier` (see `wait`).
+    pub(crate) fn uses_membarrier(&self) -> bool {
+        self.header().membarrier.load(Ordering::Relaxed) != 0
+    }
+
+    /// The descriptor to hand to other processes; `None` for a segment on the heap.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.backing {
+            Backing::Memfd(fd) => Some(fd.as_fd()),
+            Backing::Heap(_) => None,
+        }
+    }
+
+    /// Size in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    pub(crate) fn heap(&self) -> Heap<'_> {
+        Heap::new(self, &self.header().heap)
+    }
+
+    pub(crate) fn root(&self, root: Root) -> Option<u64> {
+        // Acquire: pairs with the Release in `set_root`.
+        Some(self.header().roots[root as usize].load(Ordering::Acquire)).filter(|&r| r != 0)
+    }
+
+    pub(crate) fn set_root(&self, root: Root, offset: u64) {
+        // Release: pairs with the Acquire in `root`.
+        self.header().roots[root as usize].store(offset, Ordering::Release);
+    }
+
+    /// The shared structure at `offset`, if the place is one where it can lie.
+    #[inline]
+    pub(crate) fn at<T: Shared>(&self, offset: Offset<T>) -> Result<&T, SegmentError> {
+        let place = self.range(offset.bytes(), size_of::<T>() as u64, type_name::<T>())?;
+        if !place.cast::<T>().is_aligned() {
+            return Err(self.corrupt(type_name::<T>(), offset.bytes(), size_of::<T>() as u64));
+        }
+        // SAFETY: in range, aligned, and `Shared` types are valid for any bits, also while others
+        // write them.
+        Ok(unsafe { place.cast::<T>().as_ref() })
+    }
+
+    /// The address of `len` bytes at `offset`, if the segment has them.
+    #[inline]
+    pub(crate) fn range(
+        &self,
+        offset: u64,
+        len: u64,
+        what: &'static str,
+    ) -> Result<NonNull<u8>, SegmentError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len as u64 => {
+                // SAFETY: offset ≤ len of the mapping.
+                Ok(unsafe { self.base.add(offset as usize) })
+            }
+            _ => Err(self.corrupt(what, offset, len)),
+        }
+    }
+
+    pub(crate) fn corrupt(&self, what: &'static str, offset: u64, len: u64) -> SegmentError {
+        SegmentError::Corrupt { what, offset, len, size: self.len as u64 }
+    }
+
+    /// Makes sure that the pages of a range exist, so that touching them can't fail.
+    pub(crate) fn commit(&self, offset: u64, len: u64) -> Result<(), SegmentError> {
+        let Backing::Memfd(fd) = &self.backing else { return Ok(()) };
+        // What others may take between this look and the pages' allocation.
+        const MARGIN: u64 = 32 << 20;
+        if let Some((available, limit)) = memory::available()
+            && len.saturating_add(MARGIN) > available
+        {
+            let available = available.saturating_sub(MARGIN);
+            return Err(SegmentError::OutOfMemory { asked: len, available, limit });
+        }
+        fallocate(fd, FallocateFlags::empty(), offset as i64, len as i64)
+            .map_err(SegmentError::os("fallocate"))?;
+        self.collapse(offset, len);
+        Ok(())
+    }
+
+    /// Asks for huge pages under the whole huge pages of a committed range. Works where the
+    /// system-wide setting for shared memory is "never", too; refused, it changes nothing.
+    fn collapse(&self, offset: u64, len: u64) {
+        let first = (offset as usize).next_multiple_of(HUGE);
+        let end = (offset + len) as usize / HUGE * HUGE;
+        if first >= end {
+            return;
+        }
+        // SAFETY: the range lies in this mapping, and the advice changes no content.
+        let _ = unsafe {
+            let start = self.base.add(first).cast();
+            madvise(start, end - first, MmapAdvise::MADV_POPULATE_WRITE)
+                .and_then(|()| madvise_collapse(start, end - first))
+        };
+    }
+
+    /// Gives the pages of a range back to the system; they read as zero and must be committed
+    /// again before use.
+    pub(crate) fn punch(&self, offset: u64, len: u64) {
+        let Backing::Memfd(fd) = &self.backing else { return };
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        // A refusal only means that the pages stay.
+        let _ = fallocate(fd, flags, offset as i64, len as i64);
+    }
+
+    /// Whether a block's unused pages can be given back at all.
+    pub(crate) fn can_punch(&self) -> bool {
+        matches!(self.backing, Backing::Memfd(_))
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        match &self.backing {
+            // SAFETY: this is the mapping that `map` made, and nothing borrows from it any more.
+            Backing::Memfd(_) => drop(unsafe { munmap(self.base.cast(), self.len) }),
+            // SAFETY: allocated in `on_heap` with this layout.
+            Backing::Heap(layout) => unsafe { dealloc(self.base.as_ptr(), *layout) },
+        }
+    }
+}
+
+/// The name that a world's memfd shows in /proc.
+pub(crate) const MEMFD_NAME: &str = "onchip-world";
+
+fn type_name<T>() -> &'static str {
+    std::any::type_name::<T>()
+}
+
+/// Tells layouts apart that a version number would not (sizes differ with the target); `parts`
+/// speaks for the structures of the modules above.
+fn layout_fingerprint(parts: u64) -> u64 {
+    fingerprint([size_of::<Header>(), size_of::<usize>(), size_of::<heap::BlockHeader>()]) ^ parts
+}
+
+/// A hash of sizes (FNV-1a).
+pub(crate) fn fingerprint<const N: usize>(sizes: [usize; N]) -> u64 {
+    sizes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &size| {
+        (hash ^ size as u64).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+/// Maps the whole file at an address that is aligned to huge pages.
+fn map(fd: BorrowedFd<'_>, len: usize, writable: bool) -> Result<NonNull<u8>, SegmentError> {
+    let nonzero = |n: usize| std::num::NonZero::new(n).unwrap_or(std::num::NonZero::<usize>::MIN);
+    let reserved = nonzero(len + HUGE);
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+    // SAFETY: a fresh range that nothing refers to.
+    let range = unsafe { mmap_anonymous(None, reserved, ProtFlags::PROT_NONE, flags) }
+        .map_err(SegmentError::os("mmap"))?;
+    let start = range.addr().get().next_multiple_of(HUGE);
+    let mut prot = ProtFlags::PROT_READ;
+    prot.set(ProtFlags::PROT_WRITE, writable);
+    let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+    // SAFETY: replaces a part of the range reserved above.
+    let mapped = unsafe { mmap(Some(nonzero(start)), nonzero(len), prot, flags, fd, 0) };
+    let before = start - range.addr().get();
+    // SAFETY: gives back the reserved pages around the file's, or all of them after a failure.
+    unsafe {
+        match mapped {
+            Err(_) => drop(munmap(range, reserved.get())),
+            Ok(_) => {
+                if before > 0 {
+                    let _ = munmap(range, before);
+                }
+                if before < HUGE {
+                    let _ = munmap(range.byte_add(before + len), HUGE - before);
+                }
+            }
+        }
+    }
+    Ok(mapped.map_err(SegmentError::os("mmap"))?.cast())
+}
+
+/// `madvise(MADV_COLLAPSE)`, which nix does not name yet.
+///
+/// # Safety
+/// The range must be mapped.
+unsafe fn madvise_collapse(start: NonNull<std::ffi::c_void>, len: usize) -> nix::Result<()> {
+    const MADV_COLLAPSE: i32 = 25;
+    // SAFETY: the caller's.
+    nix::errno::Errno::result(unsafe { nix::libc::madvise(start.as_ptr(), len, MADV_COLLAPSE) })
+        .map(drop)
+}

@@ -1,0 +1,48 @@
+//! Places in a segment, by distance from its start.
+
+use std::{fmt, marker::PhantomData};
+
+/// Where a `T` lies in a segment. Two processes map a segment at different addresses, so that a
+/// place has a meaning for both only as a distance; the type keeps places of different things
+/// apart.
+pub(crate) struct Offset<T> {
+    bytes: u64,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Offset<T> {
+    pub(crate) const fn new(bytes: u64) -> Self {
+        Self { bytes, of: PhantomData }
+    }
+
+    /// `None` for 0, where the segment's header lies and nothing else can.
+    pub(crate) fn from_word(bytes: u64) -> Option<Self> {
+        (bytes != 0).then_some(Self::new(bytes))
+    }
+
+    pub(crate) const fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<T> Clone for Offset<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Offset<T> {}
+
+impl<T> PartialEq for Offset<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl<T> Eq for Offset<T> {}
+
+impl<T> fmt::Debug for Offset<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{:#x}", std::any::type_name::<T>(), self.bytes)
+    }
+}

@@ -1,0 +1,325 @@
+//! The machine as text, for a terminal of 80 columns.
+//!
+//! One box for each complex, with a cell for each core. What looks like the thing before it (same
+//! cores, same caches, same use) is counted instead of drawn, so that a large server still fits
+//! on a screen.
+
+mod cells;
+mod uses;
+
+use self::cells::{Cells, Group, fold};
+use self::uses::Uses;
+use super::{Cache, CacheKind, Complex, Core, CoreKind, CpuSet, Place, Plan, Topology};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::mem::Discriminant;
+
+const WIDTH: usize = 80;
+/// How far boxes are indented.
+const INDENT: usize = 2;
+/// The width of the labels before the paragraphs at the top.
+const LABEL: usize = 10;
+/// How many in a row must look alike before they are counted instead of drawn.
+const FOLD: usize = 3;
+
+/// A drawing of a machine: [`Topology::draw`].
+#[derive(Debug)]
+pub struct Drawing<'a> {
+    topology: &'a Topology,
+    plan: Option<&'a Plan>,
+    uses: Uses,
+    cells: Cells,
+}
+
+/// All that decides whether two complexes look alike.
+#[derive(PartialEq)]
+struct Look {
+    cache: Option<(u32, Option<u64>)>,
+    cores: Vec<(CoreKind, Vec<Discriminant<uses::Use>>)>,
+}
+
+impl<'a> Drawing<'a> {
+    pub(super) fn new(topology: &'a Topology, plan: Option<&'a Plan>) -> Self {
+        let uses = Uses::new(topology, plan);
+        let cells = Cells::new(&uses, topology.is_hybrid());
+        Self { topology, plan, uses, cells }
+    }
+
+    fn cores(&self, complex: &Complex) -> impl Iterator<Item = &'a Core> {
+        complex.cores.iter().map(|&core| &self.topology.cores[core])
+    }
+
+    fn complexes(&self, package: usize) -> Vec<&'a Complex> {
+        let complexes = self.topology.packages[package].complexes.iter();
+        complexes.map(|&index| &self.topology.complexes[index]).collect()
+    }
+
+    fn look(&self, complex: &Complex) -> Look {
+        let cache = complex.cache.map(|cache| &self.topology.caches[cache]);
+        let cores = self.cores(complex).map(|core| (core.kind, self.uses.look(&core.cpus)));
+        Look { cache: cache.map(|cache| (cache.level, cache.size)), cores: cores.collect() }
+    }
+
+    fn summary(&self, complexes: &[&Complex]) -> String {
+        let cores = complexes.iter().flat_map(|complex| self.cores(complex));
+        self.uses.summary(cores.map(|core| &core.cpus))
+    }
+
+    /// The node of a whole package, if it is one.
+    fn node_of(&self, package: usize) -> Option<usize> {
+        let cores = self.complexes(package).into_iter().flat_map(|complex| self.cores(complex));
+        let nodes: BTreeSet<_> = cores.map(|core| core.node).collect();
+        if nodes.len() == 1 { nodes.into_iter().next()? } else { None }
+    }
+
+    fn write_package(&self, f: &mut fmt::Formatter<'_>, index: usize) -> fmt::Result {
+        let node = self.node_of(index).filter(|_| self.topology.nodes.len() > 1);
+        let node = node.map(|node| format!(", node {node}")).unwrap_or_default();
+        writeln!(f, "\npackage {}{node}", self.topology.packages[index].id)?;
+        let complexes = self.complexes(index);
+        for alike in complexes.chunk_by(|one, other| self.look(one) == self.look(other)) {
+            let (drawn, counted) = fold(alike);
+            for complex in drawn {
+                self.write_complex(f, complex)?;
+            }
+            if !counted.is_empty() {
+                let text = format!("{} more like this: {}", counted.len(), self.summary(counted));
+                write_paragraph(f, "  +", 4, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_complex(&self, f: &mut fmt::Formatter<'_>, complex: &Complex) -> fmt::Result {
+        let mut title = match complex.cache.map(|cache| &self.topology.caches[cache]) {
+            Some(cache) => cache_name(cache.level, cache.kind, cache.size),
+            None => count(complex.cores.len(), "core"),
+        };
+        if let (Some(node), None) = (complex.node, self.node_of(complex.package)) {
+            title += &format!(", node {node}");
+        }
+        let groups = self.kinds().into_iter().map(|kind| {
+            let cores = self.cores(complex).filter(|core| core.kind == kind);
+            Group { label: kind.to_string(), cores: cores.map(|core| &core.cpus).collect() }
+        });
+        self.cells.write_box(f, &self.uses, &title, &groups.collect::<Vec<_>>())
+    }
+
+    fn write_offline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offline = self.topology.offline();
+        if !uses::is_drawn(offline) {
+            return Ok(());
+        }
+        let cores: Vec<CpuSet> = offline.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
+        let group = Group { label: " ".to_owned(), cores: cores.iter().collect() };
+        writeln!(f)?;
+        self.cells.write_box(f, &self.uses, "offline", &[group])
+    }
+
+    fn kinds(&self) -> BTreeSet<CoreKind> {
+        self.topology.cores.iter().map(|core| core.kind).collect()
+    }
+
+    fn machine(&self) -> String {
+        let Topology { packages, cores, online, nodes, .. } = self.topology;
+        let mut text =
+            format!("{}, {}", count(packages.len(), "package"), count(cores.len(), "core"));
+        if self.topology.is_hybrid() {
+            let kinds = self.kinds().into_iter().map(|kind| {
+                let alike = cores.iter().filter(|core| core.kind == kind).count();
+                let name = match kind {
+                    CoreKind::Performance => "performance",
+                    CoreKind::Middle => "middle",
+                    CoreKind::Efficiency => "efficiency",
+                };
+                format!("{alike} {name}")
+            });
+            text += &format!(" ({})", kinds.collect::<Vec<_>>().join(", "));
+        }
+        text += &format!(", {}", count(online.len(), "CPU"));
+        if online.len() > cores.len() {
+            text += " (hardware threads)";
+        }
+        if nodes.len() > 1 {
+            text += &format!(", {}", count(nodes.len(), "NUMA node"));
+        }
+        text
+    }
+
+    /// The caches of cores of this kind: each core's own, then those it shares.
+    fn caches(&self, kind: CoreKind) -> String {
+        let mut seen: BTreeSet<(u32, CacheKind, Option<u64>, usize)> = BTreeSet::new();
+        for core in self.topology.cores.iter().filter(|core| core.kind == kind) {
+            let serves_it = |cache: &&Cache| !(&cache.cpus & &core.cpus).is_empty();
+            for cache in self.topology.caches.iter().filter(serves_it) {
+                let sharers: BTreeSet<_> =
+                    cache.cpus.iter().map(|cpu| self.topology.core_of(cpu)).collect();
+                seen.insert((cache.level, cache.kind, cache.size, sharers.len()));
+            }
+        }
+        let (mut own, mut shared) = (Vec::new(), Vec::new());
+        for (level, kind, size, sharers) in seen {
+            let name = cache_name(level, kind, size);
+            match sharers {
+                1 => own.push(name),
+                sharers => shared.push(format!("{name} per {sharers} cores")),
+            }
+        }
+        let own = (!own.is_empty()).then(|| format!("{} per core", own.join(", ")));
+        own.into_iter().chain(shared).collect::<Vec<_>>().join("; ")
+    }
+
+    fn usable(&self) -> String {
+        let topology = self.topology;
+        let (usable, online) = (topology.usable_cpus(), topology.online());
+        let mut text = format!(
+            "{} of {} on {}",
+            usable.len(),
+            count(online.len(), "CPU"),
+            count(topology.usable_cores(), "core")
+        );
+        if usable != online {
+            text += &format!(": {}", usable.spelled());
+        }
+        if let Some(cpuset) = &topology.allowance().cpuset
+            && !(online - cpuset).is_empty()
+        {
+            text += &format!(" (cpuset {cpuset})");
+        }
+        match &topology.allowance().quota {
+            Some(quota) => {
+                text += &format!("; quota of {quota} in {}", quota.file.display());
+            }
+            None => text += "; no quota",
+        }
+        text
+    }
+
+    fn ranks(&self, plan: &Plan) -> String {
+        if let Some(reason) = plan.unbound() {
+            return format!("{}, not bound: {reason}", plan.len());
+        }
+        let collect = |of: fn(&Place) -> Option<usize>| -> CpuSet {
+            plan.places().iter().filter_map(of).collect()
+        };
+        let (ranks, siblings) = (collect(|place| place.cpu), collect(|place| place.sibling));
+        let cores: BTreeSet<_> = ranks.iter().map(|cpu| self.topology.core_of(cpu)).collect();
+        let sharing = if cores.len() < plan.len() { ", some sharing a core" } else { "" };
+        let communication = if siblings.is_empty() {
+            "no hardware thread to spare for communication threads".to_owned()
+        } else {
+            format!("communication threads on {}", siblings.spelled())
+        };
+        format!("{} on {}{sharing}; {communication}", plan.len(), ranks.spelled())
+    }
+}
+
+impl fmt::Display for Drawing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_paragraph(f, "machine", LABEL, &self.machine())?;
+        for kind in self.kinds() {
+            let of_kind =
+                if self.topology.is_hybrid() { format!(" {kind}") } else { String::new() };
+            write_paragraph(f, &format!("caches{of_kind}"), LABEL, &self.caches(kind))?;
+        }
+        write_paragraph(f, "usable", LABEL, &self.usable())?;
+        if !self.topology.offline().is_empty() {
+            // The kernel does not tell which core, so that they cannot be drawn in their place.
+            write_paragraph(f, "offline", LABEL, &self.topology.offline().spelled())?;
+        }
+        if let Some(plan) = self.plan.filter(|plan| !plan.is_empty()) {
+            write_paragraph(f, "ranks", LABEL, &self.ranks(plan))?;
+        }
+
+        let looks = |&package: &usize| -> Vec<Look> {
+            self.complexes(package).into_iter().map(|complex| self.look(complex)).collect()
+        };
+        let packages: Vec<usize> = (0..self.topology.packages.len()).collect();
+        for alike in packages.chunk_by(|one, other| looks(one) == looks(other)) {
+            let (drawn, counted) = fold(alike);
+            for &package in drawn {
+                self.write_package(f, package)?;
+            }
+            if !counted.is_empty() {
+                let complexes: Vec<&Complex> =
+                    counted.iter().flat_map(|&package| self.complexes(package)).collect();
+                let more = counted.len();
+                let text = format!("{more} more packages like this: {}", self.summary(&complexes));
+                writeln!(f)?;
+                write_paragraph(f, "+", 2, &text)?;
+            }
+        }
+        self.write_offline(f)?;
+        let legend = self.uses.legend();
+        if legend.is_empty() { Ok(()) } else { writeln!(f, "\n{legend}") }
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// `L1d 48 KiB`.
+fn cache_name(level: u32, kind: CacheKind, size: Option<u64>) -> String {
+    let kind = match kind {
+        CacheKind::Data => "d",
+        CacheKind::Instruction => "i",
+        CacheKind::Unified => "",
+    };
+    let size = size.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
+    format!("L{level}{kind}{size}")
+}
+
+fn bytes(size: u64) -> String {
+    let (unit, name) = match size {
+        0..0x400 => (1, "B"),
+        0x400..0x10_0000 => (0x400, "KiB"),
+        0x10_0000..0x4000_0000 => (0x10_0000, "MiB"),
+        _ => (0x4000_0000, "GiB"),
+    };
+    let size = (size as f64 / f64::from(unit) * 100.0).round() / 100.0;
+    format!("{size} {name}")
+}
+
+/// Writes text after a label, the following lines indented as the first; nothing for no text.
+fn write_paragraph(
+    f: &mut fmt::Formatter<'_>,
+    label: &str,
+    indent: usize,
+    text: &str,
+) -> fmt::Result {
+    for (index, line) in wrap(text, WIDTH - indent).into_iter().enumerate() {
+        writeln!(f, "{:<indent$}{line}", if index == 0 { label } else { "" })?;
+    }
+    Ok(())
+}
+
+/// Text in lines of at most `width` characters where it can be broken: at blanks and in lists of
+/// CPUs.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut line, mut word) = (String::new(), String::new());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        word.push(letter);
+        let may_break = match letters.peek() {
+            Some(next) => letter == ' ' || letter == ',' && next.is_ascii_digit(),
+            None => true,
+        };
+        if !may_break {
+            continue;
+        }
+        let long = line.chars().count() + word.trim_end().chars().count() > width;
+        if long && !line.is_empty() {
+            lines.push(line.trim_end().to_owned());
+            line.clear();
+        }
+        line += &word;
+        word.clear();
+    }
+    if !line.is_empty() {
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}

@@ -1,0 +1,101 @@
+//! What each CPU is used for, and the marks that say so.
+
+use crate::topology::{CpuSet, Place, Plan, Topology};
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+
+/// What a CPU is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Rank(usize),
+    Communication(usize),
+    Free,
+    Excluded,
+    Offline,
+}
+
+/// Past this many, offline CPUs are only listed.
+const OFFLINE_DRAWN: usize = 16;
+
+/// Whether offline CPUs get a box: not if there are none, or very many.
+pub(super) fn is_drawn(offline: &CpuSet) -> bool {
+    (1..=OFFLINE_DRAWN).contains(&offline.len())
+}
+
+/// The use of every CPU that is drawn.
+#[derive(Debug)]
+pub(super) struct Uses {
+    by_cpu: BTreeMap<usize, Use>,
+    has_ranks: bool,
+}
+
+impl Uses {
+    pub(super) fn new(topology: &Topology, plan: Option<&Plan>) -> Self {
+        let mut by_cpu = BTreeMap::new();
+        if is_drawn(topology.offline()) {
+            by_cpu.extend(topology.offline().iter().map(|cpu| (cpu, Use::Offline)));
+        }
+        by_cpu.extend(topology.online().iter().map(|cpu| (cpu, Use::Excluded)));
+        by_cpu.extend(topology.usable_cpus().iter().map(|cpu| (cpu, Use::Free)));
+        let places = plan.map(Plan::places).unwrap_or_default();
+        for (rank, &Place { cpu, sibling }) in places.iter().enumerate() {
+            by_cpu.extend(cpu.map(|cpu| (cpu, Use::Rank(rank))));
+            by_cpu.extend(sibling.map(|cpu| (cpu, Use::Communication(rank))));
+        }
+        Self { by_cpu, has_ranks: places.iter().any(|place| place.cpu.is_some()) }
+    }
+
+    /// What stands beside a CPU's number. Free CPUs are marked only where others have ranks.
+    pub(super) fn mark(&self, cpu: usize) -> String {
+        match self.by_cpu[&cpu] {
+            Use::Rank(rank) => format!("r{rank}"),
+            Use::Communication(rank) => format!("k{rank}"),
+            Use::Free if self.has_ranks => "·".to_owned(),
+            Use::Free => String::new(),
+            Use::Excluded => "×".to_owned(),
+            Use::Offline => "○".to_owned(),
+        }
+    }
+
+    pub(super) fn widest_mark(&self) -> usize {
+        self.by_cpu.keys().map(|&cpu| self.mark(cpu).chars().count()).max().unwrap_or(0)
+    }
+
+    pub(super) fn highest_cpu(&self) -> usize {
+        self.by_cpu.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// What decides whether cores look alike: the uses of their CPUs, whichever ranks these are.
+    pub(super) fn look(&self, cpus: &CpuSet) -> Vec<Discriminant<Use>> {
+        cpus.iter().map(|cpu| discriminant(&self.by_cpu[&cpu])).collect()
+    }
+
+    /// What is said of cores that are counted instead of drawn.
+    pub(super) fn summary<'a>(&self, cores: impl IntoIterator<Item = &'a CpuSet>) -> String {
+        let cpus: CpuSet = cores.into_iter().flat_map(CpuSet::iter).collect();
+        let ranks = cpus.iter().filter_map(|cpu| match self.by_cpu[&cpu] {
+            Use::Rank(rank) => Some(rank),
+            _ => None,
+        });
+        let ranks: CpuSet = ranks.collect();
+        match ranks.len() {
+            0 => cpus.spelled(),
+            1 => format!("{}; rank {ranks}", cpus.spelled()),
+            _ => format!("{}; ranks {ranks}", cpus.spelled()),
+        }
+    }
+
+    /// The meanings of the marks that are drawn.
+    pub(super) fn legend(&self) -> String {
+        let any = |wanted: fn(&Use) -> bool| self.by_cpu.values().any(wanted);
+        let entries = [
+            (self.has_ranks, "r rank"),
+            (any(|used| matches!(used, Use::Communication(_))), "k its communication thread"),
+            (self.has_ranks && any(|used| *used == Use::Free), "· free"),
+            (any(|used| *used == Use::Excluded), "× outside the affinity mask"),
+            (any(|used| *used == Use::Offline), "○ offline"),
+        ];
+        let drawn = entries.into_iter().filter_map(|(is_drawn, entry)| is_drawn.then_some(entry));
+        drawn.collect::<Vec<_>>().join("   ")
+    }
+}

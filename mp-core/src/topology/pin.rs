@@ -1,0 +1,38 @@
+//! The CPUs of the calling thread.
+
+use super::{CpuSet, Error};
+use nix::sched;
+use nix::unistd::Pid;
+
+/// Confines the calling thread to one CPU.
+///
+/// Threads and processes it starts afterwards inherit this.
+///
+/// # Errors
+/// [`Error::Pin`] if the CPU is offline, does not exist, or is outside the process's cpuset.
+pub fn pin_current_thread(cpu: usize) -> Result<(), Error> {
+    confine_current_thread(&CpuSet::from_iter([cpu]))
+}
+
+/// Confines the calling thread to `cpus`: undoes a pin, given the [`current_affinity`] from before
+/// it.
+///
+/// CPUs outside the process's cpuset are passed over by the system, as long as one is inside.
+///
+/// # Errors
+/// [`Error::Pin`] if none of `cpus` can be used.
+pub fn confine_current_thread(cpus: &CpuSet) -> Result<(), Error> {
+    let mut mask = sched::CpuSet::new();
+    cpus.iter()
+        .try_for_each(|cpu| mask.set(cpu))
+        .and_then(|()| sched::sched_setaffinity(Pid::from_raw(0), &mask))
+        .map_err(|errno| Error::Pin { cpus: cpus.clone(), source: errno.into() })
+}
+
+/// The CPUs the calling thread may run on; `None` on machines with more CPUs than the mask of the
+/// system call has bits (1024).
+pub fn current_affinity() -> Option<CpuSet> {
+    let mask = sched::sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let cpus = 0..sched::CpuSet::count();
+    Some(cpus.filter(|&cpu| mask.is_set(cpu) == Ok(true)).collect())
+}

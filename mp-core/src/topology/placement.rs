@@ -1,0 +1,282 @@
+//! Where the ranks of a world run, and where their communication threads would.
+
+use super::{CoreKind, CpuSet, Error, Quota, Topology, cpulist};
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+/// How ranks are bound to CPUs. Parsed from `auto`, `none`, or a list such as `0,2-5`.
+///
+/// # The automatic rules
+///
+/// 1. *A CPU for every rank, or no binding at all.* With more ranks than usable CPUs, some CPU
+///    must serve several; which of them have work changes all the time, and the system's scheduler
+///    can follow that where a fixed plan cannot. The same holds for a quota smaller than the
+///    number of ranks: the group is stopped whenever its time is spent, wherever it runs.
+/// 2. *Performance cores first, then efficiency cores, then second hardware threads.* A
+///    bulk-synchronous program runs at the speed of its slowest rank. A rank on an efficiency core
+///    is slow alone; one on a second hardware thread shares a core, and two ranks are slow. That
+///    thread is also where a communication thread costs least, so ranks take it last.
+/// 3. *Neighbours stay together.* Consecutive ranks fill one complex before the next, and a
+///    package before the next: a message between two last-level caches takes several times as long
+///    as one inside. Programs that need the memory bandwidth or the cache of many complexes more
+///    than cheap messages name their CPUs.
+/// 4. *Begin where there is most room.* The complex with the most usable cores comes first, so
+///    that a world that fits under one cache is not split when the affinity mask leaves holes.
+///
+/// The rules look at this process's allowance, not at what else runs: two worlds under the same
+/// mask take the same cores. Give them different masks, or [`Bind::None`];
+/// [`Topology::confined_to`] places a world on what another leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// By the rules above.
+    #[default]
+    Auto,
+    /// Ranks run wherever the system puts them.
+    None,
+    /// Rank *i* on the *i*-th CPU of the list; CPUs past the number of ranks are left unused.
+    List(Vec<usize>),
+}
+
+impl FromStr for Bind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            list => cpulist::in_order(list)
+                .map(Self::List)
+                .ok_or_else(|| Error::Bind { text: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::List(cpus) => {
+                let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+                f.write_str(&cpus.join(","))
+            }
+        }
+    }
+}
+
+/// Where each rank of a world runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    places: Vec<Place>,
+    unbound: Option<Unbound>,
+}
+
+/// Where one rank runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The rank's CPU; `None` if it is not bound.
+    pub cpu: Option<usize>,
+    /// The CPU of a communication thread that serves this rank alone: a hardware thread of the
+    /// rank's core that nothing else of the world uses. `None` if there is none to spare.
+    pub sibling: Option<usize>,
+}
+
+/// Why the ranks of a plan are not bound.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Unbound {
+    /// [`Bind::None`] asks for it.
+    Asked,
+    /// There are fewer usable CPUs than ranks.
+    TooFewCpus {
+        /// The number of usable CPUs.
+        cpus: usize,
+    },
+    /// The quota does not let all ranks run all the time.
+    Quota(Quota),
+}
+
+impl fmt::Display for Unbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("no binding asked for"),
+            Self::TooFewCpus { cpus } => {
+                let plural = if *cpus == 1 { "" } else { "s" };
+                write!(f, "more ranks than the {cpus} usable CPU{plural}")
+            }
+            Self::Quota(quota) => write!(f, "more ranks than the quota of {quota} holds"),
+        }
+    }
+}
+
+impl Plan {
+    /// Places `ranks` ranks.
+    ///
+    /// [`Bind::Auto`] and [`Bind::None`] never fail.
+    ///
+    /// Communication threads get the hardware threads that the ranks leave on their own cores,
+    /// unless the quota does not cover both: then no rank gets one, as the time would be taken
+    /// from the ranks.
+    ///
+    /// # Errors
+    /// For [`Bind::List`]: [`Error::BindUnavailable`] and [`Error::BindRepeated`] name the CPUs at
+    /// fault, anywhere in the list; [`Error::BindTooShort`] says that there are more ranks than
+    /// CPUs. A short list does not start over: two busy ranks on one CPU can wait for each other a
+    /// thousand times longer than on two, so that has to be said outright, by [`Bind::None`].
+    pub fn for_ranks(topology: &Topology, ranks: usize, bind: &Bind) -> Result<Self, Error> {
+        match bind {
+            Bind::Auto => Ok(Self::auto(topology, ranks)),
+            Bind::None => Ok(Self::unbound_because(Unbound::Asked, ranks)),
+            Bind::List(cpus) => {
+                check(topology, cpus)?;
+                if cpus.len() < ranks {
+                    return Err(Error::BindTooShort { ranks, cpus: cpus.len() });
+                }
+                Ok(Self::bound(topology, cpus[..ranks].iter().copied()))
+            }
+        }
+    }
+
+    fn auto(topology: &Topology, ranks: usize) -> Self {
+        let cpus = topology.usable_cpus().len();
+        if ranks > cpus {
+            return Self::unbound_because(Unbound::TooFewCpus { cpus }, ranks);
+        }
+        if let Some(quota) = &topology.allowance().quota
+            && !quota.covers(ranks)
+        {
+            return Self::unbound_because(Unbound::Quota(quota.clone()), ranks);
+        }
+        Self::bound(topology, fill_order(topology).into_iter().take(ranks))
+    }
+
+    fn unbound_because(reason: Unbound, ranks: usize) -> Self {
+        Self { places: vec![Place::default(); ranks], unbound: Some(reason) }
+    }
+
+    fn bound(topology: &Topology, cpus: impl Iterator<Item = usize>) -> Self {
+        let cpus: Vec<usize> = cpus.collect();
+        let mut spare = topology.usable_cpus() - &cpus.iter().copied().collect();
+        let mut places = Vec::with_capacity(cpus.len());
+        for cpu in cpus {
+            let core = topology.core_of(cpu).map(|core| &topology.cores()[core]);
+            let sibling = core.and_then(|core| (&core.cpus & &spare).first());
+            spare = &spare - &sibling.into_iter().collect();
+            places.push(Place { cpu: Some(cpu), sibling });
+        }
+        let mut plan = Self { places, unbound: None };
+        let threads = plan.len() + plan.spare_siblings();
+        if topology.allowance().quota.as_ref().is_some_and(|quota| !quota.covers(threads)) {
+            plan.places.iter_mut().for_each(|place| place.sibling = None);
+        }
+        plan
+    }
+
+    /// The number of ranks.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether it is for no rank at all.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The place of each rank.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Why the ranks are not bound; `None` if each has a CPU.
+    pub fn unbound(&self) -> Option<&Unbound> {
+        self.unbound.as_ref()
+    }
+
+    /// How many ranks have a hardware thread to spare for a communication thread.
+    pub fn spare_siblings(&self) -> usize {
+        self.places.iter().filter(|place| place.sibling.is_some()).count()
+    }
+}
+
+fn check(topology: &Topology, cpus: &[usize]) -> Result<(), Error> {
+    let (mut named, mut repeated) = (CpuSet::default(), CpuSet::default());
+    for &cpu in cpus {
+        if !named.insert(cpu) {
+            repeated.insert(cpu);
+        }
+    }
+    let usable = topology.usable_cpus();
+    let unusable = &named - usable;
+    if !unusable.is_empty() {
+        let offline = &unusable & topology.offline();
+        let excluded = &unusable & topology.online();
+        return Err(Error::BindUnavailable {
+            missing: &(&unusable - &offline) - &excluded,
+            offline,
+            excluded,
+            usable: usable.clone(),
+        });
+    }
+    if !repeated.is_empty() {
+        return Err(Error::BindRepeated { cpus: repeated });
+    }
+    Ok(())
+}
+
+/// The usable CPUs in the order in which ranks take them.
+fn fill_order(topology: &Topology) -> Vec<usize> {
+    let cores = core_order(topology);
+    let usable: Vec<Vec<usize>> = cores
+        .iter()
+        .map(|&core| (&topology.cores()[core].cpus & topology.usable_cpus()).iter().collect())
+        .collect();
+    let threads = usable.iter().map(Vec::len).max().unwrap_or(0);
+    let nth = |thread: usize| usable.iter().filter_map(move |cpus| cpus.get(thread).copied());
+    (0..threads).flat_map(nth).collect()
+}
+
+/// The cores with a usable CPU: by kind, and within a kind complex by complex, each next to the
+/// one before it where possible, the roomiest first.
+fn core_order(topology: &Topology) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut last: Option<usize> = None;
+    for kind in [CoreKind::Performance, CoreKind::Middle, CoreKind::Efficiency] {
+        let wanted = |&core: &usize| {
+            let core = &topology.cores()[core];
+            core.kind == kind && !(&core.cpus & topology.usable_cpus()).is_empty()
+        };
+        let mut waiting: Vec<(usize, Vec<usize>)> = topology
+            .complexes()
+            .iter()
+            .map(|complex| complex.cores.iter().copied().filter(wanted).collect())
+            .enumerate()
+            .filter(|(_, cores): &(usize, Vec<usize>)| !cores.is_empty())
+            .collect();
+        while let Some(next) = (0..waiting.len()).max_by_key(|&at| {
+            let (index, cores) = &waiting[at];
+            (nearness(topology, last, *index), cores.len(), Reverse(*index))
+        }) {
+            let (index, cores) = waiting.swap_remove(next);
+            order.extend(cores);
+            last = Some(index);
+        }
+    }
+    order
+}
+
+/// How near a complex is to another: greater is nearer.
+fn nearness(topology: &Topology, last: Option<usize>, index: usize) -> u8 {
+    let Some(last) = last else { return 0 };
+    let (complex, beside) = (&topology.complexes()[index], &topology.complexes()[last]);
+    if index == last {
+        3
+    } else if complex.package != beside.package {
+        0
+    } else if complex.node != beside.node {
+        1
+    } else {
+        2
+    }
+}

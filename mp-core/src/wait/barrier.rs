@@ -1,0 +1,92 @@
+//! The asymmetric fence between one who publishes often and one who goes to sleep rarely.
+//!
+//! Both sides store, then load what the other stores: the sender publishes and looks for a
+//! sleeper, the sleeper says that it sleeps and looks for a message. At least one must see the
+//! other, which takes a full fence on both sides, or none on the frequent side and a
+//! `membarrier` on the rare one: the kernel then runs a fence on every core that runs a
+//! registered process.
+
+use crate::sync::{Ordering, compiler_fence, fence};
+
+/// Which of the two forms a world uses. Fixed when the world is made, because both sides must
+/// agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asymmetry {
+    membarrier: bool,
+}
+
+impl Asymmetry {
+    /// An ordinary fence on both sides.
+    pub(crate) const ORDINARY: Self = Self { membarrier: false };
+
+    /// Registers this process for `membarrier`; falls back to ordinary fences where the kernel
+    /// or a sandbox does not offer it.
+    pub(crate) fn offered_here() -> Self {
+        Self { membarrier: kernel::register() }
+    }
+
+    /// The form of a world made elsewhere. `None` when that world uses `membarrier` and this
+    /// process can't: its fences would not be seen.
+    pub(crate) fn joined(membarrier: bool) -> Option<Self> {
+        (!membarrier || kernel::register()).then_some(Self { membarrier })
+    }
+
+    /// Whether the kernel does the work.
+    pub(crate) fn uses_membarrier(self) -> bool {
+        self.membarrier
+    }
+
+    /// The frequent side, between its store and its load.
+    #[inline(always)]
+    pub(crate) fn light(self) {
+        if self.membarrier {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The rare side, between its store and its load.
+    pub(crate) fn heavy(self) {
+        if self.membarrier {
+            kernel::barrier();
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(all(not(loom), not(miri)))]
+mod kernel {
+    use nix::libc;
+
+    // From linux/membarrier.h; the libc crate has them only on some targets.
+    const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+    const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+
+    fn call(command: libc::c_int) -> bool {
+        // SAFETY: membarrier takes no pointers.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    pub(super) fn register() -> bool {
+        call(REGISTER_GLOBAL_EXPEDITED)
+    }
+
+    pub(super) fn barrier() {
+        let done = call(GLOBAL_EXPEDITED);
+        // Registration succeeded, and the kernel documents no failure after that.
+        debug_assert!(done, "membarrier failed after registration");
+    }
+}
+
+#[cfg(any(loom, miri))]
+mod kernel {
+    pub(super) fn register() -> bool {
+        false
+    }
+
+    pub(super) fn barrier() {
+        crate::sync::fence(crate::sync::Ordering::SeqCst);
+    }
+}

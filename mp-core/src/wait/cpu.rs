@@ -1,0 +1,95 @@
+//! What a core does between two looks at a word.
+//!
+//! `PAUSE` on every x86; where the processor can watch a line from user mode (`UMONITOR` and
+//! `UMWAIT` on Intel, `MONITORX` and `MWAITX` on AMD), a longer wait sleeps on the line for a
+//! bounded time and leaves the core's resources to its SMT sibling.
+
+/// How this processor can wait on a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineWait {
+    /// Neither instruction is offered: pause.
+    Pause,
+    /// Intel's UMONITOR and UMWAIT (CPUID 7.0 ECX bit 5).
+    #[cfg(target_arch = "x86_64")]
+    Umwait,
+    /// AMD's MONITORX and MWAITX (CPUID 8000_0001 ECX bit 29).
+    #[cfg(target_arch = "x86_64")]
+    Mwaitx,
+}
+
+impl LineWait {
+    /// What this processor offers.
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    pub(crate) fn detect() -> Self {
+        use std::arch::x86_64::__cpuid_count;
+        let highest = __cpuid_count(0, 0).eax;
+        if highest >= 7 && __cpuid_count(7, 0).ecx & (1 << 5) != 0 {
+            return Self::Umwait;
+        }
+        let highest_extended = __cpuid_count(0x8000_0000, 0).eax;
+        if highest_extended >= 0x8000_0001 && __cpuid_count(0x8000_0001, 0).ecx & (1 << 29) != 0 {
+            return Self::Mwaitx;
+        }
+        Self::Pause
+    }
+
+    /// What this processor offers.
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    pub(crate) fn detect() -> Self {
+        Self::Pause
+    }
+
+    /// Sleeps on the line of `address` for at most some thousands of cycles, unless `ready` says
+    /// after the watch is armed that there is nothing to wait for.
+    ///
+    /// The bound on the sleep makes the call harmless where the line never changes.
+    #[inline]
+    pub(crate) fn sleep_on_line(self, address: *const (), ready: impl FnOnce() -> bool) {
+        match self {
+            Self::Pause => std::hint::spin_loop(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Umwait => x86::umwait(address, ready),
+            #[cfg(target_arch = "x86_64")]
+            Self::Mwaitx => x86::mwaitx(address, ready),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::{asm, x86_64::_rdtsc};
+
+    /// About 2 µs on a 3 GHz clock: short beside a futex wake, long beside a line transfer.
+    const CYCLES: u64 = 6_000;
+
+    pub(super) fn umwait(address: *const (), ready: impl FnOnce() -> bool) {
+        // SAFETY: reached only where CPUID offers WAITPKG. UMONITOR reads no data from `address`,
+        // which lies in a live mapping; UMWAIT stops at the deadline at the latest.
+        unsafe {
+            asm!("umonitor {0}", in(reg) address, options(nostack, preserves_flags));
+            if ready() {
+                return;
+            }
+            let deadline = _rdtsc() + CYCLES;
+            // State 1 is C0.1: the lighter sleep with the faster wake.
+            asm!("umwait {0:e}", in(reg) 1u32, in("edx") (deadline >> 32) as u32,
+                in("eax") deadline as u32, options(nostack));
+        }
+    }
+
+    pub(super) fn mwaitx(address: *const (), ready: impl FnOnce() -> bool) {
+        // SAFETY: reached only where CPUID offers MONITORX. MONITORX reads no data from
+        // `address`, which lies in a live mapping; bit 1 of ECX makes MWAITX stop after EBX
+        // cycles at the latest. RBX is LLVM's own and is put back.
+        unsafe {
+            asm!("monitorx", in("rax") address, in("ecx") 0u32, in("edx") 0u32,
+                options(nostack, preserves_flags));
+            if ready() {
+                return;
+            }
+            asm!("xchg rbx, {limit}", "mwaitx", "xchg rbx, {limit}",
+                limit = inout(reg) CYCLES => _, in("eax") 0xf0u32, in("ecx") 2u32,
+                options(nostack, preserves_flags));
+        }
+    }
+}

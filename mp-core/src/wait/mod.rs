@@ -1,0 +1,285 @@
+//! The one place that blocks.
+//!
+//! A wait goes through up to three phases, each costing the waiter less and the waker more:
+//!
+//! 1. **spin**: look again and again, with the processor's pause between two looks, for about as
+//!    long as a wake-up would cost (ski rental: never more than twice the best choice);
+//! 2. **yield**: where the world has more threads than cores, the one waited for may need this
+//!    very core, so that others run between two looks;
+//! 3. **park**: raise a flag where the waker looks, look once more behind a full barrier, write
+//!    down what is waited for, and sleep on the rank's doorbell, a futex that any process of the
+//!    world can ring.
+//!
+//! [`WaitPolicy`] says how far a wait goes. Whoever makes a waited-for condition true looks at
+//! the flag afterwards ([`Asymmetry`]) and rings only when it is raised.
+
+mod barrier;
+mod cpu;
+mod record;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use barrier::Asymmetry;
+pub(crate) use cpu::LineWait;
+pub use record::Operation;
+pub(crate) use record::{Doing, WaitRecord};
+
+use crate::sync::{Futex, yield_now};
+
+/// How far a blocked call goes before it gives up its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WaitPolicy {
+    /// Never sleeps. The lowest latency, for ranks that have a core each. Where the world has
+    /// more threads than cores it still lets others run between two looks.
+    Spin,
+    /// Spins about as long as a wake-up costs, lets others run where cores are scarce, then
+    /// sleeps. Idle ranks use no processor time.
+    #[default]
+    Adaptive,
+    /// Sleeps at once. The least processor time, for messages that are rare.
+    Park,
+}
+
+/// A policy's name is none of `spin`, `adaptive`, `park`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown wait policy {0:?}: expected spin, adaptive or park")]
+pub struct UnknownWaitPolicy(String);
+
+impl std::str::FromStr for WaitPolicy {
+    type Err = UnknownWaitPolicy;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        match s {
+            "spin" => Ok(Self::Spin),
+            "adaptive" => Ok(Self::Adaptive),
+            "park" => Ok(Self::Park),
+            _ => Err(UnknownWaitPolicy(s.to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Display for WaitPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Spin => "spin",
+            Self::Adaptive => "adaptive",
+            Self::Park => "park",
+        })
+    }
+}
+
+/// How one call waits: with which policy, and how long at most.
+///
+/// Made from a [`Duration`] (a limit), a [`WaitPolicy`], or both.
+///
+/// ```
+/// use std::time::Duration;
+/// use mp_core::{Wait, WaitPolicy};
+///
+/// let at_most = Wait::from(Duration::from_millis(5));
+/// let asleep = Wait::from(WaitPolicy::Park).limit(Duration::from_secs(1));
+/// assert_ne!(at_most, asleep);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    pub(crate) policy: Option<WaitPolicy>,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Wait {
+    /// As long as it takes, with the world's policy.
+    pub const fn forever() -> Self {
+        Self { policy: None, limit: None }
+    }
+
+    /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) after `limit`.
+    pub const fn limit(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// Uses `policy` instead of the world's.
+    pub const fn policy(self, policy: WaitPolicy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(limit: Duration) -> Self {
+        Self::forever().limit(limit)
+    }
+}
+
+impl From<WaitPolicy> for Wait {
+    fn from(policy: WaitPolicy) -> Self {
+        Self::forever().policy(policy)
+    }
+}
+
+/// A flag that a sleeper raises where its waker looks.
+pub(crate) trait Flag {
+    fn raise(&self);
+    fn lower(&self);
+}
+
+/// Everything about a rank's way to wait that does not change from call to call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) policy: WaitPolicy,
+    pub(crate) asymmetry: Asymmetry,
+    pub(crate) line_wait: LineWait,
+    /// More threads in the world than cores for them.
+    pub(crate) crowded: bool,
+}
+
+/// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for.
+const SPIN: Duration = Duration::from_micros(20);
+/// Looks with a plain pause between them before the processor's line wait is worth arming.
+const PAUSES: u32 = 128;
+/// Looks before the first yield in a crowded world: the message may be just under way.
+const CROWDED_PAUSES: u32 = 8;
+/// How long a crowded world yields before it sleeps: some rounds of every thread running once.
+const YIELD: Duration = Duration::from_micros(100);
+/// Looks between two readings of the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
+
+/// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+pub(crate) fn monotonic_ns() -> u64 {
+    #[cfg(not(any(loom, miri)))]
+    {
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+    }
+    #[cfg(any(loom, miri))]
+    {
+        0
+    }
+}
+
+impl Waiting {
+    /// Looks with `poll` until it answers or the limit of `wait` is over (`None`).
+    ///
+    /// `line` is the address that a waker is expected to write; `flags` are raised before the
+    /// rank sleeps on `doorbell`. `poll` must look at all that can end the wait, with loads that
+    /// are at least Acquire where data follow.
+    pub(crate) fn wait<T>(
+        &self,
+        wait: Wait,
+        (doorbell, record): (&Futex, &WaitRecord),
+        doing: Doing,
+        line: *const (),
+        flags: &dyn Flag,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if let Some(answer) = poll() {
+            return Some(answer);
+        }
+        self.wait_slowly(wait, doorbell, record, doing, line, flags, &mut poll)
+    }
+
+    #[cold]
+    #[allow(clippy::too_many_arguments, reason = "one call site, split off to keep it cold")]
+    fn wait_slowly<T>(
+        &self,
+        wait: Wait,
+        doorbell: &Futex,
+        record: &WaitRecord,
+        doing: Doing,
+        line: *const (),
+        flags: &dyn Flag,
+        poll: &mut dyn FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let policy = wait.policy.unwrap_or(self.policy);
+        if cfg!(loom) {
+            return park(self.asymmetry, doorbell, flags, None, poll);
+        }
+        let pauses = match policy {
+            WaitPolicy::Park => 0,
+            _ if self.crowded => CROWDED_PAUSES,
+            _ => PAUSES,
+        };
+        for _ in 0..pauses {
+            std::hint::spin_loop();
+            if let Some(answer) = poll() {
+                return Some(answer);
+            }
+        }
+
+        let started = Instant::now();
+        let deadline = wait.limit.and_then(|limit| started.checked_add(limit));
+        let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);
+        let budget = match policy {
+            WaitPolicy::Park => Duration::ZERO,
+            _ if self.crowded => YIELD,
+            _ => SPIN,
+        };
+        let mut told = false;
+        let mut answer = None;
+        'looking: loop {
+            if self.crowded {
+                yield_now();
+                answer = poll();
+                if answer.is_some() {
+                    break;
+                }
+            } else {
+                for _ in 0..LOOKS_PER_CLOCK {
+                    self.line_wait.sleep_on_line(line, || {
+                        answer = poll();
+                        answer.is_some()
+                    });
+                    if answer.is_none() {
+                        answer = poll();
+                    }
+                    if answer.is_some() {
+                        break 'looking;
+                    }
+                }
+            }
+            let now = Instant::now();
+            if over(now) {
+                break;
+            }
+            if now - started >= budget {
+                if !told {
+                    told = true;
+                    record.begin(doing, monotonic_ns());
+                }
+                if policy != WaitPolicy::Spin {
+                    answer = park(self.asymmetry, doorbell, flags, deadline, poll);
+                    break;
+                }
+            }
+        }
+        if told {
+            record.end();
+        }
+        answer
+    }
+}
+
+/// Sleeps until `poll` answers or the deadline is over.
+///
+/// The order is what makes it safe: the doorbell's value is read first, then the flag is raised,
+/// then (behind the heavy barrier) the condition is looked at. A waker that the look misses comes
+/// after the barrier, so that it sees the flag; and since it advances the doorbell, a sleep on
+/// the old value returns at once.
+fn park<T>(
+    asymmetry: Asymmetry,
+    doorbell: &Futex,
+    flags: &dyn Flag,
+    deadline: Option<Instant>,
+    poll: &mut dyn FnMut() -> Option<T>,
+) -> Option<T> {
+    loop {
+        let heard = doorbell.value();
+        flags.raise();
+        asymmetry.heavy();
+        let answer = poll();
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        if answer.is_some() || left.is_some_and(|left| left.is_zero()) {
+            flags.lower();
+            return answer;
+        }
+        doorbell.sleep(heard, left);
+    }
+}

@@ -1,0 +1,50 @@
+//! What happens in the world when a rank ends.
+
+use crate::{
+    channel,
+    context::{Context, RankState},
+    segment::SegmentError,
+};
+
+/// Marks a rank as ended, takes it out of its channels, and wakes everybody who may have waited
+/// for it. `context` may be any rank's of the same world.
+///
+/// The state comes first: an end of a channel opened from now on sees it.
+pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {
+    context.rank(rank)?.set_state(state);
+    let retired = channel::retire(context, rank, state == RankState::Lost, false);
+    wake_all(context);
+    retired
+}
+
+/// The rank's process is gone: nothing of it can touch the world's memory any more. What it held
+/// is freed. Lost, if it had not ended before.
+pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
+    let control = context.rank(rank)?;
+    if !control.state().ended() {
+        control.set_state(RankState::Lost);
+        // Before the slower work below: the survivors' waits end now.
+        wake_all(context);
+    }
+    let lost = control.state() == RankState::Lost;
+    channel::retire(context, rank, lost, true)?;
+    wake_all(context);
+    let held = context.held_by(rank)?;
+    let mut heap = context.lock_heap()?;
+    let unsettled: Vec<_> =
+        heap.blocks()?.iter().filter(|b| b.owner == rank && !b.settled).map(|b| b.key).collect();
+    for key in held.into_iter().chain(unsettled) {
+        heap.free(key)?;
+    }
+    for table in &control.tables {
+        table.store(0, crate::sync::Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Rings every rank's doorbell.
+pub(crate) fn wake_all(context: &Context) {
+    for rank in 0..context.size() as u32 {
+        context.ring(rank);
+    }
+}

@@ -1,0 +1,283 @@
+//! A process that was started as a rank: finding out, entering the world, being the rank.
+
+use std::{
+    io::Write,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering as StdOrdering},
+    },
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::{prctl, signal::Signal},
+    unistd::{Pid, dup2_stdout, getppid},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    burial,
+    launch::{Briefing, OUTPUT_FD, SEGMENT_FD, VARIABLE},
+    outcome,
+    rank::Rank,
+    site::Call,
+};
+use crate::{
+    context::{Context, RankState},
+    error::{Cause, Error, Result},
+    segment::{Segment, SegmentError},
+    sync::Ordering,
+    topology::pin_current_thread,
+    wait::{Asymmetry, Doing, LineWait, Operation, Wait, WaitPolicy, Waiting},
+};
+
+/// What this process was started for.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    rank: u32,
+    segment: Arc<Segment>,
+    briefing: Briefing,
+    /// Where the rank's standard output really goes.
+    output: OwnedFd,
+    launcher: Pid,
+    /// A rank's code runs: worlds made in it are its own affair.
+    inside: AtomicBool,
+}
+
+/// This process's assignment, if it was started as a rank.
+pub(crate) fn assignment() -> Result<Option<&'static Assignment>> {
+    static ASSIGNMENT: OnceLock<std::result::Result<Option<Assignment>, String>> = OnceLock::new();
+    ASSIGNMENT
+        .get_or_init(|| find().map_err(|error| error.to_string()))
+        .as_ref()
+        .map(Option::as_ref)
+        .map_err(|error| Error::BadWorld(format!("this process can't enter its world: {error}")))
+}
+
+fn find() -> Result<Option<Assignment>> {
+    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
+    let malformed = || Error::BadWorld(format!("{VARIABLE} has the value {}", text.display()));
+    let (rank, launcher) =
+        text.to_str().and_then(|text| text.split_once(':')).ok_or_else(malformed)?;
+    let rank: u32 = rank.parse().map_err(|_| malformed())?;
+    let launcher = Pid::from_raw(launcher.parse().map_err(|_| malformed())?);
+    let orphan = getppid() != launcher;
+    if orphan && nix::sys::signal::kill(launcher, None).is_ok() {
+        // A descendant of a rank that inherited the variable, but not the assignment.
+        return Ok(None);
+    }
+    if orphan {
+        return Err(Error::BadWorld("its launcher is gone".to_owned()));
+    }
+    let take = |fd| -> Result<OwnedFd> {
+        // SAFETY: the launcher opened the descriptor for this process; `fcntl` fails on a number
+        // that is not open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Error::os("fcntl"))?;
+        // SAFETY: open, and taken once: `find` runs once.
+        Ok(unsafe { OwnedFd::from_raw_fd(borrowed.as_raw_fd()) })
+    };
+    let segment = Segment::attach(take(SEGMENT_FD)?, true, super::parts())?;
+    let briefing = Briefing::read(&segment)?;
+    let output = take(OUTPUT_FD)?;
+    let inside = AtomicBool::new(false);
+    let segment = Arc::new(segment);
+    Ok(Some(Assignment { rank, segment, briefing, output, launcher, inside }))
+}
+
+/// What a call of `run` means in this process.
+pub(crate) enum Part {
+    /// A world of this process's own.
+    Own,
+    /// The rank's code is to be run, and the process to end with it.
+    Rank,
+    /// The rank's code is to be run, and the program to go on with all ranks' results.
+    Member,
+    /// An earlier call: here is what it returned to the caller.
+    Replayed(Vec<u8>),
+}
+
+impl Assignment {
+    /// Whether this process's calls return to the user: rank 0's do, under a launcher.
+    pub(crate) fn speaks(&self) -> bool {
+        self.briefing.call.is_none() && self.rank == 0
+    }
+
+    pub(crate) fn part(&self, call: &Call, processes: bool) -> Result<Part> {
+        if self.inside.load(StdOrdering::Relaxed) {
+            return if processes {
+                Err(Error::BadWorld("a rank's code can't make a world of processes".to_owned()))
+            } else {
+                Ok(Part::Own)
+            };
+        }
+        let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
+        if meant.site == call.site && (self.briefing.any_call || meant.nth == call.nth) {
+            return Ok(Part::Rank);
+        }
+        if let Some(past) = self.briefing.past.iter().find(|past| past.call == *call) {
+            return Ok(Part::Replayed(past.result.clone()));
+        }
+        if !processes {
+            return Ok(Part::Own);
+        }
+        Err(Error::BadWorld(format!(
+            "rank {} took another path than the program that started it: it came to the world at \
+             {} instead of the one at {}",
+            self.rank, call.site, meant.site
+        )))
+    }
+
+    fn enter(&self) -> Result<Context> {
+        let asymmetry =
+            Asymmetry::joined(self.segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
+        let waiting = Waiting {
+            policy: WaitPolicy::from(self.briefing.policy),
+            asymmetry,
+            line_wait: LineWait::detect(),
+            crowded: false,
+        };
+        let mut context = Context::enter(Arc::clone(&self.segment), self.rank, waiting)?;
+        let threads = context.world()?.threads.load(Ordering::Relaxed);
+        context.waiting.crowded = threads > self.briefing.cores;
+        Ok(context)
+    }
+
+    /// Takes the rank's place in the world.
+    fn take_place(&self, context: &Context) -> Result<()> {
+        let control = context.rank(self.rank)?;
+        if !control.claim() {
+            let rank = self.rank;
+            return Err(Error::BadWorld(format!("somebody else is rank {rank} already")));
+        }
+        control.pid.store(std::process::id(), Ordering::Relaxed);
+        prctl::set_pdeathsig(Signal::SIGKILL).map_err(Error::os("prctl"))?;
+        if getppid() != self.launcher {
+            return Err(Error::BadWorld("its launcher is gone".to_owned()));
+        }
+        if let Some(&Some(cpu)) = self.briefing.cpus.get(self.rank as usize) {
+            pin_current_thread(cpu)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the code as the rank, and tells the world how it ended.
+    fn perform<T: Serialize>(
+        &self,
+        context: &Arc<Context>,
+        code: impl Fn(&Rank) -> Result<T>,
+    ) -> outcome::Outcome<()> {
+        self.inside.store(true, StdOrdering::Relaxed);
+        let outcome = outcome::outcome_of(|| code(&Rank::new(Arc::clone(context))));
+        self.inside.store(false, StdOrdering::Relaxed);
+        // Before anybody learns of the end: whoever reads the lines counts on them.
+        let _ = std::io::stdout().flush();
+        let posted = outcome::post(context, &outcome);
+        let mut ended = outcome.map(drop);
+        if let Err(error) = posted {
+            let cause = Cause::Error(error.to_string());
+            // A small one fits if anything does.
+            let _ = outcome::post::<()>(context, &Err(cause.clone()));
+            ended = ended.and(Err(cause));
+        }
+        if let Ok(world) = context.world() {
+            world.outcomes.fetch_add(1, Ordering::Release);
+        }
+        let state = match ended {
+            Err(Cause::Panic(_)) => RankState::Lost,
+            _ => RankState::Finished,
+        };
+        let _ = burial::end(context, self.rank, state);
+        ended
+    }
+
+    /// Is the rank, and ends the process.
+    pub(crate) fn run_and_exit<T: Serialize>(
+        &self,
+        code: impl Fn(&Rank) -> Result<T>,
+    ) -> Result<std::convert::Infallible> {
+        let context = Arc::new(self.enter()?);
+        self.take_place(&context)?;
+        dup2_stdout(&self.output).map_err(Error::os("dup2"))?;
+        let status = match self.perform(&context, code) {
+            Ok(()) => 0,
+            Err(Cause::Panic(_)) => 101,
+            Err(_) => 1,
+        };
+        std::process::exit(status)
+    }
+
+    /// Is the rank, and returns what all ranks returned.
+    pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
+        &self,
+        code: impl Fn(&Rank) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let context = Arc::new(self.enter()?);
+        self.await_round(&context)?;
+        self.take_place(&context)?;
+        let muted = (self.rank != 0)
+            .then(|| nix::unistd::dup(std::io::stdout()).map_err(Error::os("dup")))
+            .transpose()?;
+        dup2_stdout(&self.output).map_err(Error::os("dup2"))?;
+        let _ = self.perform(&context, code);
+        if let Some(muted) = muted {
+            dup2_stdout(&muted).map_err(Error::os("dup2"))?;
+        }
+        let results = self.gather(&context);
+        self.depart(&context)?;
+        results
+    }
+
+    /// Waits until the last call's results were read by everybody.
+    fn await_round(&self, context: &Context) -> Result<()> {
+        let state = |rank| context.rank(rank).map_or(RankState::Lost, |control| control.state());
+        let any_lost = || (0..context.size() as u32).any(|rank| state(rank) == RankState::Lost);
+        self.await_others(context, || state(self.rank) == RankState::Expected || any_lost())?;
+        if any_lost() {
+            return Err(Error::BadWorld("a rank of this world was lost".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn await_others(&self, context: &Context, done: impl Fn() -> bool) -> Result<()> {
+        struct NoFlag;
+        impl crate::wait::Flag for NoFlag {
+            fn raise(&self) {}
+            fn lower(&self) {}
+        }
+        let doing = Doing { operation: Operation::Results, channel: 0 };
+        // Whoever makes it true rings every doorbell, raised flag or not.
+        context.wait(Wait::forever(), doing, std::ptr::null(), &NoFlag, || done().then_some(()))?;
+        Ok(())
+    }
+
+    fn gather<T: DeserializeOwned>(&self, context: &Context) -> Result<Vec<T>> {
+        let ranks = || 0..context.size() as u32;
+        let state = |rank| context.rank(rank).map_or(RankState::Lost, |control| control.state());
+        self.await_others(context, || ranks().all(|rank| state(rank).ended()))?;
+        let mut outcomes = Vec::new();
+        for rank in ranks() {
+            outcomes.push(outcome::read(context, rank)?.unwrap_or(Err(Cause::Vanished)));
+        }
+        outcome::gather(outcomes)
+    }
+
+    /// The last one out makes the world ready for the next call.
+    fn depart(&self, context: &Context) -> Result<()> {
+        let world = context.world()?;
+        let ranks = context.size() as u32;
+        // Counted down from the outcomes, which everybody alive has posted.
+        if world.outcomes.fetch_sub(1, Ordering::AcqRel) == 1 {
+            for rank in 0..ranks {
+                outcome::forget(context, rank)?;
+                let control = context.rank(rank)?;
+                if control.state() == RankState::Finished {
+                    control.set_state(RankState::Expected);
+                }
+            }
+            burial::wake_all(context);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! Worlds: ranks as threads or processes, from their start to their end.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `rank` | what rank code holds |
+//! | `threads` | ranks as threads |
+//! | `processes`, `launch`, `output` | ranks as processes: starting, watching, their output |
+//! | `join`, `site` | being such a process; which `run` is meant |
+//! | `burial` | what happens when a rank ends |
+//! | `outcome` | results and failures |
+
+mod burial;
+mod join;
+mod launch;
+mod outcome;
+mod output;
+mod processes;
+mod rank;
+mod site;
+mod threads;
+
+use std::{ffi::OsString, panic::Location, sync::Arc};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use rank::{MemoryUse, Parties, Rank};
+
+use crate::{
+    channel,
+    context::{self, Context, MAX_RANKS},
+    error::{Error, Result},
+    segment::Segment,
+    topology::{Allowance, Bind, Plan, Topology},
+    wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+};
+
+/// A variable of the environment that names the wait policy of all worlds: `spin`, `adaptive` or
+/// `park`. It goes before what the program asks for, so that a user can try another one.
+pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
+
+/// Fingerprint of everything that lies in a segment above its heap.
+pub(crate) fn parts() -> u64 {
+    context::layout() ^ channel::layout().rotate_left(32)
+}
+
+/// A world to be run: how many ranks, as what, and how.
+///
+/// ```
+/// use mp_core::{Channel, World};
+///
+/// let greetings = World::threads(2).run(|rank| {
+///     if rank.id() == 0 {
+///         rank.sender::<u64>("answer", 1, Channel::degree(1))?.send(&42)?;
+///         Ok(String::from("sent"))
+///     } else {
+///         let answers = rank.receiver::<u64>("answer", 0, Channel::degree(1))?;
+///         let answer = answers.receive()?;
+///         Ok(format!("got {}", *answer))
+///     }
+/// })?;
+/// assert_eq!(greetings, ["sent", "got 42"]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a world does nothing until it is run"]
+pub struct World {
+    size: usize,
+    kind: Kind,
+    policy: Option<WaitPolicy>,
+    bind: Bind,
+    segment_size: Option<u64>,
+    args: Option<Vec<OsString>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Threads,
+    HeapThreads,
+    Processes,
+}
+
+impl World {
+    fn new(size: usize, kind: Kind) -> Self {
+        Self { size, kind, policy: None, bind: Bind::None, segment_size: None, args: None }
+    }
+
+    /// `ranks` threads of this process.
+    pub fn threads(ranks: usize) -> Self {
+        Self::new(ranks, Kind::Threads)
+    }
+
+    /// `ranks` processes, each of which executes this program again.
+    ///
+    /// Such a process goes through `main` up to the same call of [`run`](Self::run) (told by its
+    /// place in the source, and by counting), is one rank there, and ends. So whatever the
+    /// program does before that, it does in every rank: open files in rank code rather than
+    /// before. Until it reaches the call, what it prints to standard output is not heard; earlier
+    /// process worlds are not run again, but return what they returned to the caller. Rank 0 has
+    /// the caller's standard input.
+    ///
+    /// In a test, the test program is executed again for this one test.
+    pub fn processes(ranks: usize) -> Self {
+        Self::new(ranks, Kind::Processes)
+    }
+
+    /// `ranks` threads whose shared memory is plain memory of this process, of 256 MiB unless
+    /// [`segment_size`](Self::segment_size) says otherwise: for systems without memfd, and for
+    /// checkers like Miri.
+    pub fn threads_on_heap(ranks: usize) -> Self {
+        Self::new(ranks, Kind::HeapThreads)
+    }
+
+    /// A world of one: a rank in the hands of the caller, without a thread or process of its own.
+    ///
+    /// ```
+    /// use mp_core::{Channel, World};
+    ///
+    /// let rank = World::solo()?;
+    /// let mut sender = rank.sender::<u8>("to myself", 0, Channel::degree(1))?;
+    /// let receiver = rank.receiver::<u8>("to myself", 0, Channel::degree(1))?;
+    /// sender.send(&7)?;
+    /// assert_eq!(*receiver.receive()?, 7);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when there is no memory for it.
+    pub fn solo() -> Result<Rank> {
+        let world = Self::threads(1);
+        let policy = world.policy()?;
+        let cores = Allowance::read()?.parallelism();
+        let context = world.create(policy, cores)?.as_rank(0);
+        context.rank(0)?.claim();
+        Ok(Rank::new(Arc::new(context)))
+    }
+
+    /// How blocked calls wait, unless they say so themselves or [`WAIT_VARIABLE`] does.
+    pub fn wait(self, policy: WaitPolicy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// Where ranks run; wherever the system puts them by default. A bound rank's threads inherit
+    /// its place, a thread pool made by rank code too.
+    pub fn bind(self, bind: Bind) -> Self {
+        Self { bind, ..self }
+    }
+
+    /// The largest size in bytes that the world's shared memory can grow to. The default is the
+    /// machine's memory; what is not used costs nothing.
+    pub fn segment_size(self, bytes: u64) -> Self {
+        Self { segment_size: Some(bytes), ..self }
+    }
+
+    /// With which arguments process ranks execute the program, instead of this process's own: a
+    /// way straight to [`run`](Self::run), past what the program does before it. The first call
+    /// at that place in the source is then taken for the meant one.
+    pub fn args<A: Into<OsString>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        Self { args: Some(args.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Runs `code` as every rank, and returns all ranks' results in the order of the ranks.
+    ///
+    /// Under a launcher (`mprun -n N`) the call joins the launched world, of the launcher's size
+    /// and kind, and returns all ranks' results in every rank.
+    ///
+    /// # Errors
+    /// [`Error::RanksFailed`] with every rank that returned an error, panicked or died; an error
+    /// of its own when the world could not be made.
+    #[track_caller]
+    pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Fn(&Rank) -> Result<T> + Sync,
+    {
+        let call = site::count(site::Site::new(Location::caller()));
+        let processes = self.kind == Kind::Processes;
+        if let Some(assignment) = join::assignment()? {
+            match assignment.part(&call, processes)? {
+                join::Part::Own => {}
+                join::Part::Rank => match assignment.run_and_exit(code)? {},
+                join::Part::Member => return assignment.run_as_member(code),
+                join::Part::Replayed(result) => return processes::replayed(&result),
+            }
+        }
+        let policy = self.policy()?;
+        let cores = Allowance::read()?.parallelism();
+        let context = self.create(policy, cores)?;
+        let cpus = self.cpus()?;
+        if processes {
+            processes::run(context, call, self.args, policy, cores, cpus)
+        } else {
+            threads::run(context, &cpus, code)
+        }
+    }
+
+    fn policy(&self) -> Result<WaitPolicy> {
+        match std::env::var(WAIT_VARIABLE) {
+            Ok(name) => name.parse().map_err(|e| Error::BadWorld(format!("{WAIT_VARIABLE}: {e}"))),
+            Err(_) => Ok(self.policy.unwrap_or_default()),
+        }
+    }
+
+    fn cpus(&self) -> Result<Vec<Option<usize>>> {
+        if self.bind == Bind::None {
+            return Ok(vec![None; self.size]);
+        }
+        let plan = Plan::for_ranks(&Topology::read()?, self.size, &self.bind)?;
+        Ok(plan.places().iter().map(|place| place.cpu).collect())
+    }
+
+    fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {
+        if self.size == 0 || self.size > MAX_RANKS {
+            let size = self.size;
+            return Err(Error::BadWorld(format!("a world of {size} ranks: 1 to {MAX_RANKS}")));
+        }
+        let asymmetry = Asymmetry::offered_here();
+        let membarrier = asymmetry.uses_membarrier();
+        let segment = match self.kind {
+            Kind::HeapThreads => {
+                let size =
+                    self.segment_size.unwrap_or(if cfg!(miri) { 4 << 20 } else { 256 << 20 });
+                Segment::on_heap(size, membarrier, parts())?
+            }
+            Kind::Threads | Kind::Processes => {
+                let size = self.segment_size.unwrap_or_else(Segment::default_size);
+                Segment::in_memfd(size, membarrier, parts())?
+            }
+        };
+        let line_wait = LineWait::detect();
+        let waiting = Waiting { policy, asymmetry, line_wait, crowded: self.size > cores };
+        let processes = self.kind == Kind::Processes;
+        let context = Context::create(Arc::new(segment), self.size as u32, processes, waiting)?;
+        let program = std::env::args_os().next().unwrap_or_default();
+        let name = std::path::Path::new(&program).file_name().unwrap_or_default();
+        context.world()?.set_name(&name.to_string_lossy());
+        Ok(context)
+    }
+}
+
+/// Whether this process is the one whose calls of [`World::run`] return to the user: false in a
+/// process that was started as a rank (but true in rank 0 under `mprun`). For what a program
+/// should do once, like printing a table or writing a file after the run.
+pub fn caller() -> bool {
+    join::assignment().ok().flatten().is_none_or(join::Assignment::speaks)
+}

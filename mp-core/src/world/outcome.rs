@@ -1,0 +1,90 @@
+//! Results of ranks, carried from process to process.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    context::Context,
+    error::{Cause, Error, RankFailure, RanksFailed, Result},
+    segment::{BlockKey, BlockKind},
+    sync::Ordering,
+};
+
+/// What became of one rank's code.
+pub(crate) type Outcome<T> = std::result::Result<T, Cause>;
+
+/// Runs rank code, and turns its error or its panic into a cause.
+pub(crate) fn outcome_of<T>(code: impl FnOnce() -> Result<T>) -> Outcome<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Cause::Error(error.to_string())),
+        Err(payload) => Err(Cause::Panic(
+            payload
+                .downcast_ref::<&str>()
+                .map(|message| (*message).to_owned())
+                .or_else(|| payload.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "(a panic without a message)".to_owned()),
+        )),
+    }
+}
+
+/// All ranks' values, or all ranks' failures.
+pub(crate) fn gather<T>(outcomes: impl IntoIterator<Item = Outcome<T>>) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    let mut failures = Vec::new();
+    for (rank, outcome) in outcomes.into_iter().enumerate() {
+        match outcome {
+            Ok(value) => values.push(value),
+            Err(cause) => failures.push(RankFailure { rank, cause }),
+        }
+    }
+    if failures.is_empty() { Ok(values) } else { Err(RanksFailed { failures }.into()) }
+}
+
+/// Puts this rank's outcome where the others can read it.
+pub(crate) fn post<T: Serialize>(context: &Context, outcome: &Outcome<T>) -> Result<()> {
+    let bytes = postcard::to_stdvec(outcome)?;
+    let key = context.allocate(BlockKind::Outcome, bytes.len() as u64)?;
+    let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
+    // SAFETY: a fresh block of that length, known to nobody else yet.
+    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&*bytes).cast(), bytes.len()) };
+    context.segment.heap().settle(key)?;
+    let control = context.rank(context.me)?;
+    control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);
+    // Release: pairs with the Acquire in `read`.
+    control.outcome.store(key.word(), Ordering::Release);
+    Ok(())
+}
+
+/// The outcome that a rank has posted, still encoded.
+fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
+    let control = context.rank(rank)?;
+    // Acquire: pairs with the Release in `post`.
+    let Some(key) = BlockKey::from_word(control.outcome.load(Ordering::Acquire)) else {
+        return Ok(None);
+    };
+    let room = context.segment.heap().check(key, BlockKind::Outcome)?;
+    let len = control.outcome_len.load(Ordering::Relaxed).min(room);
+    let from = context.segment.range(key.payload(), len, "an outcome")?;
+    // SAFETY: in range, and written before the key was published.
+    Ok(Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), len as usize) }.to_vec()))
+}
+
+/// The outcome that a rank has posted.
+pub(crate) fn read<T: DeserializeOwned>(
+    context: &Context,
+    rank: u32,
+) -> Result<Option<Outcome<T>>> {
+    Ok(match encoded(context, rank)? {
+        Some(bytes) => Some(postcard::from_bytes(&bytes)?),
+        None => None,
+    })
+}
+
+/// Frees a posted outcome.
+pub(crate) fn forget(context: &Context, rank: u32) -> Result<(), Error> {
+    let control = context.rank(rank)?;
+    if let Some(key) = BlockKey::from_word(control.outcome.swap(0, Ordering::AcqRel)) {
+        context.free(key);
+    }
+    Ok(())
+}

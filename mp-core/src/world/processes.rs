@@ -1,0 +1,102 @@
+//! Worlds of processes that the program starts itself, by executing itself again.
+
+use std::{ffi::OsString, io::Write, path::PathBuf};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    launch::{Briefing, Processes, Program, Stream},
+    outcome::{self, gather},
+    site::{self, Call},
+};
+use crate::{
+    context::Context,
+    error::{Cause, Result},
+    wait::WaitPolicy,
+};
+
+/// Starts this program again as every rank, and returns what the ranks' code returned.
+pub(crate) fn run<T: Serialize + DeserializeOwned>(
+    context: Context,
+    call: Call,
+    args: Option<Vec<OsString>>,
+    policy: WaitPolicy,
+    cores: usize,
+    cpus: Vec<Option<usize>>,
+) -> Result<Vec<T>> {
+    let test = running_test();
+    let briefing = Briefing {
+        call: Some(call.clone()),
+        any_call: args.is_some(),
+        past: site::past(),
+        policy: policy.into(),
+        cores: cores as u32,
+        cpus,
+    };
+    briefing.post(&context)?;
+    let mut own = std::env::args_os();
+    let name = own.next().unwrap_or_default();
+    let program = Program {
+        // The very file that runs here, whatever has become of its name.
+        path: PathBuf::from("/proc/self/exe"),
+        name,
+        args: args.unwrap_or_else(|| match &test {
+            Some(test) => test_args(test),
+            None => own.collect(),
+        }),
+        capture_errors: test.is_some(),
+        first_speaks: false,
+    };
+    let size = context.size();
+    let mut processes = Processes::start(context, &program)?;
+    // Through the macros, the test harness takes part of a test's output; they mend no bytes.
+    let mut to_harness = |_: usize, stream: Stream, bytes: &[u8]| match stream {
+        Stream::Out => print!("{}", String::from_utf8_lossy(bytes)),
+        Stream::Err => eprint!("{}", String::from_utf8_lossy(bytes)),
+    };
+    let mut to_output = |_: usize, _: Stream, bytes: &[u8]| {
+        // A reader that went away ends the output, not the world.
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    };
+    processes.finish(if test.is_some() { &mut to_harness } else { &mut to_output })?;
+
+    let mut outcomes = Vec::new();
+    for rank in 0..size {
+        let posted = outcome::read::<T>(&processes.context, rank as u32)?;
+        outcomes.push(
+            posted.unwrap_or_else(|| {
+                Err(processes.ending(rank).map_or(Cause::Vanished, Cause::from))
+            }),
+        );
+    }
+    site::remember(call, postcard::to_stdvec(&outcomes)?);
+    gather(outcomes)
+}
+
+/// What an earlier call returned, in a rank of a later one.
+pub(crate) fn replayed<T: DeserializeOwned>(result: &[u8]) -> Result<Vec<T>> {
+    let outcomes: Vec<outcome::Outcome<T>> = postcard::from_bytes(result)?;
+    gather(outcomes)
+}
+
+/// The name of the test that this thread runs under the standard test harness.
+///
+/// The harness names its threads after their tests and says nothing else about itself; its
+/// programs lie in a folder `deps`, with a hash in their names.
+fn running_test() -> Option<String> {
+    let thread = std::thread::current();
+    let name = thread.name().filter(|&name| name != "main")?;
+    let program = std::env::current_exe().ok()?;
+    let in_deps = program.parent()?.file_name()? == "deps";
+    let stem = program.file_stem()?.to_str()?;
+    let hash = stem.rsplit_once('-')?.1;
+    let hashed = hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    (in_deps && hashed).then(|| name.to_owned())
+}
+
+fn test_args(test: &str) -> Vec<OsString> {
+    [test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]
+        .map(OsString::from)
+        .to_vec()
+}

@@ -1,0 +1,259 @@
+//! What rank code holds of its world.
+
+use std::{any::type_name, sync::Arc};
+
+use crate::{
+    buffer::SharedBuffer,
+    channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
+    context::Context,
+    error::{Error, Result},
+    plain::{Message, Plain},
+};
+
+/// One rank of a world, in the hands of that rank's code.
+#[derive(Debug)]
+pub struct Rank {
+    context: Arc<Context>,
+}
+
+/// The ranks at the two ends of a shared channel, for [`Rank::shared_sender`] and
+/// [`Rank::shared_receiver`]. All of them must name the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parties {
+    senders: Vec<usize>,
+    receivers: Vec<usize>,
+}
+
+impl Parties {
+    /// Any order; naming a rank twice is naming it once.
+    pub fn new(
+        senders: impl IntoIterator<Item = usize>,
+        receivers: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let sorted = |ranks: &mut Vec<usize>| {
+            ranks.sort_unstable();
+            ranks.dedup();
+        };
+        let mut parties = Self {
+            senders: senders.into_iter().collect(),
+            receivers: receivers.into_iter().collect(),
+        };
+        sorted(&mut parties.senders);
+        sorted(&mut parties.receivers);
+        parties
+    }
+}
+
+impl Rank {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context }
+    }
+
+    /// This rank's number, from 0.
+    pub fn id(&self) -> usize {
+        self.context.me as usize
+    }
+
+    /// How many ranks the world has.
+    pub fn size(&self) -> usize {
+        self.context.size()
+    }
+
+    /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
+    /// [`receiver`](Self::receiver); neither waits for the other to do so.
+    ///
+    /// `M` is a [`Plain`] type or a slice of one. Opening the same channel again, after or beside
+    /// the first, makes another one of that name: the ends pair up in the order of opening.
+    ///
+    /// ```
+    /// use mp_core::{Channel, World};
+    ///
+    /// World::threads(2).run(|rank| {
+    ///     if rank.id() == 0 {
+    ///         let mut words = rank.sender::<[u8]>("words", 1, Channel::degree(4).max_len(16))?;
+    ///         words.send(b"shared memory")?;
+    ///         let mut slot = words.reserve(3)?;
+    ///         slot.copy_from_slice(b"ok!");
+    ///         slot.publish()
+    ///     } else {
+    ///         let words = rank.receiver::<[u8]>("words", 0, Channel::degree(4).max_len(16))?;
+    ///         assert_eq!(*words.receive()?, *b"shared memory");
+    ///         assert_eq!(words.into_iter().count(), 1);
+    ///         Ok(())
+    ///     }
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when the other end was opened for another type, degree or length;
+    /// [`Error::NoSuchRank`], [`Error::BadChannel`], and [`Error::Segment`] for lack of memory.
+    pub fn sender<M: Message + ?Sized>(
+        &self,
+        name: &str,
+        to: usize,
+        channel: Channel,
+    ) -> Result<Sender<M>> {
+        let to = self.context.check_rank(to)?;
+        let agreement = agree::<M>(name, vec![self.context.me], vec![to], false, channel);
+        Ok(Sender::new(self.open(agreement, End::Sender)?))
+    }
+
+    /// Opens the receiving end of a channel from rank `from`: see [`sender`](Self::sender).
+    ///
+    /// # Errors
+    /// As `sender`.
+    pub fn receiver<M: Message + ?Sized>(
+        &self,
+        name: &str,
+        from: usize,
+        channel: Channel,
+    ) -> Result<Receiver<M>> {
+        let from = self.context.check_rank(from)?;
+        let agreement = agree::<M>(name, vec![from], vec![self.context.me], false, channel);
+        Ok(Receiver::new(self.open(agreement, End::Receiver)?))
+    }
+
+    /// Opens a sending end of a channel that several ranks may use at either end. Each message
+    /// goes to one receiver, whichever takes it first: the queue of a farm.
+    ///
+    /// ```
+    /// use mp_core::{Channel, Parties, World};
+    ///
+    /// let sums = World::threads(3).run(|rank| {
+    ///     let queue = Parties::new([0], [1, 2]);
+    ///     if rank.id() == 0 {
+    ///         let mut tasks = rank.shared_sender::<u64>("tasks", &queue, Channel::degree(8))?;
+    ///         (1..=100).try_for_each(|task| tasks.send(&task))?;
+    ///         return Ok(0);
+    ///     }
+    ///     let tasks = rank.shared_receiver::<u64>("tasks", &queue, Channel::degree(8))?;
+    ///     Ok(tasks.iter().map(|task| *task).sum())
+    /// })?;
+    /// assert_eq!(sums[1] + sums[2], 5050);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sender`](Self::sender); [`Error::BadChannel`] at degree 0, or when this rank is not
+    /// among the senders.
+    pub fn shared_sender<M: Message + ?Sized>(
+        &self,
+        name: &str,
+        parties: &Parties,
+        channel: Channel,
+    ) -> Result<Sender<M>> {
+        let agreement = self.agree_shared::<M>(name, parties, channel)?;
+        self.check_member(&agreement, &agreement.senders, "senders")?;
+        Ok(Sender::new(self.open(agreement, End::Sender)?))
+    }
+
+    /// Opens a receiving end of a shared channel: see [`shared_sender`](Self::shared_sender).
+    ///
+    /// # Errors
+    /// As `shared_sender`; [`Error::BadChannel`] when this rank is not among the receivers.
+    pub fn shared_receiver<M: Message + ?Sized>(
+        &self,
+        name: &str,
+        parties: &Parties,
+        channel: Channel,
+    ) -> Result<Receiver<M>> {
+        let agreement = self.agree_shared::<M>(name, parties, channel)?;
+        self.check_member(&agreement, &agreement.receivers, "receivers")?;
+        Ok(Receiver::new(self.open(agreement, End::Receiver)?))
+    }
+
+    fn agree_shared<M: Message + ?Sized>(
+        &self,
+        name: &str,
+        parties: &Parties,
+        channel: Channel,
+    ) -> Result<Agreement> {
+        let checked = |ranks: &[usize]| -> Result<Vec<u32>> {
+            ranks.iter().map(|&rank| self.context.check_rank(rank)).collect()
+        };
+        let (senders, receivers) = (checked(&parties.senders)?, checked(&parties.receivers)?);
+        let bad = |reason: &str| {
+            Err(Error::BadChannel { channel: name.into(), reason: reason.to_owned() })
+        };
+        if senders.is_empty() || receivers.is_empty() {
+            return bad("a shared channel needs a rank at either end");
+        }
+        if channel.degree == 0 {
+            return bad("a shared channel has no rendezvous: its degree must be at least 1");
+        }
+        Ok(agree::<M>(name, senders, receivers, true, channel))
+    }
+
+    fn check_member(&self, agreement: &Agreement, side: &[u32], called: &str) -> Result<()> {
+        if side.contains(&self.context.me) {
+            return Ok(());
+        }
+        let reason = format!("rank {} is not among its {called} {side:?}", self.context.me);
+        Err(Error::BadChannel { channel: agreement.name.clone(), reason })
+    }
+
+    fn open(&self, agreement: Agreement, end: End) -> Result<Opened> {
+        Opened::open(Arc::clone(&self.context), agreement, end)
+    }
+
+    /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.
+    /// Freed buffers are used again, the warmest first.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the segment is full or the machine has no memory left.
+    pub fn buffer<T: Plain>(&self, len: usize) -> Result<SharedBuffer<T>> {
+        SharedBuffer::allocate(&self.context, len)
+    }
+
+    /// A shared buffer of `len` zeroed elements.
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn buffer_zeroed<T: Plain>(&self, len: usize) -> Result<SharedBuffer<T>> {
+        Ok(self.buffer(len)?.fill_with(|elements| elements.fill(T::zeroed())))
+    }
+
+    /// A shared buffer with a copy of `elements`.
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn buffer_from<T: Plain>(&self, elements: &[T]) -> Result<SharedBuffer<T>> {
+        Ok(self.buffer(elements.len())?.fill_with(|to| to.copy_from_slice(elements)))
+    }
+
+    /// How many bytes of the world's memory are in use, and how many have ever been handed out at
+    /// the same time at most. A world whose work frees what it takes stays at the same second
+    /// number.
+    pub fn memory(&self) -> MemoryUse {
+        let heap = self.context.segment.heap();
+        MemoryUse { in_use: heap.used(), touched: heap.touched() }
+    }
+}
+
+/// See [`Rank::memory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes in channels, buffers and the library's own tables, with rounding.
+    pub in_use: u64,
+    /// Bytes that were ever part of a block.
+    pub touched: u64,
+}
+
+fn agree<M: Message + ?Sized>(
+    name: &str,
+    senders: Vec<u32>,
+    receivers: Vec<u32>,
+    shared: bool,
+    channel: Channel,
+) -> Agreement {
+    let spec = ChannelSpec {
+        type_name: type_name::<M::Element>().to_owned(),
+        element_size: size_of::<M::Element>(),
+        element_align: align_of::<M::Element>(),
+        slice: M::SLICE,
+        degree: channel.degree,
+        max_len: if M::SLICE { channel.max_len } else { 1 },
+    };
+    Agreement { name: name.into(), senders, receivers, shared, spec }
+}

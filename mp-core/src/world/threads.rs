@@ -1,0 +1,69 @@
+//! Ranks as threads of this process.
+
+use std::sync::Arc;
+
+use super::{
+    burial,
+    outcome::{gather, outcome_of},
+    rank::Rank,
+};
+use crate::{
+    context::{Context, RankState},
+    error::{Cause, Error, Result},
+    sync::Ordering,
+    topology::pin_current_thread,
+};
+
+/// Runs every rank's code in a thread of its own; returns when all have ended.
+pub(crate) fn run<T: Send>(
+    world: Context,
+    cpus: &[Option<usize>],
+    code: impl Fn(&Rank) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let pid = std::process::id();
+    for rank in 0..world.size() as u32 {
+        world.rank(rank)?.pid.store(pid, Ordering::Relaxed);
+        world.rank(rank)?.set_state(RankState::Running);
+    }
+    let (world, code) = (&world, &code);
+    let run_rank = move |rank: u32, cpu: Option<usize>| {
+        // Whatever happens in the rank, the others must hear of its end.
+        let outcome = outcome_of(|| {
+            if let Some(cpu) = cpu {
+                pin_current_thread(cpu)?;
+            }
+            code(&Rank::new(Arc::new(world.as_rank(rank))))
+        });
+        let state = match outcome {
+            Err(Cause::Panic(_)) => RankState::Lost,
+            _ => RankState::Finished,
+        };
+        let ended = burial::end(world, rank, state);
+        outcome.and_then(|value| match ended {
+            Ok(()) => Ok(value),
+            Err(error) => Err(Cause::Error(error.to_string())),
+        })
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for rank in 0..world.size() as u32 {
+            let cpu = cpus.get(rank as usize).copied().flatten();
+            let spawned = std::thread::Builder::new()
+                .name(format!("rank {rank}"))
+                .spawn_scoped(scope, move || run_rank(rank, cpu));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    // The ranks that do run must not wait for those that never will.
+                    for rank in rank..world.size() as u32 {
+                        burial::end(world, rank, RankState::Lost)?;
+                    }
+                    return Err(Error::Os { call: "starting a thread", source });
+                }
+            }
+        }
+        gather(threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Cause::Panic("(outside its code)".to_owned())))
+        }))
+    })
+}
