@@ -68,6 +68,10 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if std::env::var_os(onchip::WAIT_VARIABLE).is_some() {
+        eprintln!("ratios: {} is set; it would change what is measured", onchip::WAIT_VARIABLE);
+        return ExitCode::FAILURE;
+    }
     let Some(setup) = Setup::of_this_machine() else {
         eprintln!("ratios: two CPUs are needed, and this process may use fewer");
         return ExitCode::FAILURE;
