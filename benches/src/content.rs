@@ -17,8 +17,11 @@ pub fn sum(words: &[u64]) -> u64 {
 /// What [`sum`] gives for `len` words filled with `seed`.
 pub fn expected_sum(len: usize, seed: u64) -> u64 {
     let n = len as u64;
-    let of_indices =
-        if n % 2 == 0 { (n / 2).wrapping_mul(n.wrapping_sub(1)) } else { n.wrapping_mul((n - 1) / 2) };
+    let of_indices = if n.is_multiple_of(2) {
+        (n / 2).wrapping_mul(n.wrapping_sub(1))
+    } else {
+        n.wrapping_mul((n - 1) / 2)
+    };
     n.wrapping_mul(seed).wrapping_add(of_indices)
 }
 

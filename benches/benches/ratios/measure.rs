@@ -128,11 +128,8 @@ fn good(row: &Row, taken: &[Round]) -> usize {
 }
 
 fn judge(row: &Row, rounds: Vec<Round>) -> Outcome {
-    let groups = if row.by_distance {
-        vec![Some(Distance::Near), Some(Distance::Far)]
-    } else {
-        vec![None]
-    };
+    let groups =
+        if row.by_distance { vec![Some(Distance::Near), Some(Distance::Far)] } else { vec![None] };
     let mut results = Vec::new();
     let mut counted = 0;
     for distance in groups {
@@ -144,8 +141,9 @@ fn judge(row: &Row, rounds: Vec<Round>) -> Outcome {
             continue;
         }
         counted += group.len();
-        let spread =
-            |value: fn(&Round) -> f64| Spread::of(&group.iter().map(|r| value(r)).collect::<Vec<_>>());
+        let spread = |value: fn(&Round) -> f64| {
+            Spread::of(&group.iter().map(|r| value(r)).collect::<Vec<_>>())
+        };
         let ratio = spread(|r| r.ratio);
         let verdict = match row.bound {
             crate::row::Bound::Context => Verdict::Context,

@@ -60,8 +60,7 @@ pub fn show(row: &Row, outcome: &Outcome) -> String {
 
 fn measured(row: &Row, result: &Result) -> String {
     let far = result.distance == Some(crate::probe::Distance::Far);
-    let reference =
-        format!("{} {}", row.reference.name, row.unit.show(result.reference.median));
+    let reference = format!("{} {}", row.reference.name, row.unit.show(result.reference.median));
     line([
         &row.name,
         result.distance.map_or("any", |distance| distance.name()),

@@ -73,11 +73,6 @@ impl Side {
         Side::new("stated limit", "-", move |_| Ok(value.into()))
     }
 
-    pub fn remark(mut self, remark: impl Into<String>) -> Side {
-        self.remark = Some(remark.into());
-        self
-    }
-
     pub fn take(&mut self, setup: &Setup) -> Taken {
         let mut sample = (self.take)(setup)?;
         if let Some(remark) = sample.remark.take() {
@@ -161,7 +156,9 @@ impl Bound {
             Bound::AtMost { near, far: at_distance } => {
                 ratio <= if far { at_distance } else { near }
             }
-            Bound::Ahead { near, far: at_distance } => ratio >= if far { at_distance } else { near },
+            Bound::Ahead { near, far: at_distance } => {
+                ratio >= if far { at_distance } else { near }
+            }
             Bound::Context => true,
         }
     }

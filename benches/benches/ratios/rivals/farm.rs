@@ -19,7 +19,7 @@ type Frame = Box<[u8]>;
 /// The moving clip that the video farm makes itself.
 pub fn clip() -> Result<Input, Trouble> {
     let side = Farm::SIDE;
-    Size::new(side, side).map(Input::Clip).map_err(failed)
+    Size::new(side as u64, side as u64).map(Input::Clip).map_err(failed)
 }
 
 fn frames(count: usize) -> Result<Vec<Frame>, Trouble> {
@@ -59,8 +59,10 @@ fn check(
 pub fn rayon(plan: Farm) -> Side {
     Side::new("rayon", "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
-            let pool =
-                rayon::ThreadPoolBuilder::new().num_threads(plan.workers).build().map_err(failed)?;
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(plan.workers)
+                .build()
+                .map_err(failed)?;
             let pass = |mut frames: Vec<Frame>| {
                 pool.install(|| {
                     frames.par_iter_mut().for_each(|frame| {

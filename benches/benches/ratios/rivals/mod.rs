@@ -19,6 +19,13 @@ pub fn failed(e: impl std::fmt::Display) -> Trouble {
     Trouble::Failed(e.to_string())
 }
 
+/// The end of what a program said on its standard error, where the reason usually is.
+pub fn last_words(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(5)..].join("\n    ")
+}
+
 /// A check that costs the measured loop one comparison, and fails the run in the end.
 #[derive(Default)]
 pub struct Checked {

@@ -12,8 +12,8 @@ use std::time::Instant;
 use onchip_benches::cpus;
 
 use crate::plan::{Large, PingPong};
-use crate::rivals::failed;
 use crate::rivals::run::{PATIENCE, within};
+use crate::rivals::{failed, last_words};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/rivals.c");
@@ -162,10 +162,8 @@ impl Setting {
         ];
         const INTEL_MPI: &[Setting] =
             &[Setting::DEFAULT, Setting::environment("shm only", &[("I_MPI_FABRICS", "shm")])];
-        const DEBIAN_MPICH: &[Setting] = &[
-            Setting::DEFAULT,
-            Setting::environment("UCX self,sysv", &[("UCX_TLS", "self,sysv")]),
-        ];
+        const DEBIAN_MPICH: &[Setting] =
+            &[Setting::DEFAULT, Setting::environment("UCX self,sysv", &[("UCX_TLS", "self,sysv")])];
         match library {
             Library::OpenMpi => OPEN_MPI,
             Library::DebianOpenMpi => DEBIAN_OPEN_MPI,
@@ -206,8 +204,7 @@ impl Setting {
 
 /// 8 bytes to and fro between two processes, half a round trip.
 pub fn pingpong(library: Library, plan: PingPong) -> Side {
-    let arguments =
-        ["pingpong".into(), plan.batches.to_string(), plan.trips.to_string()];
+    let arguments = ["pingpong".into(), plan.batches.to_string(), plan.trips.to_string()];
     measured(library, 2, Pinned::EachItsOwn, Setting::own_cores(library), &arguments)
 }
 
@@ -230,7 +227,15 @@ pub fn start(library: Library, ranks: usize) -> Side {
     Side::new(library.name(), "-", move |setup| {
         let program = program(library)?;
         let start = Instant::now();
-        run(setup, library, &program, ranks, Pinned::AllToBoth, Setting::DEFAULT, &["start".into()])?;
+        run(
+            setup,
+            library,
+            &program,
+            ranks,
+            Pinned::AllToBoth,
+            Setting::DEFAULT,
+            &["start".into()],
+        )?;
         Ok((start.elapsed().as_nanos() as f64).into())
     })
 }
@@ -338,7 +343,7 @@ fn program(library: Library) -> Result<PathBuf, Trouble> {
         return Err(failed(format!(
             "{} could not compile {SOURCE}: {}",
             compiler.display(),
-            String::from_utf8_lossy(&output.stderr)
+            last_words(&output.stderr)
         )));
     }
     Ok(built)
@@ -360,7 +365,9 @@ fn run(
     command.args(setting.options).envs(setting.environment.iter().copied());
     command.args([OsStr::new("-n"), OsStr::new(&ranks.to_string())]).arg(program).args(arguments);
     match pinned {
-        Pinned::EachItsOwn => command.env("ONCHIP_CPUS", setup.cpus.map(|c| c.to_string()).join(",")),
+        Pinned::EachItsOwn => {
+            command.env("ONCHIP_CPUS", setup.cpus.map(|c| c.to_string()).join(","))
+        }
         Pinned::AllToBoth => command.env_remove("ONCHIP_CPUS"),
     };
     // The launcher and its ranks inherit the two CPUs.
@@ -370,7 +377,7 @@ fn run(
             "{} ended with {}: {}",
             library.launcher().display(),
             output.status,
-            String::from_utf8_lossy(&output.stderr)
+            last_words(&output.stderr)
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use onchip_benches::cpus;
 
-use crate::rivals::failed;
 use crate::rivals::run::{PATIENCE, within};
+use crate::rivals::{failed, last_words};
 use crate::row::{Setup, Side, Taken, Trouble};
 
 /// Compiling everything once more takes its time.
@@ -48,17 +48,16 @@ fn build() -> Result<PathBuf, Trouble> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output = within(&mut command, BUILD_PATIENCE)?;
     if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr)));
+        return Err(failed(last_words(&output.stderr)));
     }
     Ok(target.join("release/gray"))
 }
 
 fn take(setup: &Setup, program: &Path, frames: &str) -> Taken {
-    let output = cpus::confined(&setup.cpus[..1], || {
-        within(Command::new(program).arg(frames), PATIENCE)
-    })?;
+    let output =
+        cpus::confined(&setup.cpus[..1], || within(Command::new(program).arg(frames), PATIENCE))?;
     if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr)));
+        return Err(failed(last_words(&output.stderr)));
     }
     let ns: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().map_err(failed)?;
     Ok(ns.into())

@@ -78,12 +78,12 @@ pub fn perform(rank: &Rank, plan: Untouched) -> onchip::Result<Vec<f64>> {
     let mut buffer = rank.buffer_zeroed::<u64>(words)?;
     fill(&mut buffer, SEED);
     let mut held = Some(buffer);
-    let took = plan.pingpong.timed(|| {
+    let took = plan.pingpong.timed(|| -> onchip::Result<()> {
         if let Some(buffer) = held.take() {
             out.send_buffer(buffer)?;
         }
         held = Some(back.receive_buffer()?);
-        onchip::Result::Ok(())
+        Ok(())
     })?;
     checked.holds(held.is_some_and(|buffer| buffer.len() == words && is_filled(&buffer, SEED)));
     checked.finish().map_err(onchip::Error::other)?;

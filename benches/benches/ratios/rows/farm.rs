@@ -9,7 +9,7 @@ use video_farm::output::Output;
 
 use crate::plan::Farm;
 use crate::rivals::run::{PATIENCE, within};
-use crate::rivals::{failed, farm};
+use crate::rivals::{failed, farm, last_words};
 use crate::row::{Bound, Row, Side, Taken, Trouble, Unit};
 
 /// The word after `--child` that makes this program a video farm. A farm is a program of its own
@@ -36,7 +36,7 @@ fn run(what: &str, mode: Mode, ranks: Ranks) -> Taken {
     command.args(["--child", FARM, what, &mode.to_string(), &ranks.to_string()]);
     let output = within(&mut command, PATIENCE)?;
     if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr)));
+        return Err(failed(last_words(&output.stderr)));
     }
     let run: Run = serde_json::from_slice(&output.stdout).map_err(failed)?;
     Ok((run.service_time() * 1e3).into())
@@ -58,8 +58,7 @@ pub fn child(arguments: &[String]) -> Result<(), Trouble> {
         workers: PLAN.workers,
         schedule: Schedule::OnDemand,
         degree: PLAN.degree,
-        preload: measured
-            .then_some(Preload { frames: PLAN.held, warm_up: 2 * PLAN.held as u64 }),
+        preload: measured.then_some(Preload { frames: PLAN.held, warm_up: 2 * PLAN.held as u64 }),
         progress: false,
     };
     let run = video_farm::farm::run(&job, mode, ranks).map_err(failed)?;

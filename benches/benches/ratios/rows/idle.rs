@@ -21,11 +21,7 @@ pub fn rows() -> Vec<Row> {
             name: format!("idle.{}", ranks.name()),
             what: "processor time of a world of 8 ranks that all wait, percent of one core",
             unit: Unit::CorePercent,
-            ours: ours::side(
-                ranks,
-                Task::sharing(RANKS, Job::Idle),
-                |results| results[0][0],
-            ),
+            ours: ours::side(ranks, Task::sharing(RANKS, Job::Idle), |results| results[0][0]),
             reference: Side::stated(0.5),
             bound: Bound::at_most(1.0),
             by_distance: false,
@@ -60,9 +56,8 @@ pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
     }
     pids.sort();
     pids.dedup();
-    let total = || -> onchip::Result<i64> {
-        pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum()
-    };
+    let total =
+        || -> onchip::Result<i64> { pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum() };
     let never = rank.receiver::<u32>("never", 1, report)?;
     let wait = |time| match never.receive_timeout(time) {
         Err(onchip::Error::Timeout { .. }) => Ok(()),

@@ -66,7 +66,7 @@ pub fn sent(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let mut took = Vec::new();
     if rank.id() == 0 {
         let mut seed = 0;
-        took = plan.timed(|| {
+        took = plan.timed(|| -> onchip::Result<()> {
             fill(&mut own, seed);
             out.send(&own)?;
             checked.holds(is_filled(&back.receive()?, !seed));
@@ -95,7 +95,7 @@ pub fn moved(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     if rank.id() == 0 {
         let mut seed = 0;
         let mut held = Some(rank.buffer_zeroed::<u64>(plan.words())?);
-        took = plan.timed(|| {
+        took = plan.timed(|| -> onchip::Result<()> {
             if let Some(mut buffer) = held.take() {
                 fill(&mut buffer, seed);
                 out.send_buffer(buffer)?;
@@ -104,7 +104,7 @@ pub fn moved(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
             checked.holds(is_filled(&buffer, !seed));
             held = Some(buffer);
             seed += 1;
-            onchip::Result::Ok(())
+            Ok(())
         })?;
     } else {
         for seed in 0..plan.all_trips() {

@@ -15,15 +15,15 @@ const PLAN: PingPong = PingPong::USUAL;
 
 /// What the rows of other kinds compare with as well.
 pub fn ours(ranks: ours::Ranks) -> Side {
-    ours::side(ranks, Task::pinned(Waits::Spin, Job::PingPong(PLAN)), |results| {
-        median(&results[0])
-    })
+    ours::side(ranks, Task::pinned(Waits::Spin, Job::PingPong(PLAN)), |results| median(&results[0]))
 }
 
 fn floor() -> Side {
-    Side::new("floor", "spin", |setup| {
-        Ok(probe::floor(setup.cpus, PLAN.batches, PLAN.trips).into())
-    })
+    Side::new(
+        "floor",
+        "spin",
+        |setup| Ok(probe::floor(setup.cpus, PLAN.batches, PLAN.trips).into()),
+    )
 }
 
 pub fn rows() -> Vec<Row> {
@@ -96,11 +96,11 @@ pub fn perform(rank: &Rank, plan: PingPong) -> onchip::Result<Vec<f64>> {
     }
     let mut checked = Checked::default();
     let mut sequence = 0;
-    let took = plan.timed(|| {
+    let took = plan.timed(|| -> onchip::Result<()> {
         sequence += 1;
         out.send(&sequence)?;
         checked.equal(*back.receive()?, !sequence);
-        onchip::Result::Ok(())
+        Ok(())
     })?;
     checked.finish().map_err(onchip::Error::other)?;
     Ok(took)

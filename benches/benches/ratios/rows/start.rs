@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use onchip::prelude::*;
-
 use crate::ours::{Job, Ranks, Task};
 use crate::rivals::failed;
 use crate::rivals::mpi::{self, Library};

@@ -60,7 +60,7 @@ pub fn perform<const WORDS: usize>(rank: &Rank, plan: Stream) -> onchip::Result<
     let messages = rank.receiver::<[u64; WORDS]>("stream", 0, channel)?;
     let mut checked = Checked::default();
     let mut number = 0;
-    let rates = plan.timed(|| {
+    let rates = plan.timed(|| -> onchip::Result<()> {
         checked.holds(is_numbered(&*messages.receive()?, number));
         number += 1;
         Ok(())
