@@ -10,6 +10,8 @@
 //! | `outcome` | results and failures |
 
 mod burial;
+#[cfg(all(test, not(loom)))]
+mod deaths;
 mod join;
 mod launch;
 mod outcome;
