@@ -457,11 +457,22 @@ impl<T: Plain> Sender<[T]> {
         buffer: SharedBuffer<T>,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
+        if let Kind::Pair(ring) = &mut self.kind
+            && self.opened.signals().for_sender.quiet()
+            && buffer.belongs_to(&self.opened.context)
+            && let Some(slot) = ring.reserve()
+        {
+            ring.write_moved(slot, buffer.key(), buffer.len() as u64);
+            let let_go = buffer.let_go();
+            ring.publish(slot);
+            self.attend();
+            drop(let_go);
+            return Ok(());
+        }
         let claim = self.claim(wait.into());
         self.move_and_publish(claim, buffer)
     }
 
-    #[inline(always)]
     fn move_and_publish(
         &mut self,
         claim: Result<Claim>,
@@ -479,20 +490,23 @@ impl<T: Plain> Sender<[T]> {
             Err(error) => return Err(SendError { error, message: buffer }),
         };
         let (key, len) = (buffer.key(), buffer.len() as u64);
-        match (&mut self.kind, claim) {
+        let let_go = match (&mut self.kind, claim) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
                 ring.write_moved(slot, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(slot);
+                let_go
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.write_moved(held, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(held);
+                let_go
             }
             _ => unreachable!("a claim is of its sender's kind"),
-        }
+        };
         self.attend();
+        drop(let_go);
         Ok(())
     }
 }
