@@ -206,13 +206,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
         let context = &self.opened.context;
         let attempt = || loop {
-            match ring.receive(context.me, |rank| context.lost(rank)) {
+            match ring.receive(context.me, |rank| context.dead(rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
-                Look::Cleared(buffer) => {
-                    if let Some(key) = buffer {
+                Look::Orphan(held) => {
+                    if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
                     }
+                    ring.release(held);
                     // A sender may wait for the slot.
                     self.attend();
                 }
@@ -455,7 +456,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
             Kind::Rendezvous(_) => self.opened.meeting().wanted(),
-            Kind::Shared(ring) => ring.ready(),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.context.dead(rank)),
         };
         there || self.opened.signals().for_receiver.ended()
     }

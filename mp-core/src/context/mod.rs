@@ -7,6 +7,11 @@ mod held;
 
 use std::sync::Arc;
 
+use nix::{
+    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    unistd::Pid,
+};
+
 pub(crate) use control::{RankControl, RankState, WorldControl};
 pub(crate) use held::HeldAt;
 
@@ -100,9 +105,27 @@ impl Context {
         self.segment.at(Offset::new(offset))
     }
 
-    /// Whether the rank is known to be dead.
-    pub(crate) fn lost(&self, rank: u32) -> bool {
-        rank < self.size && self.rank(rank).is_ok_and(|r| r.state() == RankState::Lost)
+    /// Whether nothing of the rank runs any more: what it held can be taken away from it. That is
+    /// more than to be lost: a rank that panicked is lost, and its process still runs; and ranks
+    /// that are threads never die without their whole world.
+    pub(crate) fn dead(&self, rank: u32) -> bool {
+        rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
+    }
+
+    /// Whether the holder of the heap's lock is dead. A launcher must see for itself: the one who
+    /// would tell it, is it.
+    fn holder_dead(&self, holder: u32) -> bool {
+        self.dead(holder) || self.me == self.size && self.child_has_ended(holder)
+    }
+
+    fn child_has_ended(&self, rank: u32) -> bool {
+        let Ok(control) = self.rank(rank) else { return false };
+        let pid = Pid::from_raw(control.pid.load(Ordering::Relaxed) as i32);
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        // An error where the rank is no child of this process: a thread.
+        rank < self.size
+            && !cfg!(miri)
+            && waitid(Id::Pid(pid), flags).is_ok_and(|status| status != WaitStatus::StillAlive)
     }
 
     /// Checks a rank named by the user.
@@ -136,11 +159,11 @@ impl Context {
     }
 
     pub(crate) fn allocate(&self, kind: BlockKind, len: u64) -> Result<BlockKey, SegmentError> {
-        self.segment.heap().allocate(self.me, |rank| self.lost(rank), kind, len)
+        self.segment.heap().allocate(self.me, |rank| self.holder_dead(rank), kind, len)
     }
 
     pub(crate) fn lock_heap(&self) -> Result<crate::segment::LockedHeap<'_>, SegmentError> {
-        self.segment.heap().lock(self.me, |rank| self.lost(rank))
+        self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
     }
 
     /// Frees a block. A heap too broken for that is found by the next who allocates.
