@@ -5,5 +5,8 @@
 mod support;
 
 mod pairs;
+mod rendezvous;
+mod select;
+mod shared;
 mod types;
 mod worlds;
