@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod buffers;
 mod pairs;
 mod rendezvous;
 mod select;
