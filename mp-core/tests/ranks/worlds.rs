@@ -350,6 +350,22 @@ fn blocked_ranks_use_no_processor_time() {
 }
 
 #[test]
+fn worlds_that_can_not_be_are_errors() {
+    for size in [0, 1025, usize::MAX] {
+        for world in [World::threads(size), World::processes(size), World::threads_on_heap(size)] {
+            let error = world.run(|_| Ok(())).unwrap_err();
+            assert!(matches!(error, Error::BadWorld(_)), "{error}");
+        }
+    }
+    for bytes in [u64::MAX, u64::MAX / 2 + 1, i64::MAX as u64] {
+        for world in [World::threads(1), World::processes(1), World::threads_on_heap(1)] {
+            let error = world.segment_size(bytes).run(|_| Ok(())).unwrap_err();
+            assert!(matches!(error, Error::Segment(_)), "{bytes}: {error}");
+        }
+    }
+}
+
+#[test]
 fn a_tiny_segment_is_as_large_as_it_must_be() {
     on_all_with(
         3,
