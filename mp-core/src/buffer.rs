@@ -15,7 +15,7 @@ use crate::{
     context::{Context, HeldAt},
     error::Result,
     plain::Plain,
-    segment::{BlockKey, BlockKind, SegmentError},
+    segment::{ALIGNMENT, BlockKey, BlockKind, SegmentError},
 };
 
 /// Elements in the world's shared memory, owned by this rank.
@@ -60,6 +60,10 @@ unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 impl<T: Plain> SharedBuffer<T> {
     /// A buffer whose elements are whatever was there before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
+        if align_of::<T>() > ALIGNMENT {
+            let error = SegmentError::Alignment { asked: align_of::<T>(), most: ALIGNMENT };
+            return Err(error.into());
+        }
         let asked = (len as u64).saturating_mul(size_of::<T>() as u64);
         let key = context.allocate(BlockKind::Buffer, asked)?;
         let held = match context.hold(key) {

@@ -83,6 +83,14 @@ pub enum SegmentError {
         /// What sets the limit.
         limit: &'static str,
     },
+    /// Blocks of the segment are not aligned so far.
+    #[error("elements of alignment {asked} in a shared buffer, {most} is the most")]
+    Alignment {
+        /// The elements' alignment in bytes.
+        asked: usize,
+        /// The blocks' alignment in bytes.
+        most: usize,
+    },
     /// The world uses `membarrier`, which this process can't.
     #[error("the world was made with membarrier, which is not available in this process")]
     NoMembarrier,

@@ -18,6 +18,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line
 /// prefetcher fetches together (T 7.2.1).
 const GRAIN: u64 = 128;
+/// The alignment of every block's payload.
+pub(crate) const ALIGNMENT: usize = GRAIN as usize;
 /// log2 of the smallest block.
 const SMALLEST: u32 = 9;
 /// Four sizes for each doubling.

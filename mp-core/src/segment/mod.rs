@@ -34,7 +34,7 @@ use nix::{
 };
 
 pub use error::SegmentError;
-pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
+pub(crate) use heap::{ALIGNMENT, BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
 pub(crate) use offset::Offset;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -135,6 +135,21 @@ fn a_buffer_that_can_not_be_sent_comes_back() {
     });
 }
 
+#[test]
+fn types_of_any_alignment_up_to_the_blocks() {
+    on_all(1, |rank| {
+        ensure!(rank.buffer::<Aligned128>(3)?.as_ptr().is_aligned(), "alignment of 128");
+        let before = rank.memory().in_use;
+        for len in 0..10 {
+            let error = rank.buffer::<Aligned256>(len).err();
+            ensure!(matches!(error, Some(Error::Segment(_))), "{len}: {error:?}");
+        }
+        let after = rank.memory().in_use;
+        ensure!(before == after, "{before} bytes became {after}");
+        Ok(())
+    });
+}
+
 const WORK: Channel = Channel::degree(8).max_len(10);
 
 /// One round of everything that takes memory and must give it back.
