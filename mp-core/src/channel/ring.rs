@@ -149,8 +149,9 @@ impl RingSender {
         let (header, moved) =
             unsafe { (self.ring.slots.header(slot), self.ring.slots.moved(slot)) };
         header.race.writing();
-        header.len.store(MOVED, Ordering::Relaxed);
         moved.write(key, len, (self.tail as u32).wrapping_add(1));
+        // Release: the mark stands only on what is a whole buffer, whenever this rank dies.
+        header.len.store(MOVED, Ordering::Release);
     }
 
     /// Length of the message in elements; only slices have one.

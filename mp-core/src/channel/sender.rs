@@ -17,6 +17,7 @@ use crate::{
     buffer::SharedBuffer,
     error::{Error, Result, SendError},
     plain::{Message, Plain},
+    sync::{Ordering, compiler_fence},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
 };
 
@@ -122,12 +123,12 @@ impl<M: Message + ?Sized> Sender<M> {
 
     #[inline(always)]
     fn copy_and_publish(&mut self, claim: Claim, elements: &[M::Element]) {
-        let to = self.payload(claim).cast::<M::Element>();
+        let to = self.payload(claim, elements.len()).cast::<M::Element>();
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len()) };
-        self.publish(claim, elements.len());
+        self.publish(claim);
     }
 
     #[inline(always)]
@@ -255,32 +256,36 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
+    /// Where the message is to be written. Its length comes first: were it to stand in the slot
+    /// only afterwards, a half-written message could be taken for the moved buffer that the slot
+    /// held before, if this rank dies.
     #[inline(always)]
-    fn payload(&self, claim: Claim) -> NonNull<u8> {
-        match (&self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.payload(slot),
-            (Kind::Shared(ring), Claim::Shared(held)) => {
-                ring.writing(held);
-                ring.payload(held)
-            }
-            _ => unreachable!("a claim is of its sender's kind"),
-        }
-    }
-
-    /// 3 publish.
-    #[inline(always)]
-    fn publish(&mut self, claim: Claim, len: usize) {
-        match (&mut self.kind, claim) {
+    fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
+        let payload = match (&self.kind, claim) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
                 if M::SLICE {
                     ring.write_len(slot, len as u32);
                 }
-                ring.publish(slot);
+                ring.payload(slot)
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.writing(held);
                 ring.write_len(held, len as u32);
-                ring.publish(held);
+                ring.payload(held)
             }
+            _ => unreachable!("a claim is of its sender's kind"),
+        };
+        // A rank dies between two instructions, so that their order is all that counts.
+        compiler_fence(Ordering::Release);
+        payload
+    }
+
+    /// 3 publish.
+    #[inline(always)]
+    fn publish(&mut self, claim: Claim) {
+        match (&mut self.kind, claim) {
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.publish(slot),
+            (Kind::Shared(ring), Claim::Shared(held)) => ring.publish(held),
             _ => unreachable!("a claim is of its sender's kind"),
         }
         self.attend();
@@ -312,8 +317,8 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
-        let place = M::at(self.payload(claim).cast(), len);
-        Slot { sender: self, claim, place, len }
+        let place = M::at(self.payload(claim, len).cast(), len);
+        Slot { sender: self, claim, place }
     }
 }
 
@@ -470,7 +475,6 @@ pub struct Slot<'a, M: Message + ?Sized> {
     sender: &'a mut Sender<M>,
     claim: Claim,
     place: NonNull<M>,
-    len: usize,
 }
 
 impl<M: Message + ?Sized> Slot<'_, M> {
@@ -480,8 +484,8 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     /// None now; a receiver that went away in the meantime shows at the next call.
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        let (claim, len) = (this.claim, this.len);
-        this.sender.publish(claim, len);
+        let claim = this.claim;
+        this.sender.publish(claim);
         Ok(())
     }
 }

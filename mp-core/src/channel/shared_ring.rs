@@ -281,9 +281,10 @@ impl SharedRing {
 
     pub(crate) fn write_moved(&self, held: Held, key: BlockKey, len: u64) {
         self.writing(held);
-        self.write_len(held, MOVED);
         // SAFETY: a slot of a channel of slices, claimed by this rank.
         unsafe { self.slots.moved(held.slot) }.write(key, len, held.position as u32);
+        // Release: the mark stands only on what is a whole buffer, whenever this rank dies.
+        self.header(held).len.store(MOVED, Ordering::Release);
     }
 
     pub(crate) fn len(&self, held: Held) -> u32 {

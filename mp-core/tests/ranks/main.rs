@@ -5,6 +5,7 @@
 mod support;
 
 mod buffers;
+mod deaths;
 mod pairs;
 mod rendezvous;
 mod select;

@@ -3,6 +3,17 @@
 
 #![allow(dead_code, reason = "not every test program uses all of it")]
 
+/// Fails rank code with what was seen instead of what was expected.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(mp_core::Error::other(format!($($message)+)));
+        }
+    };
+}
+
+pub mod scenarios;
 mod watchdog;
 
 use std::fmt::Debug;
@@ -163,14 +174,4 @@ impl Random {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
-}
-
-/// Fails rank code with what was seen instead of what was expected.
-#[macro_export]
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
-        if !$condition {
-            return Err(mp_core::Error::other(format!($($message)+)));
-        }
-    };
 }
