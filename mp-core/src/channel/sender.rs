@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    directory::Opened,
+    directory::{End, Opened},
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
     signals::Sticky,
@@ -190,7 +190,8 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    match ring.reserve(context.me, |rank| context.lost(rank)) {
+                    let released = |rank| self.opened.released(End::Receiver, rank);
+                    match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
                         Look::Cleared(buffer) => {

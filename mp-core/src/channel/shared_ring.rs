@@ -6,9 +6,9 @@
 //! | state of message p | who comes next |
 //! |---|---|
 //! | `FREE` | a sender r: → `CLAIMED` by r |
-//! | `CLAIMED` by r | r: → `FULL`; when r abandons or is lost: → `VOID` |
+//! | `CLAIMED` by r | r: → `FULL`; when r abandons it or has released its end: → `VOID` |
 //! | `FULL` | a receiver r: → `TAKEN` by r |
-//! | `TAKEN` by r | r, or anybody when r is lost: → `FREE` for message p + slots |
+//! | `TAKEN` by r | r, or any sender when r has released its end: → `FREE` for message p + slots |
 //! | `VOID` | any receiver: → `FREE` for message p + slots |
 //!
 //! `tail` and `head` only say where to look first; whoever sees a slot further on helps them
@@ -105,7 +105,8 @@ pub(crate) enum Look {
     Got(Held),
     /// Nothing now.
     Nothing,
-    /// A lost rank's slot was cleared; the buffer in it, if any, is to be freed. Look again.
+    /// The slot of a rank that went was cleared; the buffer in it, if any, is to be freed. Look
+    /// again.
     Cleared(Option<BlockKey>),
 }
 
@@ -137,8 +138,8 @@ impl SharedRing {
             pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`.
-    pub(crate) fn reserve(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
+    pub(crate) fn reserve(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let tail = &*self.control().tail;
         loop {
             let position = tail.load(Ordering::Relaxed);
@@ -160,7 +161,7 @@ impl SharedRing {
                 }
                 // The slot still has the message of one round before.
                 ..0 => {
-                    if what(state) == TAKEN && lost(rank(state)) {
+                    if what(state) == TAKEN && released(rank(state)) {
                         return self.clear(header, slot, state, position - self.slots.count());
                     }
                     if tail.load(Ordering::Relaxed) == position {
@@ -173,8 +174,8 @@ impl SharedRing {
         }
     }
 
-    /// 4 receive, for rank `me`.
-    pub(crate) fn receive(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 4 receive, for rank `me`. `released` says whether a rank can no longer be writing.
+    pub(crate) fn receive(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
             let position = head.load(Ordering::Relaxed);
@@ -194,7 +195,7 @@ impl SharedRing {
                         return Look::Got(Held { slot, position });
                     }
                 }
-                (0, CLAIMED) if lost(rank(state)) => {
+                (0, CLAIMED) if released(rank(state)) => {
                     let void = word(position, VOID, 0);
                     let _ = header.state.compare_exchange(
                         state,
@@ -244,11 +245,15 @@ impl SharedRing {
         (written_for == position as u32).then_some(key)
     }
 
-    /// Whether a message may be there.
-    pub(crate) fn ready(&self) -> bool {
+    /// Whether a message may be there, or something to be cleared away before it.
+    pub(crate) fn ready(&self, released: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
-        !matches!((ahead(state, position), what(state)), (0, FREE | CLAIMED) | (..0, _))
+        match (ahead(state, position), what(state)) {
+            (0, CLAIMED) => released(rank(state)),
+            (0, FREE) | (..0, _) => false,
+            _ => true,
+        }
     }
 
     /// What a wait for a message, or for a free slot, should watch.
