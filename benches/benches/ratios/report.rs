@@ -91,7 +91,7 @@ fn ratio(spread: Spread) -> String {
 pub struct Report<'a> {
     /// UTC, RFC 3339.
     pub date: String,
-    pub command: Vec<String>,
+    pub command: String,
     pub machine: &'a Machine,
     pub rows: Vec<RowReport>,
 }
