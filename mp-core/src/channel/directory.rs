@@ -127,6 +127,8 @@ pub(crate) struct Descriptor {
     spec: SpecWords,
     /// What the end that came second asked for, if it was something else.
     other: SpecWords,
+    /// How many channels the world made before this one.
+    serial: AtomicU64,
     shared: AtomicU32,
     senders: Side,
     receivers: Side,
@@ -248,7 +250,7 @@ impl Opened {
     /// Opens this rank's end, making the channel if the other end has not.
     pub(crate) fn open(
         context: Arc<Context>,
-        agreement: Agreement,
+        mut agreement: Agreement,
         end: End,
     ) -> Result<Self, Error> {
         if agreement.name.len() > NAME || agreement.name.is_empty() || agreement.name.contains('\0')
@@ -256,6 +258,11 @@ impl Opened {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
             return Err(Error::BadChannel { channel: agreement.name, reason });
         }
+        // Both ends keep as much of the name as the segment does, cut between two characters:
+        // otherwise the same type would differ from itself.
+        let type_name = &mut agreement.spec.type_name;
+        let cut = (0..=TYPE_NAME).rev().find(|&end| type_name.is_char_boundary(end)).unwrap_or(0);
+        type_name.truncate(cut);
         let geometry = agreement.geometry()?;
         let me = context.me;
         let mut heap = context.lock_heap()?;
@@ -272,16 +279,8 @@ impl Opened {
         let signals = unsafe { &middle.as_ref().signals };
 
         let theirs = descriptor.spec.read();
-        // Names are kept only as far as they fit.
-        let kept = |spec: &ChannelSpec| {
-            let mut spec = spec.clone();
-            let end = spec.type_name.floor_char_boundary(TYPE_NAME);
-            spec.type_name.truncate(end);
-            spec
-        };
-        let ours = kept(&agreement.spec);
-        if ours != theirs {
-            descriptor.other.write(&ours);
+        if agreement.spec != theirs {
+            descriptor.other.write(&agreement.spec);
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
             leave(&context, &mut heap, descriptor, block, me, end, Leaving::NeverOpened)?;
@@ -289,7 +288,7 @@ impl Opened {
             for rank in agreement.senders.iter().chain(&agreement.receivers) {
                 context.ring(*rank);
             }
-            let (ours, theirs) = (Box::new(ours), Box::new(theirs));
+            let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
             return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
         }
         descriptor.side(end).opened.insert(me);
@@ -298,13 +297,15 @@ impl Opened {
         Ok(Self { context, agreement, end, block, middle, slots, geometry })
     }
 
-    /// A channel by this name between these ranks, of which this rank's end was not opened yet.
+    /// The oldest channel by this name between these ranks, of which this rank's end was not
+    /// opened yet: ends pair up in the order of opening, whatever the order of the heap's lists.
     fn find(
         context: &Context,
         heap: &LockedHeap<'_>,
         agreement: &Agreement,
         end: End,
     ) -> Result<Option<BlockKey>, Error> {
+        let mut oldest: Option<(u64, BlockKey)> = None;
         for block in heap.bucket(agreement.hash())? {
             let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
             let side = descriptor.side(end);
@@ -316,10 +317,13 @@ impl Opened {
                 && !side.opened.contains(context.me)
                 && !side.gone.contains(context.me)
             {
-                return Ok(Some(block.key));
+                let serial = descriptor.serial.load(Ordering::Relaxed);
+                if oldest.is_none_or(|(other, _)| serial < other) {
+                    oldest = Some((serial, block.key));
+                }
             }
         }
-        Ok(None)
+        Ok(oldest.map(|(_, key)| key))
     }
 
     fn make(
@@ -328,7 +332,8 @@ impl Opened {
         agreement: &Agreement,
         geometry: &Geometry,
     ) -> Result<BlockKey, Error> {
-        let len = SLOTS + geometry.bytes() as u64;
+        // More than there is fails in `reserve`.
+        let len = SLOTS.saturating_add(geometry.bytes() as u64);
         let (block, committed) = heap.reserve(context.me, BlockKind::Channel, len)?;
         if !committed && let Err(error) = heap.commit(block, len) {
             heap.free(block)?;
@@ -347,6 +352,10 @@ impl Opened {
         descriptor.name.write(&agreement.name);
         descriptor.spec.write(&agreement.spec);
         descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);
+        let made = &context.world()?.channels;
+        let serial = made.load(Ordering::Relaxed);
+        made.store(serial.wrapping_add(1), Ordering::Relaxed);
+        descriptor.serial.store(serial, Ordering::Relaxed);
         let range = |offset: u64, len: u64| {
             context.segment.range(block.payload() + offset, len, "a channel")
         };

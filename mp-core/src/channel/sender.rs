@@ -81,7 +81,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
-        self.send_with(message, self.wait)
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, self.wait) }
     }
 
     /// [`send`](Self::send) that waits at most for `limit`.
@@ -98,9 +98,35 @@ impl<M: Message + ?Sized> Sender<M> {
     /// As `send`, and [`Error::Timeout`].
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, wait.into()) }
+    }
+
+    /// Sends through the ring between two ranks when nothing stands in the way.
+    #[inline(always)]
+    fn send_fast(&mut self, message: &M) -> bool {
+        let elements = message.elements();
+        if let Kind::Pair(ring) = &mut self.kind
+            && self.opened.signals().for_sender.quiet()
+            && (!M::SLICE || elements.len() <= self.opened.agreement.spec.max_len)
+            && let Some(slot) = ring.reserve()
+        {
+            // SAFETY: as in `copy_and_publish`.
+            unsafe { copy_in(elements, ring.payload(slot)) };
+            if M::SLICE {
+                ring.write_len(slot, elements.len() as u32);
+            }
+            ring.publish(slot);
+            self.attend();
+            return true;
+        }
+        false
+    }
+
+    #[cold]
+    fn send_slowly(&mut self, message: &M, wait: Wait) -> Result<()> {
         let elements = message.elements();
         self.check_len(elements.len())?;
-        let claim = self.claim(wait.into())?;
+        let claim = self.claim(wait)?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
@@ -115,18 +141,16 @@ impl<M: Message + ?Sized> Sender<M> {
     pub fn try_send(&mut self, message: &M) -> Result<()> {
         let elements = message.elements();
         self.check_len(elements.len())?;
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
 
-    #[inline(always)]
     fn copy_and_publish(&mut self, claim: Claim, elements: &[M::Element]) {
-        let to = self.payload(claim).cast::<M::Element>();
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len()) };
+        unsafe { copy_in(elements, self.payload(claim)) };
         self.publish(claim, elements.len());
     }
 
@@ -153,7 +177,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// A free slot, waiting for it if need be.
     #[inline(always)]
     fn claim(&mut self, wait: Wait) -> Result<Claim> {
-        match self.claim_now()? {
+        match self.claim_now(true)? {
             Some(claim) => Ok(claim),
             None => self.claim_waiting(wait),
         }
@@ -161,16 +185,25 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// 1 reserve.
     #[inline(always)]
-    fn claim_now(&mut self) -> Result<Option<Claim>> {
+    fn claim_now(&mut self, patient: bool) -> Result<Option<Claim>> {
         if !self.opened.signals().for_sender.quiet() {
             self.check_peer()?;
         }
         match &mut self.kind {
             Kind::Pair(ring) => match ring.reserve() {
-                Ok(slot) => Ok(slot.map(Claim::Own)),
-                Err(corrupt) => Err(self.corrupt(corrupt)),
+                Some(slot) => Ok(Some(Claim::Own(slot))),
+                None => self.look(patient),
             },
             _ => self.claim_otherwise(),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, patient: bool) -> Result<Option<Claim>> {
+        let Kind::Pair(ring) = &mut self.kind else { return Ok(None) };
+        match ring.look(patient) {
+            Ok(slot) => Ok(slot.map(Claim::Own)),
+            Err(corrupt) => Err(self.corrupt(corrupt)),
         }
     }
 
@@ -181,7 +214,7 @@ impl<M: Message + ?Sized> Sender<M> {
                     return Ok(None);
                 }
                 // Whoever offers has given the only slot back.
-                match ring.reserve() {
+                match ring.look(false) {
                     Ok(slot) => Ok(slot.map(Claim::Own)),
                     Err(corrupt) => Err(self.corrupt(corrupt)),
                 }
@@ -240,7 +273,7 @@ impl<M: Message + ?Sized> Sender<M> {
         let signal = unsafe { &*signal };
         let sticky = Sticky(signal);
         let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
-        let claim = context.wait(wait, doing, line, flag, || self.claim_now().transpose());
+        let claim = context.wait(wait, doing, line, flag, || self.claim_now(false).transpose());
         if rendezvous {
             self.opened.meeting().want(false);
             // A receiver that looked without waiting goes by this word.
@@ -317,6 +350,18 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 }
 
+/// The one copy of a message.
+///
+/// # Safety
+/// `to` has room and alignment for the elements, and does not overlap them.
+#[inline(always)]
+unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
+    // SAFETY: the caller's.
+    unsafe {
+        to.cast::<T>().copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len());
+    }
+}
+
 impl<T: Plain> Sender<T> {
     /// A slot of the channel, to be written in place; waits while all are taken. Its content is
     /// whatever an earlier message left.
@@ -333,7 +378,7 @@ impl<T: Plain> Sender<T> {
     /// # Errors
     /// As `reserve`, and [`Error::Full`].
     pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, 1))
     }
 
@@ -363,7 +408,7 @@ impl<T: Plain> Sender<[T]> {
     /// As `reserve`, and [`Error::Full`].
     pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, len))
     }
 
@@ -398,7 +443,7 @@ impl<T: Plain> Sender<[T]> {
         &mut self,
         buffer: SharedBuffer<T>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
-        let claim = self.claim_now().and_then(|claim| claim.ok_or_else(|| self.full()));
+        let claim = self.claim_now(false).and_then(|claim| claim.ok_or_else(|| self.full()));
         self.move_and_publish(claim, buffer)
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct WorldControl {
     pub(crate) launcher: AtomicU32,
     /// When the world was made, CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
+    /// Channels made so far. Changed under the heap's lock.
+    pub(crate) channels: AtomicU64,
     /// Ranks whose results are in.
     pub(crate) outcomes: CachePadded<AtomicU32>,
     name: [AtomicU64; NAME / 8],

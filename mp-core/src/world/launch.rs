@@ -348,12 +348,23 @@ impl Processes {
         }
     }
 
-    /// Runs until every process has ended and all their output was forwarded.
-    pub(crate) fn finish(&mut self, sink: &mut dyn FnMut(usize, Stream, &[u8])) -> Result<()> {
+    /// Runs until every process has ended and all their output was forwarded. `sink` returns
+    /// whether it takes more: after the first refusal, ranks that print see a broken pipe, as they
+    /// would without a launcher in between.
+    pub(crate) fn finish(
+        &mut self,
+        sink: &mut dyn FnMut(usize, Stream, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut open = true;
         while self.any_running() {
-            self.step(None, None, sink)?;
+            self.step(None, None, &mut |rank, stream, bytes| open &= sink(rank, stream, bytes))?;
+            if !open {
+                self.children.iter_mut().for_each(|child| child.pipes = [None, None]);
+            }
         }
-        self.drain(sink)
+        self.drain(&mut |rank, stream, bytes| {
+            sink(rank, stream, bytes);
+        })
     }
 
     /// Forwards what the ended processes left in their pipes. Does not wait for strangers that
