@@ -134,12 +134,16 @@ impl<T: Plain> SharedBuffer<T> {
 
     /// Ends this rank's possession. To be called between writing the key into a slot and
     /// publishing that.
+    ///
+    /// Returns what keeps the world mapped, to be dropped after publishing: counting it down takes
+    /// a locked instruction, which waits until the slot's line is here.
     #[inline]
-    pub(crate) fn let_go(self) {
+    #[must_use]
+    pub(crate) fn let_go(self) -> Arc<Context> {
         let this = std::mem::ManuallyDrop::new(self);
         this.context.let_go(this.parts.held);
         // SAFETY: `this` is never used again, and its destructor does not run.
-        drop(unsafe { std::ptr::read(&this.context) });
+        unsafe { std::ptr::read(&this.context) }
     }
 
     /// Fills a fresh buffer.

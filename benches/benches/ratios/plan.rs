@@ -41,6 +41,9 @@ pub struct PingPong {
 }
 
 impl PingPong {
+    /// Places in a channel or ring, the same for both sides. One message is under way at a time:
+    /// with a single place the sender would also wait for the receiver to let go of it.
+    pub const DEGREE: u32 = 16;
     /// About 3 ms near, 15 ms far.
     pub const USUAL: PingPong = PingPong { batches: 11, trips: 2000 };
 
@@ -137,6 +140,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
+    /// Places in a channel, the same for all that have a choice.
+    pub const DEGREE: u32 = PingPong::DEGREE;
     pub const FOUR: Pairs = Pairs { pairs: 4, trips: 3000 };
 
     /// Half a round trip in nanoseconds, from when the first pair started until the last ended.

@@ -18,7 +18,7 @@ pub(crate) use held::HeldAt;
 use crate::{
     error::Error,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicPtr, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
 };
 
@@ -38,8 +38,8 @@ pub(crate) struct Context {
     size: u32,
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
-    /// An entry of this rank's tables of buffers that was free lately; 0 for none.
-    free_entry: AtomicU64,
+    /// An entry of this rank's tables of buffers that was free lately, or null.
+    free_entry: AtomicPtr<held::Entry>,
 }
 
 impl Context {
@@ -62,7 +62,7 @@ impl Context {
         world.since_ns.store(crate::wait::monotonic_ns(), Ordering::Relaxed);
         segment.heap().settle(key)?;
         segment.set_root(Root::World, control.bytes());
-        Ok(Self { segment, control, size, me: size, waiting, free_entry: AtomicU64::new(0) })
+        Ok(Self { segment, control, size, me: size, waiting, free_entry: AtomicPtr::default() })
     }
 
     /// Rank `me` of the world in a segment made elsewhere.
@@ -76,7 +76,8 @@ impl Context {
             .map(Offset::<WorldControl>::new)
             .ok_or_else(|| segment.corrupt("the world's control block", 0, 0))?;
         let size = segment.at(control)?.size.load(Ordering::Relaxed);
-        let context = Self { segment, control, size, me, waiting, free_entry: AtomicU64::new(0) };
+        let context =
+            Self { segment, control, size, me, waiting, free_entry: AtomicPtr::default() };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
             return Err(context.segment.corrupt("the number of ranks", control.bytes(), len));
@@ -87,7 +88,7 @@ impl Context {
 
     /// The same world as seen by rank `me`, in the same process.
     pub(crate) fn as_rank(&self, me: u32) -> Self {
-        Self { segment: Arc::clone(&self.segment), free_entry: AtomicU64::new(0), me, ..*self }
+        Self { segment: Arc::clone(&self.segment), free_entry: AtomicPtr::default(), me, ..*self }
     }
 
     pub(crate) fn size(&self) -> usize {

@@ -5,6 +5,7 @@
 //! its source, so that any directory with the libraries will do.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -263,8 +264,10 @@ fn measured(
                 .and_then(|output| figures(&output))
         };
         let Some(setting) = best else {
-            let (setting, sample) = choose(settings, take)?;
+            let (setting, mut sample) = choose(settings, take)?;
             best = Some(setting);
+            let chosen = sample.remark.unwrap_or_default();
+            sample.remark = Some(format!("version {}, {chosen}", version(library)?));
             return Ok(sample);
         };
         take(setting)
@@ -309,7 +312,8 @@ fn figures(output: &str) -> Taken {
 }
 
 fn absent(what: &Path) -> Trouble {
-    Trouble::Absent(format!("not installed ({} not found)", what.display()))
+    let what = what.strip_prefix(peers()).unwrap_or(what);
+    Trouble::Absent(format!("not installed (no {})", what.display()))
 }
 
 fn in_path(program: &Path) -> bool {
@@ -320,12 +324,26 @@ fn in_path(program: &Path) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).exists())
 }
 
+/// The first thing like a version number that the launcher says about itself.
+fn version(library: Library) -> Result<String, Trouble> {
+    let output = within(library.launch().arg("--version"), PATIENCE)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    Ok(version.unwrap_or("unknown").into())
+}
+
 /// The path of `rivals.c` compiled with `library`.
 fn program(library: Library) -> Result<PathBuf, Trouble> {
     if !in_path(&library.launcher()) {
         return Err(absent(&library.launcher()));
     }
-    let built = Path::new(BUILT).join(format!("rivals.{}", library.key()));
+    // Programs find their library by the directory they were compiled with.
+    let mut directory = DefaultHasher::new();
+    peers().hash(&mut directory);
+    let name = format!("rivals.{}.{:016x}", library.key(), directory.finish());
+    let built = Path::new(BUILT).join(name);
     let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified());
     if let (Ok(built_at), Ok(source_at)) = (changed(&built), changed(Path::new(SOURCE)))
         && built_at > source_at
