@@ -50,6 +50,9 @@ pub(crate) struct Doing {
     pub(crate) channel: u64,
 }
 
+/// How often a record that changes is looked at again.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
+
 /// One rank's current wait, in its control block.
 #[derive(Debug)]
 #[repr(C)]
@@ -102,7 +105,7 @@ impl WaitRecord {
     /// The current wait and since when (CLOCK_MONOTONIC, nanoseconds), if there is one and it
     /// holds still long enough to be read.
     pub(crate) fn read(&self) -> Option<(Doing, u64)> {
-        for _ in 0..100 {
+        for _ in 0..LOOKS {
             let before = self.version.load(Ordering::Acquire);
             if before % 2 == 1 {
                 std::hint::spin_loop();
@@ -118,5 +121,59 @@ impl WaitRecord {
             }
         }
         None
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::rc::Rc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::explore;
+
+    #[test]
+    fn a_reader_never_sees_half_a_wait() {
+        explore(2, || {
+            let record = Rc::new(WaitRecord::new());
+            let first = Doing { operation: Operation::Send, channel: 1 };
+            let second = Doing { operation: Operation::Receive, channel: 2 };
+            let writing = thread::spawn({
+                let record = Rc::clone(&record);
+                move || {
+                    record.begin(first, 10);
+                    record.end();
+                    record.begin(second, 20);
+                }
+            });
+            match record.read() {
+                None => {}
+                Some(read) => assert!(read == (first, 10) || read == (second, 20), "{read:?}"),
+            }
+            writing.join().unwrap();
+            assert_eq!(record.read(), Some((second, 20)));
+        });
+    }
+
+    #[test]
+    fn two_writers_do_not_mix() {
+        explore(2, || {
+            let record = Rc::new(WaitRecord::new());
+            let doing = |n| Doing { operation: Operation::Send, channel: n };
+            let writing: Vec<_> = (1..3)
+                .map(|n| {
+                    let record = Rc::clone(&record);
+                    thread::spawn(move || record.begin(doing(n), 10 * n))
+                })
+                .collect();
+            let mut seen = Vec::from_iter(record.read());
+            writing.into_iter().for_each(|thread| thread.join().unwrap());
+            seen.extend(record.read());
+            assert!(!seen.is_empty());
+            for (what, since) in seen {
+                assert_eq!(since, 10 * what.channel);
+            }
+        });
     }
 }
