@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use loom::thread;
 
-use super::{Bells, ring};
+use super::{Bells, Waits, ring};
 use crate::{
     channel::{
         rendezvous::Meeting,
@@ -130,6 +130,7 @@ impl Receiving {
 }
 
 fn meet(
+    waits: Waits,
     preemptions: usize,
     sender: impl Fn(Sending) + Clone + Send + Sync + 'static,
     receiver: impl Fn(Receiving) + Send + Sync + 'static,
@@ -137,7 +138,7 @@ fn meet(
     explore(preemptions, move || {
         let arena = ring::arena(1);
         let (to, from) = ring::ends(&arena);
-        let (bells, meeting) = (Bells::new(), Rc::new(Meeting::new()));
+        let (bells, meeting) = (Bells::new(waits), Rc::new(Meeting::new()));
         let sending = thread::spawn({
             let (sender, bells, meeting) = (sender.clone(), Rc::clone(&bells), Rc::clone(&meeting));
             move || sender(Sending { bells, meeting, ring: to })
@@ -150,19 +151,23 @@ fn meet(
 
 #[test]
 fn sender_and_receiver_meet() {
-    meet(
-        2,
-        |mut to| (1..=2).for_each(|n| to.send(n)),
-        |from| {
-            assert_eq!(from.receive(), Some(1));
-            assert_eq!(from.receive(), Some(2));
-        },
-    );
+    for (waits, preemptions) in [(Waits::Parked, 2), (Waits::Spinning, 3)] {
+        meet(
+            waits,
+            preemptions,
+            |mut to| (1..=2).for_each(|n| to.send(n)),
+            |from| {
+                assert_eq!(from.receive(), Some(1));
+                assert_eq!(from.receive(), Some(2));
+            },
+        );
+    }
 }
 
 #[test]
 fn a_receiver_that_gives_up_loses_nothing() {
     meet(
+        Waits::Parked,
         2,
         |mut to| to.send(1),
         |from| {
@@ -175,6 +180,7 @@ fn a_receiver_that_gives_up_loses_nothing() {
 #[test]
 fn a_receiver_that_only_looks_is_met_or_goes_on() {
     meet(
+        Waits::Parked,
         2,
         |mut to| {
             if to.send_in_time(1, 1) {
@@ -202,6 +208,7 @@ fn a_receiver_that_only_looks_is_met_or_goes_on() {
 #[test]
 fn a_sender_that_gives_a_claim_back_can_claim_again() {
     meet(
+        Waits::Parked,
         2,
         |mut to| {
             if to.claim().is_some() {
@@ -217,6 +224,7 @@ fn a_sender_that_gives_a_claim_back_can_claim_again() {
 #[test]
 fn a_sender_that_closes_ends_every_wait() {
     meet(
+        Waits::Parked,
         3,
         |mut to| {
             if to.claim().is_some() {

@@ -4,7 +4,7 @@ use std::{ptr::NonNull, rc::Rc};
 
 use loom::thread::{self, yield_now};
 
-use super::{Arena, Bells};
+use super::{Arena, Bells, Waits};
 use crate::{
     channel::{
         ring::{Received, Ring, RingControl, RingReceiver, RingSender},
@@ -148,7 +148,7 @@ fn a_moved_buffer_is_described_whole() {
 fn what_was_published_before_the_end_is_received() {
     explore(3, || {
         let arena = arena(1);
-        let bells = Bells::new();
+        let bells = Bells::new(Waits::Spinning);
         let (mut sender, receiver) = ends(&arena);
         let sending = thread::spawn({
             let bells = Rc::clone(&bells);

@@ -4,7 +4,7 @@ use std::{ptr::NonNull, rc::Rc};
 
 use loom::thread;
 
-use super::{Arena, attend, wait};
+use super::{Arena, Waits, attend, wait};
 use crate::{
     channel::{
         shared_ring::{Held, Look, SharedControl, SharedRing, SharedSlotHeader},
@@ -12,6 +12,7 @@ use crate::{
     },
     segment::BlockKey,
     sync::{AtomicU32, Futex, Ordering, explore},
+    wait::Flag,
 };
 
 /// The most ranks in a model.
@@ -19,6 +20,7 @@ const RANKS: usize = 3;
 
 /// A ring and what its ranks call each other with.
 struct Shared {
+    waits: Waits,
     arena: Rc<Arena<SharedControl, SharedSlotHeader>>,
     signals: Signals,
     bells: [Futex; RANKS],
@@ -34,8 +36,9 @@ struct Rank {
 }
 
 impl Rank {
-    fn first(degree: u64) -> Self {
+    fn first(waits: Waits, degree: u64) -> Self {
         let shared = Rc::new(Shared {
+            waits,
             arena: Arena::new(SharedControl::new(), degree, SharedSlotHeader::new),
             signals: Signals::new(),
             bells: std::array::from_fn(|_| Futex::new()),
@@ -63,9 +66,13 @@ impl Rank {
         self.shared.bells.iter().for_each(Futex::advance_and_wake);
     }
 
+    fn wait<T>(&self, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
+        wait(self.shared.waits, &self.shared.bells[self.me as usize], flag, poll)
+    }
+
     fn attend(&self, signal: &Signal) {
         let bells: Vec<_> = self.shared.bells.iter().collect();
-        attend(signal, &bells);
+        attend(self.shared.waits, signal, &bells);
     }
 
     fn attend_receivers(&self) {
@@ -90,7 +97,7 @@ impl Rank {
 
     fn reserve(&self) -> Held {
         let flag = Sticky(&self.shared.signals.for_receiver);
-        let held = wait(&self.shared.bells[self.me as usize], &flag, || self.try_reserve());
+        let held = self.wait(&flag, || self.try_reserve());
         self.ring().writing(held);
         held
     }
@@ -128,7 +135,7 @@ impl Rank {
 
     fn take(&self, found: &mut Vec<u64>) -> Held {
         let flag = Sticky(&self.shared.signals.for_sender);
-        wait(&self.shared.bells[self.me as usize], &flag, || self.try_take(found))
+        self.wait(&flag, || self.try_take(found))
     }
 
     fn receive_and_find(&self, found: &mut Vec<u64>) -> u64 {
@@ -150,10 +157,40 @@ fn payload(ring: &SharedRing, held: Held) -> NonNull<u64> {
     ring.payload(held).cast()
 }
 
+fn one_sends_and_one_receives(degree: u64) {
+    let rank = Rank::first(Waits::Spinning, degree);
+    let one = rank.other(1);
+    let sending = thread::spawn(move || (1..=3).for_each(|n| one.send(n)));
+    (1..=3).for_each(|n| assert_eq!(rank.receive(), n));
+    sending.join().unwrap();
+}
+
+#[test]
+fn one_sends_and_one_receives_through_one_slot() {
+    explore(3, || one_sends_and_one_receives(1));
+}
+
+#[test]
+fn one_sends_and_one_receives_through_two_slots() {
+    explore(3, || one_sends_and_one_receives(2));
+}
+
+#[test]
+fn a_slot_that_is_given_up_can_be_claimed_without_a_receiver() {
+    explore(3, || {
+        let rank = Rank::first(Waits::Spinning, 1);
+        let one = rank.other(1);
+        let giving_up = thread::spawn(move || one.give_up());
+        rank.give_up();
+        giving_up.join().unwrap();
+        assert!(rank.try_reserve().is_some());
+    });
+}
+
 #[test]
 fn two_senders_share_one_slot() {
     explore(2, || {
-        let rank = Rank::first(1);
+        let rank = Rank::first(Waits::Parked, 1);
         let (one, two) = (rank.other(1), rank.other(2));
         let sending = thread::spawn(move || one.send(10));
         let sending_too = thread::spawn(move || two.send(20));
@@ -166,7 +203,7 @@ fn two_senders_share_one_slot() {
 #[test]
 fn two_senders_go_round_two_slots() {
     explore(2, || {
-        let rank = Rank::first(2);
+        let rank = Rank::first(Waits::Parked, 2);
         let (one, two) = (rank.other(1), rank.other(2));
         let sending = thread::spawn(move || {
             one.send(10);
@@ -185,7 +222,7 @@ fn two_senders_go_round_two_slots() {
 #[test]
 fn two_receivers_never_take_the_same() {
     explore(2, || {
-        let rank = Rank::first(1);
+        let rank = Rank::first(Waits::Parked, 1);
         let (one, two) = (rank.other(1), rank.other(2));
         let sending = thread::spawn(move || (1..=2).for_each(|n| two.send(n)));
         let receiving = thread::spawn(move || one.receive());
@@ -198,7 +235,7 @@ fn two_receivers_never_take_the_same() {
 #[test]
 fn a_slot_that_is_given_up_is_passed() {
     explore(2, || {
-        let rank = Rank::first(2);
+        let rank = Rank::first(Waits::Parked, 2);
         let (one, two) = (rank.other(1), rank.other(2));
         let giving_up = thread::spawn(move || one.give_up());
         let sending = thread::spawn(move || (1..=2).for_each(|n| two.send(n)));
@@ -212,7 +249,7 @@ fn a_slot_that_is_given_up_is_passed() {
 #[test]
 fn a_lost_senders_slot_is_passed_and_its_buffer_found_once() {
     explore(2, || {
-        let rank = Rank::first(2);
+        let rank = Rank::first(Waits::Parked, 2);
         let (one, two) = (rank.other(1), rank.other(2));
         let launcher = rank.clone();
         let dying = thread::spawn(move || {
@@ -238,7 +275,7 @@ fn a_lost_senders_slot_is_passed_and_its_buffer_found_once() {
 #[test]
 fn a_slot_that_a_lost_receiver_read_is_written_again() {
     explore(2, || {
-        let rank = Rank::first(1);
+        let rank = Rank::first(Waits::Parked, 1);
         rank.send(1);
         let (one, two) = (rank.other(1), rank.other(2));
         let launcher = rank.clone();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use loom::thread;
 
-use super::{Bells, attend, wait};
+use super::{Bells, Waits, attend, wait};
 use crate::{
     channel::signals::{Signals, Sticky},
     sync::{AtomicU64, Futex, Ordering, explore},
@@ -13,7 +13,7 @@ use crate::{
 #[test]
 fn a_message_wakes_a_parked_receiver() {
     explore(3, || {
-        let bells = Bells::new();
+        let bells = Bells::new(Waits::Parked);
         let published = Rc::new(AtomicU64::new(0));
         let sending = thread::spawn({
             let (bells, published) = (Rc::clone(&bells), Rc::clone(&published));
@@ -30,7 +30,7 @@ fn a_message_wakes_a_parked_receiver() {
 #[test]
 fn every_message_wakes_a_receiver_that_parks_again() {
     explore(2, || {
-        let bells = Bells::new();
+        let bells = Bells::new(Waits::Parked);
         let published = Rc::new(AtomicU64::new(0));
         let sending = thread::spawn({
             let (bells, published) = (Rc::clone(&bells), Rc::clone(&published));
@@ -51,7 +51,7 @@ fn every_message_wakes_a_receiver_that_parks_again() {
 #[test]
 fn both_ends_can_wait_for_each_other() {
     explore(2, || {
-        let bells = Bells::new();
+        let bells = Bells::new(Waits::Parked);
         let there = Rc::new(AtomicU64::new(0));
         let back = Rc::new(AtomicU64::new(0));
         let sending = thread::spawn({
@@ -73,7 +73,7 @@ fn both_ends_can_wait_for_each_other() {
 #[test]
 fn the_end_wakes_whoever_waits() {
     explore(3, || {
-        let bells = Bells::new();
+        let bells = Bells::new(Waits::Parked);
         let closing = thread::spawn({
             let bells = Rc::clone(&bells);
             move || {
@@ -97,7 +97,7 @@ fn a_shared_flag_wakes_all_who_raised_it() {
             let (signals, published, bells) =
                 (Rc::clone(&signals), Rc::clone(&published), Rc::clone(&bells));
             move || {
-                wait(&bells[me], &Sticky(&signals.for_sender), || {
+                wait(Waits::Parked, &bells[me], &Sticky(&signals.for_sender), || {
                     published
                         .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
                         .ok()
@@ -111,7 +111,7 @@ fn a_shared_flag_wakes_all_who_raised_it() {
             move || {
                 for _ in 0..2 {
                     published.fetch_add(1, Ordering::Release);
-                    attend(&signals.for_sender, &[&bells[0], &bells[1]]);
+                    attend(Waits::Parked, &signals.for_sender, &[&bells[0], &bells[1]]);
                 }
             }
         });
