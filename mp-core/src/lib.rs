@@ -6,6 +6,7 @@
 mod buffer;
 mod channel;
 mod context;
+mod copy;
 mod error;
 mod line;
 mod plain;
