@@ -101,7 +101,7 @@ impl Context {
 
     /// Whether the rank is known to be dead.
     pub(crate) fn lost(&self, rank: u32) -> bool {
-        rank < self.size && self.rank(rank).is_ok_and(|r| r.state() == RankState::Lost)
+        rank < self.size && self.rank(rank).is_ok_and(|r| r.state() == RankState::Lost || r.gone())
     }
 
     /// Checks a rank named by the user.

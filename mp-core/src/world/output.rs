@@ -11,12 +11,19 @@ pub struct LineMixer {
     pending: Vec<Vec<u8>>,
     /// The source in the middle of a line that was too long to hold back.
     open: Option<usize>,
+    /// The source whose last line was handed on without an end.
+    torn: Option<usize>,
 }
 
 impl LineMixer {
     /// For `sources` pipes.
     pub fn new(sources: usize) -> Self {
-        Self { pending: vec![Vec::new(); sources], open: None }
+        Self { pending: vec![Vec::new(); sources], open: None, torn: None }
+    }
+
+    /// The source in the middle of a very long line, which keeps the others back.
+    pub fn open(&self) -> Option<usize> {
+        self.open
     }
 
     /// Whether more from this source could be forwarded now. A source that is not ready should
@@ -28,6 +35,8 @@ impl LineMixer {
     /// Takes what came from a source and hands on what may be written now. Everything handed on
     /// ends with a line end, except pieces of a very long line.
     pub fn push(&mut self, source: usize, bytes: &[u8], mut write: impl FnMut(&[u8])) {
+        let torn = &mut self.torn;
+        let mut write = |lines: &[u8]| end_torn(torn, source, lines, &mut write);
         let pending = &mut self.pending[source];
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
         if whole > 0 {
@@ -48,16 +57,28 @@ impl LineMixer {
         }
     }
 
-    /// The source has ended: hands on what it left without a line end, as it is.
+    /// The source has ended: hands on what it left without a line end, as it is. Should another
+    /// source write after it, that one's line begins on a line of its own.
     pub fn finish(&mut self, source: usize, mut write: impl FnMut(&[u8])) {
         let pending = std::mem::take(&mut self.pending[source]);
         if !pending.is_empty() {
-            write(&pending);
+            end_torn(&mut self.torn, source, &pending, &mut write);
+            self.torn = Some(source);
         }
         if self.open == Some(source) {
             self.open = None;
+            self.torn = Some(source);
         }
     }
+}
+
+/// Writes lines, behind the line end that another source's last one lacks.
+fn end_torn(torn: &mut Option<usize>, source: usize, lines: &[u8], write: &mut impl FnMut(&[u8])) {
+    if torn.take_if(|torn| *torn != source).is_some() {
+        write(b"\n");
+    }
+    *torn = None;
+    write(lines);
 }
 
 #[cfg(test)]
@@ -77,6 +98,25 @@ mod tests {
         mixer.finish(1, |b| out.extend_from_slice(b));
         mixer.finish(0, |b| out.extend_from_slice(b));
         assert_eq!(out, b"two\none half\nthree");
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_gets_one_when_another_follows() {
+        let mut mixer = LineMixer::new(3);
+        let mut out = Vec::new();
+        mixer.push(0, b"a", |b| out.extend_from_slice(b));
+        mixer.push(1, b"b", |b| out.extend_from_slice(b));
+        mixer.finish(0, |b| out.extend_from_slice(b));
+        mixer.finish(2, |b| out.extend_from_slice(b));
+        assert_eq!(out, b"a");
+        mixer.finish(1, |b| out.extend_from_slice(b));
+        assert_eq!(out, b"a\nb");
+        mixer.push(2, &vec![b'c'; LONGEST + 1], |b| out.extend_from_slice(b));
+        assert!(out.starts_with(b"a\nb\nccc"));
+        mixer.finish(2, |b| out.extend_from_slice(b));
+        mixer.push(0, b"d\n", |b| out.extend_from_slice(b));
+        assert!(out.ends_with(b"ccc\nd\n"));
+        assert_eq!(out.iter().filter(|&&b| b == b'\n').count(), 4);
     }
 
     #[test]
