@@ -17,7 +17,7 @@ mod world;
 /// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
 /// [`World::launch`].
 pub mod launch {
-    pub use crate::world::{Ending, Launched, Seen, Stream};
+    pub use crate::world::{Ending, Launched, Seen, Sink, Stream};
 }
 
 pub use buffer::SharedBuffer;

@@ -13,7 +13,10 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
     let result = match name {
         "lines" => lines(number(0)),
         "long_lines" => long_lines(number(0)),
-        "args" => world().run(|_| Ok(println!("{args:?}"))).map(drop),
+        "args" => {
+            println!("{args:?}");
+            world().run(|_| Ok(())).map(drop)
+        }
         "stdin" => stdin(),
         "muted" => muted(),
         "sum" => sum(&args[0]),
@@ -25,6 +28,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "pingpong" => pingpong(&args[0]),
         "select" => select(&args[0], &args[1]),
         "finish" => finish(),
+        "idle" => idle(),
         _ => panic!("no program {name:?}"),
     };
     match result {
@@ -291,6 +295,13 @@ fn select(kind: &str, second: &str) -> onchip::Result<()> {
             }
         }
     })?;
+    Ok(())
+}
+
+/// No world at all.
+fn idle() -> onchip::Result<()> {
+    println!("idle");
+    std::thread::sleep(Duration::from_secs(600));
     Ok(())
 }
 

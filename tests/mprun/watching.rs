@@ -65,7 +65,7 @@ fn cycles_are_named_in_worlds_of_all_kinds() {
                 launch(&["-n", &count], &program("processes")),
             ] {
                 let world = report_until(&run, "a deadlock", |world| !cycles(world).is_empty());
-                assert_eq!(cycles(&world), [all.clone()], "{world:#}");
+                assert_eq!(cycles(&world), std::slice::from_ref(&all), "{world:#}");
                 assert_eq!(stuck(&world), vec![true; ranks as usize]);
                 let wait = &world["world"]["ranks"][0]["wait"];
                 assert_eq!(wait["operation"], operation);
@@ -173,10 +173,12 @@ fn worlds_are_listed() {
 }
 
 fn nothing_to_report_is_said() {
-    let me = std::process::id().to_string();
-    mprun(&["report", &me]).done().expect_code(1).expect_err("part of no world");
+    let mut run = alone(&["idle"]);
+    run.await_out("idle");
+    let pid = run.pid().to_string();
+    mprun(&["report", &pid]).done().expect_code(1).expect_err("part of no world");
     mprun(&["report", "4194305"]).done().expect_code(125).expect_err("process 4194305");
-    let done = mprun(&["report", "--json", &me]).done().expect_code(1);
+    let done = mprun(&["report", "--json", &pid]).done().expect_code(1);
     assert_eq!(done.out.trim(), "[]");
 }
 

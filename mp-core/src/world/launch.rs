@@ -127,8 +127,9 @@ impl Stream {
     }
 }
 
-/// Takes the ranks' output, whole lines of one rank and stream at a time.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(usize, Stream, &[u8]);
+/// Takes the ranks' output: from which rank, of which stream, one or more whole lines (or a piece
+/// of a very long one).
+pub type Sink<'a> = &'a mut dyn FnMut(usize, Stream, &[u8]);
 
 /// How a rank's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,7 +285,7 @@ impl Processes {
         enum What {
             Wake(usize),
             Pid(usize),
-            Pipe(usize, usize),
+            Pipe,
         }
         let mut whats = Vec::new();
         let mut fds = Vec::new();
@@ -297,14 +298,11 @@ impl Processes {
                 whats.push(What::Pid(rank));
                 fds.push(PollFd::new(child.pidfd.as_fd(), PollFlags::POLLIN));
             }
-            for (stream, pipe) in child.pipes.iter().enumerate() {
-                if let Some(pipe) = pipe
-                    && sink.is_some()
-                    && self.mixers[stream].ready(rank)
-                {
-                    whats.push(What::Pipe(rank, stream));
-                    fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
-                }
+        }
+        if sink.is_some() {
+            for (_, _, pipe) in self.open_pipes() {
+                whats.push(What::Pipe);
+                fds.push(PollFd::new(pipe, PollFlags::POLLIN));
             }
         }
         let timeout = match timeout {
@@ -319,6 +317,7 @@ impl Processes {
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         drop(fds);
         let mut seen = Seen { woken: vec![false; wake.len()], ended: Vec::new() };
+        let mut output = false;
         // The dead first: survivors wait for this.
         for (what, _) in whats.iter().zip(&ready).filter(|&(_, &ready)| ready) {
             match *what {
@@ -327,18 +326,11 @@ impl Processes {
                     self.reap(rank)?;
                     seen.ended.push(rank);
                 }
-                What::Pipe(..) => {}
+                What::Pipe => output = true,
             }
         }
-        if let Some(sink) = sink {
-            for (what, _) in whats.iter().zip(&ready).filter(|&(_, &ready)| ready) {
-                if let What::Pipe(rank, stream) = *what {
-                    // Not when an earlier one of this round has begun a line of its own.
-                    if self.mixers[stream].ready(rank) {
-                        self.forward(rank, stream, sink);
-                    }
-                }
-            }
+        if let Some(sink) = sink.filter(|_| output) {
+            self.forward(sink)?;
         }
         Ok(seen)
     }
@@ -358,17 +350,68 @@ impl Processes {
         Ok(burial::bury(&self.context, rank as u32)?)
     }
 
-    fn forward(&mut self, rank: usize, stream: usize, sink: Sink<'_>) {
-        let mut bytes = [0; 64 << 10];
-        let Some(pipe) = &self.children[rank].pipes[stream] else { return };
-        let kind = if stream == 0 { Stream::Out } else { Stream::Err };
-        let mixer = &mut self.mixers[stream];
-        match read(pipe, &mut bytes) {
-            Ok(0) | Err(_) => {
-                self.children[rank].pipes[stream] = None;
-                mixer.finish(rank, |lines| sink(rank, kind, lines));
+    /// Forwards what is there; whether there was anything.
+    fn forward(&mut self, sink: Sink<'_>) -> Result<bool> {
+        // What rank 0 says after a call of `run` is often about what the others did in it. So its
+        // output is taken out first, and handed on last if it may come from after a call: all
+        // that the others had said before is there by then.
+        let mut first = Vec::new();
+        for (rank, stream) in self.readable_pipes()? {
+            if rank == 0 {
+                first.push((stream, self.take_output(rank, stream)));
             }
-            Ok(n) => mixer.push(rank, &bytes[..n], |lines| sink(rank, kind, lines)),
+        }
+        let any_first = !first.is_empty();
+        let after_a_call = self.context.rank(0)?.left.load(Ordering::Relaxed) > 0;
+        if !after_a_call {
+            for (stream, bytes) in first.drain(..) {
+                self.hand_on(0, stream, &bytes, sink);
+            }
+        }
+        let others = self.readable_pipes()?;
+        let any = any_first || !others.is_empty();
+        for (rank, stream) in others.into_iter().filter(|&(rank, _)| rank != 0) {
+            let bytes = self.take_output(rank, stream);
+            self.hand_on(rank, stream, &bytes, sink);
+        }
+        for (stream, bytes) in first {
+            self.hand_on(0, stream, &bytes, sink);
+        }
+        Ok(any)
+    }
+
+    /// The pipes whose output should be taken, and that have some or have ended.
+    fn readable_pipes(&self) -> Result<Vec<(usize, Stream)>> {
+        let (which, mut fds): (Vec<_>, Vec<_>) = self
+            .open_pipes()
+            .map(|(rank, stream, fd)| ((rank, stream), PollFd::new(fd, PollFlags::POLLIN)))
+            .unzip();
+        match poll(&mut fds, PollTimeout::ZERO) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(Error::os("poll")(errno)),
+        }
+        let ready = fds.iter().map(|fd| fd.any().unwrap_or(false));
+        Ok(which.into_iter().zip(ready).filter(|&(_, ready)| ready).map(|(pipe, _)| pipe).collect())
+    }
+
+    /// Reads from a pipe that is readable; nothing, and the pipe is closed, if it has ended.
+    fn take_output(&mut self, rank: usize, stream: Stream) -> Vec<u8> {
+        let mut bytes = vec![0; 64 << 10];
+        let pipe = &mut self.children[rank].pipes[stream.index()];
+        let len = pipe.as_ref().and_then(|pipe| read(pipe, &mut bytes).ok()).unwrap_or(0);
+        if len == 0 {
+            *pipe = None;
+        }
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn hand_on(&mut self, rank: usize, stream: Stream, bytes: &[u8], sink: Sink<'_>) {
+        let mixer = &mut self.mixers[stream.index()];
+        if bytes.is_empty() {
+            mixer.finish(rank, |source, lines| sink(source, stream, lines));
+        } else {
+            mixer.push(rank, bytes, |source, lines| sink(source, stream, lines));
         }
     }
 
@@ -387,53 +430,39 @@ impl Processes {
         // between a pipe may have to wait until another one's line is over.
         let rounds = 17 * (1 + self.children.len());
         for _ in 0..rounds {
-            let (which, fds): (Vec<_>, Vec<_>) = self
-                .open_pipes()
-                .filter(|&(rank, stream, _)| self.mixers[stream].ready(rank))
-                .map(|(rank, stream, fd)| ((rank, stream), PollFd::new(fd, PollFlags::POLLIN)))
-                .unzip();
-            let mut fds = fds;
-            let left = match poll(&mut fds, PollTimeout::ZERO) {
-                Ok(count) => count > 0,
-                Err(Errno::EINTR) => continue,
-                Err(errno) => return Err(Error::os("poll")(errno)),
-            };
-            let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-            drop(fds);
-            for ((rank, stream), _) in which.into_iter().zip(ready).filter(|&(_, ready)| ready) {
-                if self.mixers[stream].ready(rank) {
-                    self.forward(rank, stream, sink);
+            if self.forward(sink)? {
+                continue;
+            }
+            // A line that will not go on keeps others back no longer.
+            let mut any = false;
+            for stream in [Stream::Out, Stream::Err] {
+                let mixer = &mut self.mixers[stream.index()];
+                if let Some(rank) = mixer.open() {
+                    any = true;
+                    mixer.finish(rank, |source, lines| sink(source, stream, lines));
                 }
             }
-            if !left {
-                // A line that will not go on keeps others back no longer.
-                let open: Vec<_> = [Stream::Out, Stream::Err]
-                    .into_iter()
-                    .filter_map(|kind| Some((self.mixers[kind.index()].open()?, kind)))
-                    .collect();
-                if open.is_empty() {
-                    break;
-                }
-                for (rank, kind) in open {
-                    self.mixers[kind.index()].finish(rank, |rest| sink(rank, kind, rest));
-                }
+            if !any {
+                break;
             }
         }
         for rank in 0..self.children.len() {
-            for kind in [Stream::Out, Stream::Err] {
-                self.mixers[kind.index()].finish(rank, |rest| sink(rank, kind, rest));
+            for stream in [Stream::Out, Stream::Err] {
+                let mixer = &mut self.mixers[stream.index()];
+                mixer.finish(rank, |source, lines| sink(source, stream, lines));
             }
         }
         Ok(())
     }
 
-    fn open_pipes(&self) -> impl Iterator<Item = (usize, usize, BorrowedFd<'_>)> {
-        self.children.iter().enumerate().flat_map(|(rank, child)| {
-            child
-                .pipes
-                .iter()
-                .enumerate()
-                .filter_map(move |(stream, pipe)| Some((rank, stream, pipe.as_ref()?.as_fd())))
+    /// The pipes whose output should be taken: not while it would have to wait for the end of
+    /// another rank's line.
+    fn open_pipes(&self) -> impl Iterator<Item = (usize, Stream, BorrowedFd<'_>)> {
+        self.children.iter().enumerate().flat_map(move |(rank, child)| {
+            let streams = [Stream::Out, Stream::Err].into_iter();
+            streams.filter(move |stream| self.mixers[stream.index()].ready(rank)).filter_map(
+                move |stream| Some((rank, stream, child.pipes[stream.index()].as_ref()?.as_fd())),
+            )
         })
     }
 

@@ -4,7 +4,7 @@ use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
 
 use super::{
     World,
-    launch::{Briefing, Ending, Processes, Program, Seen, Stream},
+    launch::{Briefing, Ending, Processes, Program, Seen, Sink},
     report::{self, WorldReport},
 };
 use crate::{
@@ -71,8 +71,7 @@ impl Launched {
     /// Nothing else of a launched world happens outside of this call: ranks that died are known
     /// as dead to the others from then on.
     ///
-    /// Output goes to `sink`: by rank and stream, whole lines at a time (but very long ones in
-    /// pieces). Without one it stays in the ranks' pipes, which makes ranks wait that write much.
+    /// Output goes to `sink`. Without one it stays in the ranks' pipes, which makes ranks wait that write much.
     ///
     /// # Errors
     /// [`Error::Os`](crate::Error::Os), or [`Error::Segment`](crate::Error::Segment) when a rank
@@ -81,7 +80,7 @@ impl Launched {
         &mut self,
         wake: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
-        sink: Option<&mut dyn FnMut(usize, Stream, &[u8])>,
+        sink: Option<Sink<'_>>,
     ) -> Result<Seen> {
         self.processes.step(wake, timeout, sink)
     }
@@ -90,7 +89,7 @@ impl Launched {
     ///
     /// # Errors
     /// [`Error::Os`](crate::Error::Os).
-    pub fn drain(&mut self, sink: &mut dyn FnMut(usize, Stream, &[u8])) -> Result<()> {
+    pub fn drain(&mut self, sink: Sink<'_>) -> Result<()> {
         self.processes.drain(sink)
     }
 

@@ -27,7 +27,7 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use launch::{Ending, Seen, Stream};
+pub use launch::{Ending, Seen, Sink, Stream};
 pub use launched::Launched;
 pub use rank::{MemoryUse, Parties, Rank};
 

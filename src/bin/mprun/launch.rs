@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> ExitCode {
         announced: None,
         ended_by_us: Vec::new(),
     };
-    let status = run.to_the_end().unwrap_or_else(|error| {
+    let status = run.finish().unwrap_or_else(|error| {
         run.output.say(&error.to_string());
         OWN_FAILURE
     });
@@ -148,7 +148,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn to_the_end(&mut self) -> Result<u8, Error> {
+    fn finish(&mut self) -> Result<u8, Error> {
         while self.ranks.any_running() {
             self.step()?;
             self.announce(false);

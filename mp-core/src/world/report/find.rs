@@ -91,11 +91,13 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
     Ok(found)
 }
 
-/// The segments that a process holds open.
+/// The segments that a process holds open. Not those that it has open for reading only: such a
+/// process is no part of the world, but looks at it as this one does.
 fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
     let mark = format!("/memfd:{MEMFD_NAME}");
     let is_segment = |path: &Path| {
         fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with(&mark))
+            && fs::symlink_metadata(path).is_ok_and(|link| link.mode() & 0o200 != 0)
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
