@@ -1,1 +1,6 @@
-//! Measuring.
+//! What every measurement here shares: which CPUs it runs on, what it moves, what time it is.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod content;
+pub mod cpus;

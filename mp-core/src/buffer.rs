@@ -45,10 +45,56 @@ use crate::{
 /// ```
 pub struct SharedBuffer<T: Plain> {
     context: Arc<Context>,
+    parts: Parts,
+    first: NonNull<T>,
+}
+
+/// What a rank must know of a buffer that it holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
     key: BlockKey,
     held: HeldAt,
-    first: NonNull<T>,
     len: usize,
+}
+
+impl Parts {
+    /// Takes possession of a buffer of `len` elements that came through a channel.
+    #[inline]
+    pub(crate) fn adopt<T: Plain>(
+        context: &Context,
+        key: BlockKey,
+        len: u64,
+    ) -> Result<(Self, NonNull<T>)> {
+        let room = context.segment.heap().check(key, BlockKind::Buffer)?;
+        if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > room) {
+            return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
+        }
+        // The message is gone if it can't be kept: nobody else knows the block any more.
+        Self::hold(context, key, len as usize).inspect_err(|_| context.free(key))
+    }
+
+    /// Writes the buffer into the rank's tables; `len` elements fit into it.
+    #[inline]
+    fn hold<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<(Self, NonNull<T>)> {
+        let bytes = (len * size_of::<T>()) as u64;
+        let first = context.segment.range(key.payload(), bytes, "a buffer")?.cast::<T>();
+        if !first.is_aligned() {
+            return Err(context.segment.corrupt("a buffer", key.payload(), bytes).into());
+        }
+        Ok((Self { key, held: context.hold(key)?, len }, first))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives the buffer back to the world.
+    pub(crate) fn free(self, context: &Context) {
+        // In this order: a death between the two leaves a stale key in the table, which frees
+        // nothing; the other way round it would leave a block that nobody knows.
+        context.free(self.key);
+        context.let_go(self.held);
+    }
 }
 
 // SAFETY: the buffer owns its elements like a `Box<[T]>`, and `T: Plain` is `Send` in effect: it
@@ -60,41 +106,26 @@ unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 impl<T: Plain> SharedBuffer<T> {
     /// A buffer whose elements are whatever was there before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
+        if align_of::<T>() > BlockKey::ALIGN {
+            return Err(
+                SegmentError::Alignment { asked: align_of::<T>(), most: BlockKey::ALIGN }.into()
+            );
+        }
         let asked = (len as u64).saturating_mul(size_of::<T>() as u64);
         let key = context.allocate(BlockKind::Buffer, asked)?;
-        let held = match context.hold(key) {
-            Ok(held) => held,
-            Err(error) => {
-                context.free(key);
-                return Err(error.into());
-            }
-        };
+        let (parts, first) = Parts::hold(context, key, len).inspect_err(|_| context.free(key))?;
         context.segment.heap().settle(key)?;
-        Self::over(Arc::clone(context), key, held, len)
+        Ok(Self::from_parts(context, parts, first))
     }
 
-    /// Takes possession of a buffer that came through a channel.
-    pub(crate) fn adopt(context: &Arc<Context>, key: BlockKey, len: u64) -> Result<Self> {
-        let bytes = context.segment.heap().check(key, BlockKind::Buffer)?;
-        if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > bytes) {
-            return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
-        }
-        let held = context.hold(key)?;
-        Self::over(Arc::clone(context), key, held, len as usize)
-    }
-
-    fn over(context: Arc<Context>, key: BlockKey, held: HeldAt, len: usize) -> Result<Self> {
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let first = context.segment.range(key.payload(), bytes, "a buffer")?.cast::<T>();
-        if !first.is_aligned() {
-            let error: SegmentError = context.segment.corrupt("a buffer", key.payload(), bytes);
-            return Err(error.into());
-        }
-        Ok(Self { context, key, held, first, len })
+    /// The owner of what `parts` hold.
+    #[inline]
+    pub(crate) fn from_parts(context: &Arc<Context>, parts: Parts, first: NonNull<T>) -> Self {
+        Self { context: Arc::clone(context), parts, first }
     }
 
     pub(crate) fn key(&self) -> BlockKey {
-        self.key
+        self.parts.key
     }
 
     pub(crate) fn belongs_to(&self, context: &Context) -> bool {
@@ -103,11 +134,16 @@ impl<T: Plain> SharedBuffer<T> {
 
     /// Ends this rank's possession. To be called between writing the key into a slot and
     /// publishing that.
-    pub(crate) fn let_go(self) {
+    ///
+    /// Returns what keeps the world mapped, to be dropped after publishing: counting it down takes
+    /// a locked instruction, which waits until the slot's line is here.
+    #[inline]
+    #[must_use]
+    pub(crate) fn let_go(self) -> Arc<Context> {
         let this = std::mem::ManuallyDrop::new(self);
-        this.context.let_go(this.held);
+        this.context.let_go(this.parts.held);
         // SAFETY: `this` is never used again, and its destructor does not run.
-        drop(unsafe { std::ptr::read(&this.context) });
+        unsafe { std::ptr::read(&this.context) }
     }
 
     /// Fills a fresh buffer.
@@ -121,7 +157,7 @@ impl<T: Plain> SharedBuffer<T> {
     ///
     /// Does nothing when the buffer is not longer than `len`.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.parts.len = self.parts.len.min(len);
     }
 }
 
@@ -130,9 +166,9 @@ impl<T: Plain> Deref for SharedBuffer<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `over` checked range and alignment, any bits are a `T`, and the rank owns the
+        // SAFETY: `Parts::hold` checked range and alignment, any bits are a `T`, and the rank owns the
         // elements: whoever had them before let go before it published.
-        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.parts.len) }
     }
 }
 
@@ -140,16 +176,13 @@ impl<T: Plain> DerefMut for SharedBuffer<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.parts.len) }
     }
 }
 
 impl<T: Plain> Drop for SharedBuffer<T> {
     fn drop(&mut self) {
-        // In this order: a death between the two leaves a stale key in the table, which frees
-        // nothing; the other way round it would leave a block that nobody knows.
-        self.context.free(self.key);
-        self.context.let_go(self.held);
+        self.parts.free(&self.context);
     }
 }
 

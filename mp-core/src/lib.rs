@@ -7,6 +7,7 @@ mod buffer;
 mod channel;
 mod context;
 mod error;
+mod line;
 mod plain;
 mod segment;
 mod sync;

@@ -1,3 +1,20 @@
-//! The video farm.
+//! The video farm: `cargo run --release --example video_farm -- --help` tells what it does.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use video_farm::cli::Options;
+
+fn main() -> ExitCode {
+    match Options::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Of the ranks of a launched world, which all come here, one speaks.
+            if onchip::caller() {
+                eprintln!("video_farm: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -127,6 +127,8 @@ pub(crate) struct Descriptor {
     spec: SpecWords,
     /// What the end that came second asked for, if it was something else.
     other: SpecWords,
+    /// How many channels the world made before this one.
+    serial: AtomicU64,
     shared: AtomicU32,
     senders: Side,
     receivers: Side,
@@ -247,8 +249,13 @@ impl Agreement {
         }
         let header =
             if self.shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
-        Geometry::of(&self.spec, header)
-            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))
+        let geometry = Geometry::of(&self.spec, header)
+            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))?;
+        // Sequence words are compared modulo 2³².
+        if self.spec.degree > i32::MAX as u64 {
+            return Err(bad(format!("degree {}, {} is the most", self.spec.degree, i32::MAX)));
+        }
+        Ok(geometry)
     }
 }
 
@@ -272,7 +279,7 @@ impl Opened {
     /// Opens this rank's end, making the channel if the other end has not.
     pub(crate) fn open(
         context: Arc<Context>,
-        agreement: Agreement,
+        mut agreement: Agreement,
         end: End,
     ) -> Result<Self, Error> {
         if agreement.name.len() > NAME || agreement.name.is_empty() || agreement.name.contains('\0')
@@ -280,6 +287,11 @@ impl Opened {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
             return Err(Error::BadChannel { channel: agreement.name, reason });
         }
+        // Both ends keep as much of the name as the segment does, cut between two characters:
+        // otherwise the same type would differ from itself.
+        let type_name = &mut agreement.spec.type_name;
+        let cut = (0..=TYPE_NAME).rev().find(|&end| type_name.is_char_boundary(end)).unwrap_or(0);
+        type_name.truncate(cut);
         let geometry = agreement.geometry()?;
         let me = context.me;
         let mut heap = context.lock_heap()?;
@@ -296,16 +308,8 @@ impl Opened {
         let signals = unsafe { &middle.as_ref().signals };
 
         let theirs = descriptor.spec.read();
-        // Names are kept only as far as they fit.
-        let kept = |spec: &ChannelSpec| {
-            let mut spec = spec.clone();
-            let end = spec.type_name.floor_char_boundary(TYPE_NAME);
-            spec.type_name.truncate(end);
-            spec
-        };
-        let ours = kept(&agreement.spec);
-        if ours != theirs {
-            descriptor.other.write(&ours);
+        if agreement.spec != theirs {
+            descriptor.other.write(&agreement.spec);
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
             leave(&context, &mut heap, descriptor, block, me, end, Leaving::NeverOpened)?;
@@ -313,7 +317,7 @@ impl Opened {
             for rank in agreement.senders.iter().chain(&agreement.receivers) {
                 context.ring(*rank);
             }
-            let (ours, theirs) = (Box::new(ours), Box::new(theirs));
+            let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
             return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
         }
         descriptor.side(end).opened.insert(me);
@@ -322,13 +326,15 @@ impl Opened {
         Ok(Self { context, agreement, end, block, middle, slots, geometry })
     }
 
-    /// A channel by this name between these ranks, of which this rank's end was not opened yet.
+    /// The oldest channel by this name between these ranks, of which this rank's end was not
+    /// opened yet: ends pair up in the order of opening, whatever the order of the heap's lists.
     fn find(
         context: &Context,
         heap: &LockedHeap<'_>,
         agreement: &Agreement,
         end: End,
     ) -> Result<Option<BlockKey>, Error> {
+        let mut oldest: Option<(u64, BlockKey)> = None;
         for block in heap.bucket(agreement.hash())? {
             let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
             let side = descriptor.side(end);
@@ -340,10 +346,13 @@ impl Opened {
                 && !side.opened.contains(context.me)
                 && !side.gone.contains(context.me)
             {
-                return Ok(Some(block.key));
+                let serial = descriptor.serial.load(Ordering::Relaxed);
+                if oldest.is_none_or(|(other, _)| serial < other) {
+                    oldest = Some((serial, block.key));
+                }
             }
         }
-        Ok(None)
+        Ok(oldest.map(|(_, key)| key))
     }
 
     fn make(
@@ -352,7 +361,8 @@ impl Opened {
         agreement: &Agreement,
         geometry: &Geometry,
     ) -> Result<BlockKey, Error> {
-        let len = SLOTS + geometry.bytes() as u64;
+        // More than there is fails in `reserve`.
+        let len = SLOTS.saturating_add(geometry.bytes() as u64);
         let (block, committed) = heap.reserve(context.me, BlockKind::Channel, len)?;
         if !committed && let Err(error) = heap.commit(block, len) {
             heap.free(block)?;
@@ -371,6 +381,10 @@ impl Opened {
         descriptor.name.write(&agreement.name);
         descriptor.spec.write(&agreement.spec);
         descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);
+        let made = &context.world()?.channels;
+        let serial = made.load(Ordering::Relaxed);
+        made.store(serial.wrapping_add(1), Ordering::Relaxed);
+        descriptor.serial.store(serial, Ordering::Relaxed);
         let range = |offset: u64, len: u64| {
             context.segment.range(block.payload() + offset, len, "a channel")
         };
@@ -391,8 +405,8 @@ impl Opened {
                 Slots::new(first, *geometry).format(|_| SlotHeader::new());
             }
         }
-        heap.enlist(block, agreement.hash())?;
-        // Ranks that ended before the channel was made will never open their end of it.
+        // Ranks that ended before the channel was made will never open their end of it. Before the
+        // channel can be found: a maker that dies here leaves no channel that waits for them.
         for end in [End::Sender, End::Receiver] {
             for &rank in agreement.side(end) {
                 let state = context.rank(rank)?.state();
@@ -403,6 +417,7 @@ impl Opened {
                 }
             }
         }
+        heap.enlist(block, agreement.hash())?;
         Ok(block)
     }
 
@@ -548,7 +563,8 @@ fn leave(
     if side.all_gone() {
         signal.raise_gone();
     }
-    for peer in other.members.iter().filter(|&peer| peer != rank) {
+    // The rank itself, too: threads of one rank can be at both ends.
+    for peer in other.members.iter() {
         context.ring(peer);
     }
     let empty = side.all_gone() && other.all_gone() && side.all_released() && other.all_released();

@@ -11,7 +11,7 @@ use super::{
     slots::MOVED,
 };
 use crate::{
-    buffer::SharedBuffer,
+    buffer::{Parts, SharedBuffer},
     context::Context,
     error::{Error, Result},
     plain::{Message, Plain},
@@ -44,11 +44,18 @@ enum Kind {
     Shared(SharedRing),
 }
 
+/// Looks at an empty slot before the wait proper.
+const LOOKS: u32 = 200;
+
 /// Where a received message lies.
-enum Place<T: Plain> {
+#[derive(Clone, Copy)]
+enum Place {
+    /// In a slot of the ring between two ranks.
     Own(Received),
+    /// In a slot of a shared ring.
     Shared(Held),
-    Buffer(SharedBuffer<T>),
+    /// In a buffer that this rank holds; the slot was given back.
+    Buffer(Parts),
 }
 
 impl<M: Message + ?Sized> Receiver<M> {
@@ -76,7 +83,10 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn receive(&self) -> Result<Guard<'_, M>> {
-        self.receive_with(self.wait.get())
+        if let Some(guard) = self.receive_fast() {
+            return Ok(guard);
+        }
+        self.receive_slowly(self.wait.get())
     }
 
     /// [`receive`](Self::receive) that waits at most for `limit`.
@@ -93,7 +103,29 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// As `receive`, and [`Error::Timeout`].
     #[inline]
     pub fn receive_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, M>> {
-        let place = self.take(wait.into())?;
+        if let Some(guard) = self.receive_fast() {
+            return Ok(guard);
+        }
+        self.receive_slowly(wait.into())
+    }
+
+    /// The next message if it is there and lies in the ring between two ranks.
+    #[inline(always)]
+    fn receive_fast(&self) -> Option<Guard<'_, M>> {
+        let Kind::Pair(ring) = &self.kind else { return None };
+        let received = ring.peek()?;
+        let len = if M::SLICE { ring.len(received.slot) as usize } else { 1 };
+        if M::SLICE && len > self.opened.agreement.spec.max_len {
+            return None;
+        }
+        ring.take();
+        let message = M::at(ring.payload(received.slot).cast(), len);
+        Some(Guard { message, place: Place::Own(received), receiver: self })
+    }
+
+    #[cold]
+    fn receive_slowly(&self, wait: Wait) -> Result<Guard<'_, M>> {
+        let place = self.take(wait)?;
         self.guard(place)
     }
 
@@ -103,6 +135,9 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// As [`receive`](Self::receive).
     #[inline]
     pub fn try_receive(&self) -> Result<Option<Guard<'_, M>>> {
+        if let Some(guard) = self.receive_fast() {
+            return Ok(Some(guard));
+        }
         match self.take_now()? {
             Some(place) => self.guard(place).map(Some),
             None => Ok(None),
@@ -120,8 +155,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Messages { receiver: self }
     }
 
-    #[inline(always)]
-    fn take(&self, wait: Wait) -> Result<Place<M::Element>> {
+    fn take(&self, wait: Wait) -> Result<Place> {
         if let Kind::Pair(ring) = &self.kind
             && let Some(received) = ring.receive()
         {
@@ -131,8 +165,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// 4 receive.
-    #[inline(always)]
-    fn take_now(&self) -> Result<Option<Place<M::Element>>> {
+    fn take_now(&self) -> Result<Option<Place>> {
         if let Kind::Pair(ring) = &self.kind
             && let Some(received) = ring.receive()
         {
@@ -142,7 +175,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// A look after the ring seemed empty.
-    fn take_now_slowly(&self) -> Result<Option<Place<M::Element>>> {
+    fn take_now_slowly(&self) -> Result<Option<Place>> {
         match &self.kind {
             Kind::Pair(ring) => self.look(ring),
             Kind::Rendezvous(ring) => self.meet_if_wanted(ring),
@@ -160,10 +193,11 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// The next message, or why there will be none.
-    fn look(&self, ring: &RingReceiver) -> Result<Option<Place<M::Element>>> {
+    fn look(&self, ring: &RingReceiver) -> Result<Option<Place>> {
         if let Some(received) = ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
+        ring.ran_dry();
         self.check_guards(ring)?;
         if self.opened.signals().for_receiver.ended() {
             // What was published before the end was raised is visible by now.
@@ -175,16 +209,17 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(None)
     }
 
-    fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place<M::Element>>> {
+    fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
         let context = &self.opened.context;
         let attempt = || loop {
-            match ring.receive(context.me, |rank| context.lost(rank)) {
+            match ring.receive(context.me, |rank| context.dead(rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
-                Look::Cleared(buffer) => {
-                    if let Some(key) = buffer {
+                Look::Orphan(held) => {
+                    if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
                     }
+                    ring.release(held);
                     // A sender may wait for the slot.
                     self.attend();
                 }
@@ -203,12 +238,22 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[cold]
-    fn take_slowly(&self, wait: Wait) -> Result<Place<M::Element>> {
+    fn take_slowly(&self, wait: Wait) -> Result<Place> {
         if let Kind::Rendezvous(ring) = &self.kind {
             return self.meet(ring, wait);
         }
         let line = match &self.kind {
-            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Pair(ring) => {
+                // Nothing but the slot, as fast as it can be looked at: a message that is just
+                // under way is met without a pause.
+                for _ in 0..LOOKS {
+                    if let Some(received) = ring.receive() {
+                        return Ok(Place::Own(received));
+                    }
+                }
+                ring.watched()
+            }
+            Kind::Rendezvous(ring) => ring.watched(),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?
@@ -244,7 +289,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0: offers, and waits for a sender to meet the offer.
-    fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place<M::Element>> {
+    fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place> {
         self.check_guards(ring)?;
         let meeting = self.opened.meeting();
         meeting.offer();
@@ -268,7 +313,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0, without waiting: meets a sender that waits.
-    fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place<M::Element>>> {
+    fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place>> {
         self.check_guards(ring)?;
         if !self.opened.meeting().wanted() {
             return if self.opened.signals().for_receiver.ended() {
@@ -286,7 +331,7 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
     /// sender wants it any more.
-    fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place<M::Element>>> {
+    fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place>> {
         let meeting = self.opened.meeting();
         let met = self.block(Wait::forever(), ring.watched(), || match self.look(ring) {
             Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
@@ -296,29 +341,20 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Turns a taken message into a guard, after checking what its header says.
-    #[inline(always)]
-    fn guard(&self, place: Place<M::Element>) -> Result<Guard<'_, M>> {
-        if !M::SLICE {
-            let payload = self.payload(&place);
-            let message = M::at(payload.cast(), 1);
-            return Ok(Guard { message, place: Some(place), receiver: self });
-        }
-        let len = self.stated_len(&place);
-        if len as usize <= self.opened.agreement.spec.max_len {
+    fn guard(&self, place: Place) -> Result<Guard<'_, M>> {
+        let len = if M::SLICE { self.stated_len(&place) } else { 1 };
+        if !M::SLICE || len as usize <= self.opened.agreement.spec.max_len {
             let message = M::at(self.payload(&place).cast(), len as usize);
-            return Ok(Guard { message, place: Some(place), receiver: self });
+            return Ok(Guard { message, place, receiver: self });
         }
-        self.guard_moved(place, len)
-    }
-
-    fn guard_moved(&self, place: Place<M::Element>, len: u32) -> Result<Guard<'_, M>> {
-        let mut buffer = self.adopt(place, len)?;
-        let message = M::at(NonNull::from(&mut *buffer).cast(), buffer.len());
-        Ok(Guard { message, place: Some(Place::Buffer(buffer)), receiver: self })
+        let (parts, first) = self.adopt(place, len)?;
+        let message = M::at(first, parts.len());
+        Ok(Guard { message, place: Place::Buffer(parts), receiver: self })
     }
 
     /// Takes the buffer out of a taken slot, and gives the slot back.
-    fn adopt(&self, place: Place<M::Element>, len: u32) -> Result<SharedBuffer<M::Element>> {
+    #[inline]
+    fn adopt(&self, place: Place, len: u32) -> Result<(Parts, NonNull<M::Element>)> {
         let moved = match (&self.kind, &place) {
             _ if len != MOVED => None,
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.moved(m.slot),
@@ -326,17 +362,19 @@ impl<M: Message + ?Sized> Receiver<M> {
             _ => None,
         };
         let context = &self.opened.context;
-        let offset = self.opened.descriptor_offset().bytes();
         let adopted = match moved {
-            Some((key, len)) => SharedBuffer::adopt(context, key, len),
-            None => Err(context.segment.corrupt("a message's length", offset, len.into()).into()),
+            Some((key, len)) => Parts::adopt(context, key, len),
+            None => {
+                let offset = self.opened.descriptor_offset().bytes();
+                Err(context.segment.corrupt("a message's length", offset, len.into()).into())
+            }
         };
         self.release(place);
         adopted
     }
 
     #[inline(always)]
-    fn payload(&self, place: &Place<M::Element>) -> NonNull<u8> {
+    fn payload(&self, place: &Place) -> NonNull<u8> {
         match (&self.kind, place) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.payload(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.payload(*held),
@@ -345,7 +383,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[inline(always)]
-    fn stated_len(&self, place: &Place<M::Element>) -> u32 {
+    fn stated_len(&self, place: &Place) -> u32 {
         match (&self.kind, place) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.len(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.len(*held),
@@ -353,13 +391,19 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
+    #[cold]
+    fn release_slowly(&self, place: Place) {
+        self.release(place);
+    }
+
     /// 6 release on drop.
     #[inline(always)]
-    fn release(&self, place: Place<M::Element>) {
+    fn release(&self, place: Place) {
         match (&self.kind, place) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(message)) => {
                 ring.release(message);
             }
+            (_, Place::Buffer(parts)) => return parts.free(&self.opened.context),
             (Kind::Shared(ring), Place::Shared(held)) => ring.release(held),
             _ => return,
         }
@@ -398,7 +442,8 @@ impl<T: Plain> Receiver<[T]> {
         let place = self.take(wait.into())?;
         let len = self.stated_len(&place);
         if len == MOVED {
-            return self.adopt(place, len);
+            let (parts, first) = self.adopt(place, len)?;
+            return Ok(SharedBuffer::from_parts(&self.opened.context, parts, first));
         }
         self.guard(place)?.into_buffer()
     }
@@ -417,7 +462,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
             Kind::Rendezvous(_) => self.opened.meeting().wanted(),
-            Kind::Shared(ring) => ring.ready(),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.context.dead(rank)),
         };
         there || self.opened.signals().for_receiver.ended()
     }
@@ -454,8 +499,7 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
 /// it keeps the slot taken, and nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
-    /// Taken only by `drop` and `into_buffer`.
-    place: Option<Place<M::Element>>,
+    place: Place,
     receiver: &'a Receiver<M>,
 }
 
@@ -464,13 +508,13 @@ impl<T: Plain> Guard<'_, [T]> {
     ///
     /// # Errors
     /// [`Error::Segment`] when there is no memory for a copy.
-    pub fn into_buffer(mut self) -> Result<SharedBuffer<T>> {
-        if let Some(Place::Buffer(buffer)) =
-            self.place.take_if(|place| matches!(place, Place::Buffer(_)))
-        {
-            return Ok(buffer);
+    pub fn into_buffer(self) -> Result<SharedBuffer<T>> {
+        let context = &self.receiver.opened.context;
+        if let Place::Buffer(parts) = self.place {
+            let this = std::mem::ManuallyDrop::new(self);
+            return Ok(SharedBuffer::from_parts(context, parts, this.message.cast()));
         }
-        let copy = SharedBuffer::allocate(&self.receiver.opened.context, self.len())?;
+        let copy = SharedBuffer::allocate(context, self.len())?;
         Ok(copy.fill_with(|elements| elements.copy_from_slice(&self)))
     }
 }
@@ -490,8 +534,11 @@ impl<M: Message + ?Sized> Deref for Guard<'_, M> {
 impl<M: Message + ?Sized> Drop for Guard<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.receiver.release(place);
+        if let (Kind::Pair(ring), Place::Own(message)) = (&self.receiver.kind, self.place) {
+            ring.release(message);
+            self.receiver.attend();
+        } else {
+            self.receiver.release_slowly(self.place);
         }
     }
 }

@@ -20,23 +20,28 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{MOVED, SlotHeader, Slots};
+use super::slots::{Cursor, MOVED, SlotHeader, Slots};
 use crate::{
+    line::prefetch_to_write,
     segment::BlockKey,
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Ordering, compiler_fence},
 };
 
-/// The word that the receiver writes.
+/// The words that the ends write for each other, each on lines of its own.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingControl {
     /// Slots given back since the channel was made.
     head: CachePadded<AtomicU64>,
+    /// Messages published since the channel was made: for a receiver that keeps its distance, and
+    /// for reports. No message waits for it.
+    tail: CachePadded<AtomicU64>,
 }
 
 impl RingControl {
     pub(crate) fn new() -> Self {
-        Self { head: CachePadded::new(AtomicU64::new(0)) }
+        let zero = || CachePadded::new(AtomicU64::new(0));
+        Self { head: zero(), tail: zero() }
     }
 }
 
@@ -69,7 +74,8 @@ impl Ring {
             let slot = self.slots.slot(index);
             // SAFETY: a formatted slot; `MOVED` stands only in slots of slices.
             let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
-            if header.len.load(Ordering::Relaxed) != MOVED {
+            // Acquire: pairs with the Release in `RingSender::write_moved`.
+            if header.len.load(Ordering::Acquire) != MOVED {
                 continue;
             }
             let seq = header.seq.load(Ordering::Acquire);
@@ -96,36 +102,50 @@ pub(crate) struct RingSender {
     ring: Ring,
     /// Messages published.
     tail: u64,
+    /// What `tail` may become before `head` must be looked at.
+    limit: u64,
     /// The slot of message `tail`.
-    index: u64,
-    /// What `head` was when last looked at.
-    seen_head: u64,
+    cursor: Cursor,
 }
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        Self { ring, tail: 0, index: 0, seen_head: 0 }
+        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
+        Self { ring, tail: 0, limit, cursor }
     }
 
-    /// 1 reserve: the next slot, if it is free.
+    /// 1 reserve: the next slot, if it is known to be free.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self) -> Result<Option<NonNull<u8>>, CorruptHead> {
-        if self.tail - self.seen_head >= self.ring.slots.count() && !self.look()? {
-            return Ok(None);
-        }
-        Ok(Some(self.ring.slots.slot(self.index)))
+    pub(crate) fn reserve(&self) -> Option<NonNull<u8>> {
+        (self.tail != self.limit).then_some(self.cursor.slot())
     }
 
-    /// 7 reuse: whether the receiver has given back more slots.
-    fn look(&mut self) -> Result<bool, CorruptHead> {
-        // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of the
-        // slot come before our writes.
-        let head = self.ring.control().head.load(Ordering::Acquire);
-        if head > self.tail || head < self.seen_head {
-            return Err(CorruptHead { head, tail: self.tail });
+    /// 7 reuse: the next slot, after a look at what the receiver has given back.
+    ///
+    /// A sender that found its ring full and takes one slot as soon as it is free comes back for
+    /// every slot, and each look takes the line of `head` away from the receiver. So a `patient`
+    /// look in a large ring lets some slots gather; whoever waits for the messages has enough of
+    /// them.
+    pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
+        let count = self.ring.slots.count();
+        let enough = if patient && count >= LARGE { count / 8 } else { 1 };
+        let mut pauses = 16;
+        loop {
+            // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
+            // the slot come before our writes.
+            let head = self.ring.control().head.load(Ordering::Acquire);
+            if head > self.tail || head + count < self.limit {
+                return Err(CorruptHead { head, tail: self.tail });
+            }
+            self.limit = head + count;
+            if self.limit - self.tail >= enough || pauses > 128 {
+                return Ok(self.reserve());
+            }
+            for _ in 0..pauses {
+                std::hint::spin_loop();
+            }
+            pauses *= 2;
         }
-        self.seen_head = head;
-        Ok(self.tail - head < self.ring.slots.count())
     }
 
     /// What a wait for a free slot should watch.
@@ -149,8 +169,20 @@ impl RingSender {
         let (header, moved) =
             unsafe { (self.ring.slots.header(slot), self.ring.slots.moved(slot)) };
         header.race.writing();
-        header.len.store(MOVED, Ordering::Relaxed);
         moved.write(key, len, (self.tail as u32).wrapping_add(1));
+        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
+        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
+        header.len.store(MOVED, Ordering::Release);
+    }
+
+    /// Says, before elements are written into the slot of a slice, that they are no longer the
+    /// `MovedBuffer` that an earlier message left there.
+    #[inline(always)]
+    pub(crate) fn unmark(&self, slot: NonNull<u8>) {
+        self.write_len(slot, 0);
+        // The elements are plain stores, which the compiler could move up; the order in memory
+        // counts only when this rank is dead, and then all its stores are done.
+        compiler_fence(Ordering::Release);
     }
 
     /// Length of the message in elements; only slices have one.
@@ -164,12 +196,17 @@ impl RingSender {
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
         self.tail += 1;
-        self.index = self.ring.slots.next(self.index);
+        self.cursor.advance();
+        if let Some(ahead) = self.cursor.ahead() {
+            prefetch_to_write(ahead);
+        }
         // SAFETY: `slot` comes from `reserve`.
         let header = unsafe { self.ring.slots.header(slot) };
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
         header.seq.store(self.tail as u32, Ordering::Release);
+        // Relaxed: nobody reads a message because of it.
+        self.ring.control().tail.store(self.tail, Ordering::Relaxed);
     }
 }
 
@@ -180,11 +217,16 @@ pub(crate) struct RingReceiver {
     /// Messages received.
     next: Cell<u64>,
     /// The slot of message `next`.
-    index: Cell<u64>,
+    cursor: Cursor,
     /// Slots given back.
     head: Cell<u64>,
     /// Messages given back before older ones were.
     early: RefCell<Vec<u64>>,
+    /// At positions with none of these bits, [`keep_distance`](Self::keep_distance).
+    checkpoint: u64,
+    any_early: Cell<bool>,
+    /// Whether an empty slot was met since the last look at the distance.
+    ran_dry: Cell<bool>,
 }
 
 /// A message that was received and not given back yet.
@@ -194,17 +236,41 @@ pub(crate) struct Received {
     position: u64,
 }
 
+/// Slots from which a ring counts as large: see [`RingSender::look`].
+const LARGE: u64 = 64;
+
+/// Messages by which a receiver keeps behind its sender in a large ring: see
+/// [`RingReceiver::take`].
+const DISTANCE: u64 = 64;
+
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let zero = || Cell::new(0);
-        Self { ring, next: zero(), index: zero(), head: zero(), early: RefCell::default() }
+        let large = ring.slots.count() >= 4 * DISTANCE;
+        Self {
+            checkpoint: if large { DISTANCE - 1 } else { u64::MAX },
+            cursor: ring.slots.cursor(),
+            ring,
+            next: Cell::new(0),
+            head: Cell::new(0),
+            early: RefCell::default(),
+            any_early: Cell::new(false),
+            ran_dry: Cell::new(false),
+        }
     }
 
     /// 4 receive: the next message, if it is there.
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
+        let received = self.peek()?;
+        self.take();
+        Some(received)
+    }
+
+    /// The next message, if it is there; it stays the next one until it is taken.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<Received> {
         let position = self.next.get();
-        let slot = self.ring.slots.slot(self.index.get());
+        let slot = self.cursor.slot();
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.ring.slots.header(slot) };
         // Acquire: pairs with the Release in `RingSender::publish`.
@@ -212,23 +278,56 @@ impl RingReceiver {
             return None;
         }
         header.race.reading();
-        self.next.set(position + 1);
-        self.index.set(self.ring.slots.next(self.index.get()));
         Some(Received { slot, position })
+    }
+
+    /// Takes the message that `peek` saw.
+    #[inline(always)]
+    pub(crate) fn take(&self) {
+        let next = self.next.get() + 1;
+        self.next.set(next);
+        self.cursor.advance();
+        if next & self.checkpoint == 0 {
+            self.keep_distance(next);
+        }
+    }
+
+    /// Lets a sender that is just ahead get further ahead.
+    ///
+    /// A receiver as fast as its sender looks into slots that are just being written: its
+    /// processor even loads those after them, on speculation, and takes their lines away from the
+    /// sender before anything is in them. Each message then costs several line transfers one after
+    /// another; at a distance it costs a part of one. Only a receiver that has not had to wait
+    /// lately does this: messages that come one by one are never delayed.
+    #[cold]
+    fn keep_distance(&self, next: u64) {
+        const PAUSES: u32 = 64;
+        // Relaxed: only a measure of the distance.
+        let ahead = self.ring.control().tail.load(Ordering::Relaxed).wrapping_sub(next);
+        if !self.ran_dry.replace(false) && ahead < DISTANCE {
+            for _ in 0..PAUSES {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Says that the receiver came to an empty slot.
+    pub(crate) fn ran_dry(&self) {
+        self.ran_dry.set(true);
     }
 
     /// Whether the next message is there.
     #[inline(always)]
     pub(crate) fn ready(&self) -> bool {
         // SAFETY: one of the ring's slots.
-        let header = unsafe { self.ring.slots.header(self.ring.slots.slot(self.index.get())) };
+        let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
         // Relaxed: only `receive` reads the message.
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
     /// What a wait for a message should watch.
     pub(crate) fn watched(&self) -> *const () {
-        self.ring.slots.slot(self.index.get()).as_ptr().cast()
+        self.cursor.slot().as_ptr().cast()
     }
 
     /// Whether every slot is held by a guard, so that no message can come.
@@ -260,26 +359,37 @@ impl RingReceiver {
     pub(crate) fn release(&self, message: Received) {
         // SAFETY: `message` comes from `receive`.
         unsafe { self.ring.slots.header(message.slot) }.race.reading();
-        if message.position != self.head.get() {
-            self.early.borrow_mut().push(message.position);
-            return;
+        if message.position == self.head.get() && !self.any_early.get() {
+            self.advance_head(message.position + 1);
+        } else {
+            self.release_out_of_order(message);
         }
-        let mut head = message.position + 1;
-        if !self.early.borrow().is_empty() {
-            head = self.pass_early(head);
-        }
+    }
+
+    #[inline(always)]
+    fn advance_head(&self, head: u64) {
         self.head.set(head);
         // Release: pairs with the Acquire in `RingSender::look`.
         self.ring.control().head.store(head, Ordering::Release);
     }
 
     #[cold]
-    fn pass_early(&self, mut head: u64) -> u64 {
+    fn release_out_of_order(&self, message: Received) {
+        // `head` may not tell for long that the message was received, and never will if an older
+        // one is leaked or its holder dies: a buffer in it must not seem stranded.
+        // Release: whoever sees it sees the buffer in this rank's table.
+        // SAFETY: `message` comes from `receive`.
+        unsafe { self.ring.slots.header(message.slot) }.len.store(0, Ordering::Release);
         let mut early = self.early.borrow_mut();
+        early.push(message.position);
+        let mut head = self.head.get();
         while let Some(at) = early.iter().position(|&position| position == head) {
             early.swap_remove(at);
             head += 1;
         }
-        head
+        self.any_early.set(!early.is_empty());
+        if head != self.head.get() {
+            self.advance_head(head);
+        }
     }
 }

@@ -37,6 +37,9 @@ pub struct Sender<M: Message + ?Sized> {
     kind: Kind,
     asymmetry: Asymmetry,
     wait: Wait,
+    /// A claim that a [`Slot`] has; still here at the next call if the slot was leaked. In a ring
+    /// between two ranks the place in the ring says the same.
+    lent: Option<Claim>,
     message: PhantomData<fn(&M)>,
 }
 
@@ -65,7 +68,7 @@ impl<M: Message + ?Sized> Sender<M> {
             (false, _) => Kind::Pair(RingSender::new(opened.ring())),
         };
         let asymmetry = opened.context.waiting.asymmetry;
-        Self { opened, kind, asymmetry, wait: Wait::forever(), message: PhantomData }
+        Self { opened, kind, asymmetry, wait: Wait::forever(), lent: None, message: PhantomData }
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
@@ -81,7 +84,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
-        self.send_with(message, self.wait)
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, self.wait) }
     }
 
     /// [`send`](Self::send) that waits at most for `limit`.
@@ -98,9 +101,38 @@ impl<M: Message + ?Sized> Sender<M> {
     /// As `send`, and [`Error::Timeout`].
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
+        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, wait.into()) }
+    }
+
+    /// Sends through the ring between two ranks when nothing stands in the way.
+    #[inline(always)]
+    fn send_fast(&mut self, message: &M) -> bool {
+        let elements = message.elements();
+        if let Kind::Pair(ring) = &mut self.kind
+            && self.opened.signals().for_sender.quiet()
+            && (!M::SLICE || elements.len() <= self.opened.agreement.spec.max_len)
+            && let Some(slot) = ring.reserve()
+        {
+            if M::SLICE {
+                ring.unmark(slot);
+            }
+            // SAFETY: as in `copy_and_publish`.
+            unsafe { copy_in(elements, ring.payload(slot)) };
+            if M::SLICE {
+                ring.write_len(slot, elements.len() as u32);
+            }
+            ring.publish(slot);
+            self.attend();
+            return true;
+        }
+        false
+    }
+
+    #[cold]
+    fn send_slowly(&mut self, message: &M, wait: Wait) -> Result<()> {
         let elements = message.elements();
         self.check_len(elements.len())?;
-        let claim = self.claim(wait.into())?;
+        let claim = self.claim(wait)?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
@@ -115,18 +147,16 @@ impl<M: Message + ?Sized> Sender<M> {
     pub fn try_send(&mut self, message: &M) -> Result<()> {
         let elements = message.elements();
         self.check_len(elements.len())?;
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
 
-    #[inline(always)]
     fn copy_and_publish(&mut self, claim: Claim, elements: &[M::Element]) {
-        let to = self.payload(claim).cast::<M::Element>();
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len()) };
+        unsafe { copy_in(elements, self.payload(claim)) };
         self.publish(claim, elements.len());
     }
 
@@ -153,7 +183,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// A free slot, waiting for it if need be.
     #[inline(always)]
     fn claim(&mut self, wait: Wait) -> Result<Claim> {
-        match self.claim_now()? {
+        match self.claim_now(true)? {
             Some(claim) => Ok(claim),
             None => self.claim_waiting(wait),
         }
@@ -161,27 +191,39 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// 1 reserve.
     #[inline(always)]
-    fn claim_now(&mut self) -> Result<Option<Claim>> {
+    fn claim_now(&mut self, patient: bool) -> Result<Option<Claim>> {
         if !self.opened.signals().for_sender.quiet() {
             self.check_peer()?;
         }
         match &mut self.kind {
             Kind::Pair(ring) => match ring.reserve() {
-                Ok(slot) => Ok(slot.map(Claim::Own)),
-                Err(corrupt) => Err(self.corrupt(corrupt)),
+                Some(slot) => Ok(Some(Claim::Own(slot))),
+                None => self.look(patient),
             },
             _ => self.claim_otherwise(),
         }
     }
 
+    #[cold]
+    fn look(&mut self, patient: bool) -> Result<Option<Claim>> {
+        let Kind::Pair(ring) = &mut self.kind else { return Ok(None) };
+        match ring.look(patient) {
+            Ok(slot) => Ok(slot.map(Claim::Own)),
+            Err(corrupt) => Err(self.corrupt(corrupt)),
+        }
+    }
+
     fn claim_otherwise(&mut self) -> Result<Option<Claim>> {
+        if let Some(claim) = self.lent.take() {
+            return Ok(Some(claim));
+        }
         match &mut self.kind {
             Kind::Rendezvous(ring) => {
                 if !self.opened.meeting().claim() {
                     return Ok(None);
                 }
                 // Whoever offers has given the only slot back.
-                match ring.reserve() {
+                match ring.look(false) {
                     Ok(slot) => Ok(slot.map(Claim::Own)),
                     Err(corrupt) => Err(self.corrupt(corrupt)),
                 }
@@ -189,13 +231,14 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    match ring.reserve(context.me, |rank| context.lost(rank)) {
+                    match ring.reserve(context.me, |rank| context.dead(rank)) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
-                        Look::Cleared(buffer) => {
-                            if let Some(key) = buffer {
+                        Look::Orphan(held) => {
+                            if let Some(key) = ring.buffer_in(held) {
                                 context.free(key);
                             }
+                            ring.release(held);
                         }
                     }
                 }
@@ -240,7 +283,7 @@ impl<M: Message + ?Sized> Sender<M> {
         let signal = unsafe { &*signal };
         let sticky = Sticky(signal);
         let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
-        let claim = context.wait(wait, doing, line, flag, || self.claim_now().transpose());
+        let claim = context.wait(wait, doing, line, flag, || self.claim_now(false).transpose());
         if rendezvous {
             self.opened.meeting().want(false);
             // A receiver that looked without waiting goes by this word.
@@ -258,7 +301,12 @@ impl<M: Message + ?Sized> Sender<M> {
     #[inline(always)]
     fn payload(&self, claim: Claim) -> NonNull<u8> {
         match (&self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.payload(slot),
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
+                if M::SLICE {
+                    ring.unmark(slot);
+                }
+                ring.payload(slot)
+            }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.writing(held);
                 ring.payload(held)
@@ -313,7 +361,22 @@ impl<M: Message + ?Sized> Sender<M> {
 
     fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
         let place = M::at(self.payload(claim).cast(), len);
+        if !matches!(self.kind, Kind::Pair(_)) {
+            self.lent = Some(claim);
+        }
         Slot { sender: self, claim, place, len }
+    }
+}
+
+/// The one copy of a message.
+///
+/// # Safety
+/// `to` has room and alignment for the elements, and does not overlap them.
+#[inline(always)]
+unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
+    // SAFETY: the caller's.
+    unsafe {
+        to.cast::<T>().copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len());
     }
 }
 
@@ -333,7 +396,7 @@ impl<T: Plain> Sender<T> {
     /// # Errors
     /// As `reserve`, and [`Error::Full`].
     pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, 1))
     }
 
@@ -363,7 +426,7 @@ impl<T: Plain> Sender<[T]> {
     /// As `reserve`, and [`Error::Full`].
     pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
-        let claim = self.claim_now()?.ok_or_else(|| self.full())?;
+        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, len))
     }
 
@@ -398,7 +461,7 @@ impl<T: Plain> Sender<[T]> {
         &mut self,
         buffer: SharedBuffer<T>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
-        let claim = self.claim_now().and_then(|claim| claim.ok_or_else(|| self.full()));
+        let claim = self.claim_now(false).and_then(|claim| claim.ok_or_else(|| self.full()));
         self.move_and_publish(claim, buffer)
     }
 
@@ -412,11 +475,22 @@ impl<T: Plain> Sender<[T]> {
         buffer: SharedBuffer<T>,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
+        if let Kind::Pair(ring) = &mut self.kind
+            && self.opened.signals().for_sender.quiet()
+            && buffer.belongs_to(&self.opened.context)
+            && let Some(slot) = ring.reserve()
+        {
+            ring.write_moved(slot, buffer.key(), buffer.len() as u64);
+            let let_go = buffer.let_go();
+            ring.publish(slot);
+            self.attend();
+            drop(let_go);
+            return Ok(());
+        }
         let claim = self.claim(wait.into());
         self.move_and_publish(claim, buffer)
     }
 
-    #[inline(always)]
     fn move_and_publish(
         &mut self,
         claim: Result<Claim>,
@@ -434,21 +508,33 @@ impl<T: Plain> Sender<[T]> {
             Err(error) => return Err(SendError { error, message: buffer }),
         };
         let (key, len) = (buffer.key(), buffer.len() as u64);
-        match (&mut self.kind, claim) {
+        let let_go = match (&mut self.kind, claim) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
                 ring.write_moved(slot, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(slot);
+                let_go
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.write_moved(held, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(held);
+                let_go
             }
             _ => unreachable!("a claim is of its sender's kind"),
-        }
+        };
         self.attend();
+        drop(let_go);
         Ok(())
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Sender<M> {
+    fn drop(&mut self) {
+        // A leaked slot must not stand in the way of other senders' messages.
+        if let Some(claim) = self.lent.take() {
+            self.abandon(claim);
+        }
     }
 }
 
@@ -481,6 +567,7 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
         let (claim, len) = (this.claim, this.len);
+        this.sender.lent = None;
         this.sender.publish(claim, len);
         Ok(())
     }
@@ -505,6 +592,7 @@ impl<M: Message + ?Sized> DerefMut for Slot<'_, M> {
 
 impl<M: Message + ?Sized> Drop for Slot<'_, M> {
     fn drop(&mut self) {
+        self.sender.lent = None;
         self.sender.abandon(self.claim);
     }
 }

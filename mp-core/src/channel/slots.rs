@@ -4,7 +4,7 @@
 //! one line transfer carries both (C, section 2.4); several very small ones share a line; a large
 //! payload starts on a line of its own.
 
-use std::{marker::PhantomData, ptr::NonNull};
+use std::{cell::Cell, marker::PhantomData, ptr::NonNull};
 
 use super::spec::ChannelSpec;
 use crate::{
@@ -151,6 +151,15 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
+    /// A cursor at slot 0.
+    pub(crate) fn cursor(&self) -> Cursor {
+        // SAFETY: one past the last slot.
+        let end = unsafe { self.first.add(self.geometry.bytes()) };
+        let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
+        let (at, stride) = (Cell::new(self.first), self.geometry.stride);
+        Cursor { at, first: self.first, end, stride, begins }
+    }
+
     /// # Safety
     /// `slot` is one of these slots, formatted.
     #[inline(always)]
@@ -174,12 +183,60 @@ impl<H> Slots<H> {
         // SAFETY: slots of slices have room and alignment for it (`Geometry::of`).
         unsafe { self.payload(slot).cast::<MovedBuffer>().as_ref() }
     }
+}
+
+/// A place that goes round the slots, one after another.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    at: Cell<NonNull<u8>>,
+    first: NonNull<u8>,
+    end: NonNull<u8>,
+    stride: usize,
+    /// An address with none of these bits begins a line from which to look ahead.
+    begins: usize,
+}
+
+impl Cursor {
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> NonNull<u8> {
+        self.at.get()
+    }
 
     #[inline(always)]
-    pub(crate) fn next(&self, index: u64) -> u64 {
-        if index + 1 == self.geometry.count { 0 } else { index + 1 }
+    pub(crate) fn advance(&self) {
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { self.at.get().add(self.stride) };
+        self.at.set(next);
+        // A branch that is foreseen; a conditional move would make every step wait for the last.
+        if next == self.end {
+            self.wrap();
+        }
+    }
+
+    #[cold]
+    fn wrap(&self) {
+        self.at.set(self.first);
+    }
+
+    /// When the slot is the first on its line: the address some lines ahead of it.
+    ///
+    /// `None` also in a ring so small that the address could be where the other end is.
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> Option<*const u8> {
+        (self.slot().addr().get() & self.begins == 0).then(|| {
+            let span = self.end.addr().get() - self.first.addr().get();
+            let distance = self.slot().addr().get() - self.first.addr().get() + AHEAD;
+            let distance = if distance >= span { distance - span } else { distance };
+            self.first.as_ptr().cast_const().wrapping_add(distance)
+        })
     }
 }
+
+/// Two lines: far enough to hide a transfer, near enough that the receiver's own look-ahead has
+/// not been there (`cargo bench --bench ratios -- stream` measures it).
+const AHEAD: usize = 2 * LINE;
+/// A ring smaller than this is not looked ahead in.
+const SMALL: usize = 16 * LINE;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -31,7 +31,7 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelSpec {
-    /// The element type's name, as far as 100 bytes go.
+    /// The element type's name, as far as 104 bytes go.
     pub type_name: String,
     /// Size of an element in bytes.
     pub element_size: usize,

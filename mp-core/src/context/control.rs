@@ -57,6 +57,8 @@ pub(crate) struct WorldControl {
     pub(crate) launcher: AtomicU32,
     /// When the world was made, CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
+    /// Channels made so far. Changed under the heap's lock.
+    pub(crate) channels: AtomicU64,
     /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
     /// between two rounds.
     first_failed: AtomicU32,
@@ -121,8 +123,8 @@ impl WorldControl {
 #[repr(C)]
 pub(crate) struct RankControl {
     state: CachePadded<AtomicU32>,
-    /// 1 when its process has ended, however its code did.
-    gone: AtomicU32,
+    /// Nothing of it runs any more.
+    dead: AtomicU32,
     /// Rounds that it has left.
     pub(crate) left: AtomicU32,
     /// Its process; for a thread, the process of all ranks.
@@ -152,24 +154,27 @@ impl RankControl {
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Its process has ended. Followed by a look at the state: see `renew`.
-    pub(crate) fn set_gone(&self) {
-        self.gone.store(1, Ordering::Release);
+    /// Whether nothing of the rank runs any more, so that nothing it has begun goes on.
+    pub(crate) fn is_dead(&self) -> bool {
+        // Acquire: pairs with the Release in `set_dead`: what the rank stored is all seen.
+        self.dead.load(Ordering::Acquire) != 0
+    }
+
+    /// To be called when the kernel has said so, and before a look at the state: see `renew`.
+    pub(crate) fn set_dead(&self) {
+        // Release: pairs with the Acquire in `is_dead`.
+        self.dead.store(1, Ordering::Release);
         // The store before the coming load: pairs with the fence in `renew`.
         fence(Ordering::SeqCst);
     }
 
-    pub(crate) fn gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire) != 0
-    }
-
     /// Makes an ended rank one that is expected again. False when its process will never come:
     /// when it ends at this very moment, either the burial sees the rank expected and marks it
-    /// as lost, or this sees it gone.
+    /// as lost, or this sees it dead.
     pub(crate) fn renew(&self) -> bool {
         self.set_state(RankState::Expected);
         fence(Ordering::SeqCst);
-        !self.gone()
+        !self.is_dead()
     }
 
     /// `Expected` to `Running`; false when somebody else is this rank already.

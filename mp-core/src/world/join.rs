@@ -257,7 +257,7 @@ impl Assignment {
         let missing = || {
             (0..context.size() as u32).find(|&rank| {
                 context.rank(rank).is_ok_and(|control| {
-                    control.gone() && control.left.load(Ordering::Relaxed) != mine
+                    control.is_dead() && control.left.load(Ordering::Relaxed) != mine
                 })
             })
         };

@@ -415,12 +415,26 @@ impl Processes {
         }
     }
 
-    /// Runs until every process has ended and all their output was forwarded.
-    pub(crate) fn finish(&mut self, sink: Sink<'_>) -> Result<()> {
+    /// Runs until every process has ended and all their output was forwarded. `sink` returns
+    /// whether it takes more: after the first refusal, ranks that print see a broken pipe, as they
+    /// would without a launcher in between.
+    pub(crate) fn finish(
+        &mut self,
+        sink: &mut dyn FnMut(usize, Stream, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut open = true;
         while self.any_running() {
-            self.step(&[], None, Some(sink))?;
+            let mut sink =
+                |rank: usize, stream: Stream, bytes: &[u8]| open &= sink(rank, stream, bytes);
+            self.step(&[], None, Some(&mut sink))?;
+            if !open {
+                self.close_output(Stream::Out);
+                self.close_output(Stream::Err);
+            }
         }
-        self.drain(sink)
+        self.drain(&mut |rank, stream, bytes| {
+            sink(rank, stream, bytes);
+        })
     }
 
     /// Forwards what the ended processes left in their pipes. Neither waits for strangers that

@@ -4,7 +4,7 @@ use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
 
 use super::{
     World,
-    launch::{Briefing, Ending, Processes, Program, Seen, Sink},
+    launch::{Briefing, Ending, Processes, Program, Seen, Sink, Stream},
     report::{self, WorldReport},
 };
 use crate::{

@@ -11,11 +11,12 @@ use super::{
 };
 use crate::{
     context::Context,
-    error::{Cause, Result},
+    error::{Cause, Error, Result},
     wait::WaitPolicy,
 };
 
-/// Starts this program again as every rank, and returns what the ranks' code returned.
+/// Starts this program again as every rank, and returns what the ranks' code returned, or an error
+/// if the caller's standard output did not take all that they printed.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     context: Context,
     call: Call,
@@ -50,14 +51,20 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let size = context.size();
     let mut processes = Processes::start(context, &program)?;
     // Through the macros, the test harness takes part of a test's output; they mend no bytes.
-    let mut to_harness = |_: usize, stream: Stream, bytes: &[u8]| match stream {
-        Stream::Out => print!("{}", String::from_utf8_lossy(bytes)),
-        Stream::Err => eprint!("{}", String::from_utf8_lossy(bytes)),
+    let mut to_harness = |_: usize, stream: Stream, bytes: &[u8]| {
+        match stream {
+            Stream::Out => print!("{}", String::from_utf8_lossy(bytes)),
+            Stream::Err => eprint!("{}", String::from_utf8_lossy(bytes)),
+        }
+        true
     };
+    let mut refused = None;
     let mut to_output = |_: usize, _: Stream, bytes: &[u8]| {
-        // A reader that went away ends the output, not the world.
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+        if refused.is_none() {
+            let mut out = std::io::stdout().lock();
+            refused = out.write_all(bytes).and_then(|()| out.flush()).err();
+        }
+        refused.is_none()
     };
     processes.finish(if test.is_some() { &mut to_harness } else { &mut to_output })?;
 
@@ -71,7 +78,12 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         );
     }
     site::remember(call, postcard::to_stdvec(&outcomes)?);
-    gather(outcomes)
+    let values = gather(outcomes)?;
+    // Output that a rank has written and nobody will read must not look like a good end.
+    match refused {
+        None => Ok(values),
+        Some(source) => Err(Error::Os { call: "writing the ranks' standard output", source }),
+    }
 }
 
 /// What an earlier call returned, in a rank of a later one.

@@ -1,2 +1,0 @@
-//! Ratios.
-fn main() {}

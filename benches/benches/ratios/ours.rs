@@ -1,0 +1,167 @@
+//! Our side of the rows: a task that ranks perform, as threads or as processes.
+
+use onchip::prelude::*;
+use onchip_benches::cpus;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Large, Pairs, PingPong, Stream, Untouched, Wakes};
+use crate::rivals::failed;
+use crate::row::{Setup, Side, Trouble};
+use crate::rows;
+
+/// The word after `--child` that makes this program a rank.
+pub const RANK: &str = "rank";
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Ranks {
+    Threads,
+    Processes,
+}
+
+impl Ranks {
+    pub fn name(self) -> &'static str {
+        match self {
+            Ranks::Threads => "threads",
+            Ranks::Processes => "processes",
+        }
+    }
+}
+
+/// What the ranks of a world do.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Job {
+    PingPong(PingPong),
+    Stream8(Stream),
+    Stream56(Stream),
+    LargeSent(Large),
+    LargeMoved(Large),
+    Untouched(Untouched),
+    Park(Wakes),
+    Pairs(Pairs),
+    Idle,
+    Kill,
+    Nothing,
+}
+
+impl Job {
+    fn perform(self, rank: &Rank) -> onchip::Result<Vec<f64>> {
+        match self {
+            Job::PingPong(plan) => rows::pingpong::perform(rank, plan),
+            Job::Stream8(plan) => rows::stream::perform::<1>(rank, plan),
+            Job::Stream56(plan) => rows::stream::perform::<7>(rank, plan),
+            Job::LargeSent(plan) => rows::large::sent(rank, plan),
+            Job::LargeMoved(plan) => rows::large::moved(rank, plan),
+            Job::Untouched(plan) => rows::buffer::perform(rank, plan),
+            Job::Park(plan) => rows::park::perform(rank, plan),
+            Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
+            Job::Idle => rows::idle::perform(rank),
+            Job::Kill => rows::kill::perform(rank),
+            Job::Nothing => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A policy that can go on a command line.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Waits {
+    Spin,
+    Adaptive,
+    Park,
+}
+
+impl Waits {
+    fn policy(self) -> WaitPolicy {
+        match self {
+            Waits::Spin => WaitPolicy::Spin,
+            Waits::Adaptive => WaitPolicy::Adaptive,
+            Waits::Park => WaitPolicy::Park,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Waits::Spin => "spin",
+            Waits::Adaptive => "adaptive",
+            Waits::Park => "park",
+        }
+    }
+}
+
+/// A world and what its ranks do.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Task {
+    ranks: usize,
+    waits: Waits,
+    /// Every rank has a CPU of its own; otherwise they share all that there are.
+    pinned: bool,
+    job: Job,
+}
+
+impl Task {
+    /// Two ranks, each held to a CPU of its own.
+    pub fn pinned(waits: Waits, job: Job) -> Task {
+        Task { ranks: 2, waits, pinned: true, job }
+    }
+
+    /// Ranks that share the two CPUs.
+    pub fn sharing(ranks: usize, job: Job) -> Task {
+        Task { ranks, waits: Waits::Adaptive, pinned: false, job }
+    }
+
+    /// What every rank gave.
+    pub fn run(&self, ranks: Ranks, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
+        cpus::confined(&setup.cpus, || match ranks {
+            Ranks::Threads => self.run_in(World::threads(self.ranks), setup),
+            Ranks::Processes => self.run_processes(setup),
+        })
+    }
+
+    /// The calling thread is held to the CPUs of `setup`, and with it what it starts.
+    fn run_processes(&self, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
+        let task = serde_json::to_string(self).map_err(onchip::Error::other)?;
+        let cpus = setup.cpus.map(|cpu| cpu.to_string());
+        let arguments = ["--child".to_string(), RANK.to_string(), task].into_iter().chain(cpus);
+        self.run_in(World::processes(self.ranks).args(arguments), setup)
+    }
+
+    fn run_in(&self, world: World, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
+        let bind = if self.pinned { Bind::List(setup.cpus.to_vec()) } else { Bind::None };
+        world.wait(self.waits.policy()).bind(bind).run(|rank| self.job.perform(rank))
+    }
+}
+
+/// A side that performs `task` and takes its figure from what the ranks gave.
+pub fn side(ranks: Ranks, task: Task, figure: fn(&[Vec<f64>]) -> f64) -> Side {
+    Side::new("onchip", task.waits.name(), move |setup| {
+        let results = task.run(ranks, setup).map_err(failed)?;
+        Ok(figure(&results).into())
+    })
+}
+
+/// A rank that is a process: `arguments` are those after [`RANK`].
+pub fn rank(arguments: &[String]) -> Result<(), Trouble> {
+    let [task, first, second] = arguments else {
+        return Err(failed("expected a task and two CPUs"));
+    };
+    let task: Task = serde_json::from_str(task).map_err(failed)?;
+    let cpus = [first.parse().map_err(failed)?, second.parse().map_err(failed)?];
+    task.run_processes(&Setup { cpus }).map_err(failed)?;
+    Err(failed("a rank came back from its world"))
+}
+
+/// Returns on all ranks when all have called it.
+pub fn line_up(rank: &Rank) -> onchip::Result<()> {
+    let channel = Channel::degree(1);
+    if rank.id() > 0 {
+        rank.sender::<u32>("here", 0, channel)?.send(&0)?;
+        rank.receiver::<u32>("go", 0, channel)?.receive()?;
+        return Ok(());
+    }
+    for peer in 1..rank.size() {
+        rank.receiver::<u32>("here", peer, channel)?.receive()?;
+    }
+    for peer in 1..rank.size() {
+        rank.sender::<u32>("go", peer, channel)?.send(&0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! How much work one sample is. Both sides of a row follow the same plan; ranks that are
+//! processes get theirs on the command line.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+/// Calls `work` in `batches` batches of `calls`; nanoseconds a call, one figure a batch. One more
+/// batch before them warms up and is not reported. The first error ends it.
+pub fn timed<E>(
+    batches: usize,
+    calls: u64,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
+    let mut took = Vec::with_capacity(batches + 1);
+    for _ in 0..=batches {
+        let start = Instant::now();
+        for _ in 0..calls {
+            work()?;
+        }
+        took.push(start.elapsed().as_nanos() as f64 / calls as f64);
+    }
+    took.remove(0);
+    Ok(took)
+}
+
+/// Times `trip`, there and back; gives half of it, in nanoseconds.
+fn one_way<E>(
+    batches: usize,
+    trips: u64,
+    trip: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
+    Ok(timed(batches, trips, trip)?.into_iter().map(|ns| ns / 2.0).collect())
+}
+
+/// 8 bytes to and fro. The answer to message m is !m.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct PingPong {
+    pub batches: usize,
+    pub trips: u64,
+}
+
+impl PingPong {
+    /// About 3 ms near, 15 ms far.
+    pub const USUAL: PingPong = PingPong { batches: 11, trips: 2000 };
+
+    /// Times `trip`, there and back; gives half of it, in nanoseconds.
+    pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        one_way(self.batches, self.trips, trip)
+    }
+
+    /// With those that warm up.
+    pub fn all_trips(self) -> u64 {
+        (self.batches as u64 + 1) * self.trips
+    }
+}
+
+/// Messages one after the other, timed where they arrive.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Stream {
+    pub degree: u32,
+    pub batches: usize,
+    pub messages: u64,
+}
+
+impl Stream {
+    pub const USUAL: Stream = Stream { degree: 1024, batches: 11, messages: 100_000 };
+
+    /// Times `receive`; gives messages a second.
+    pub fn timed<E>(self, receive: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        let took = timed(self.batches, self.messages, receive)?;
+        Ok(took.into_iter().map(|ns| 1e9 / ns).collect())
+    }
+
+    /// With those that warm up.
+    pub fn all_messages(self) -> u64 {
+        (self.batches as u64 + 1) * self.messages
+    }
+}
+
+/// A message of a stream: its number in every word.
+pub fn numbered<const WORDS: usize>(number: u64) -> [u64; WORDS] {
+    [number; WORDS]
+}
+
+/// Whether every word of `message` has arrived.
+pub fn is_numbered<const WORDS: usize>(message: &[u64; WORDS], number: u64) -> bool {
+    message.iter().fold(0, |differences, word| differences | (word ^ number)) == 0
+}
+
+/// A large message, rewritten by the sender and read by the receiver every time, to and fro. The
+/// content of trip t is that of seed t, of its answer that of seed !t.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Large {
+    /// A multiple of 8.
+    pub bytes: usize,
+    pub batches: usize,
+    pub trips: u64,
+}
+
+impl Large {
+    pub const MEGABYTE: Large = Large { bytes: 1 << 20, batches: 7, trips: 40 };
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+
+    /// Times `trip`, there and back; gives half of it, in nanoseconds.
+    pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+        one_way(self.batches, self.trips, trip)
+    }
+
+    /// With those that warm up.
+    pub fn all_trips(self) -> u64 {
+        (self.batches as u64 + 1) * self.trips
+    }
+}
+
+/// Waking a receiver that sleeps in the operating system.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Wakes {
+    pub count: usize,
+    /// How long the sender lets the receiver fall asleep, in microseconds.
+    pub pause_us: u64,
+}
+
+impl Wakes {
+    pub const USUAL: Wakes = Wakes { count: 200, pause_us: 150 };
+}
+
+/// Pairs that ping-pong 8 bytes, all at the same time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Pairs {
+    pub pairs: usize,
+    /// Of every pair.
+    pub trips: u64,
+}
+
+impl Pairs {
+    pub const FOUR: Pairs = Pairs { pairs: 4, trips: 3000 };
+
+    /// Half a round trip in nanoseconds, from when the first pair started until the last ended.
+    pub fn one_way(self, spans: &[[u64; 2]]) -> f64 {
+        let first = spans.iter().map(|span| span[0]).min().unwrap_or(0);
+        let last = spans.iter().map(|span| span[1]).max().unwrap_or(0);
+        (last - first) as f64 / (2 * self.trips) as f64
+    }
+}
+
+/// A buffer to and fro that nobody writes or reads on the way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Untouched {
+    /// A multiple of 8.
+    pub bytes: usize,
+    pub pingpong: PingPong,
+}
+
+/// A farm that turns frames of 1000 × 1000 pixels gray; the frames are in memory before the clock
+/// starts and go through it again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Farm {
+    pub workers: usize,
+    /// Frames that may be in a channel without blocking the sender.
+    pub degree: usize,
+    /// Different frames in memory.
+    pub held: usize,
+    /// How often all of them go through the farm while the clock runs.
+    pub passes: usize,
+}
+
+impl Farm {
+    /// Pixels of a frame in either direction.
+    pub const SIDE: usize = 1000;
+    pub const TWO_WORKERS: Farm = Farm { workers: 2, degree: 2, held: 24, passes: 12 };
+
+    /// Frames that the clock sees.
+    pub fn measured(self) -> usize {
+        self.held * self.passes
+    }
+}

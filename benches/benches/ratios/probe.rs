@@ -1,0 +1,99 @@
+//! The raw probe: one cache line to and fro between two pinned threads. Its half round trip is
+//! the floor of every latency, and says where the host keeps the two cores at the moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use onchip_benches::cpus;
+use serde::Serialize;
+
+use crate::stats::median;
+
+/// Both cores under one last-level cache: half a round trip takes less than this.
+const NEAR_BELOW_NS: f64 = 90.0;
+/// Cores with different last-level caches: half a round trip takes more than this.
+const FAR_ABOVE_NS: f64 = 150.0;
+
+/// How far apart the two cores were while a sample was taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distance {
+    Near,
+    Far,
+}
+
+impl Distance {
+    /// What the probes on both sides of a sample say; `None` where they disagree or lie between.
+    pub fn of(probes: [f64; 2]) -> Option<Distance> {
+        if probes.iter().all(|&ns| ns < NEAR_BELOW_NS) {
+            Some(Distance::Near)
+        } else if probes.iter().all(|&ns| ns > FAR_ABOVE_NS) {
+            Some(Distance::Far)
+        } else {
+            None
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Distance::Near => "near",
+            Distance::Far => "far",
+        }
+    }
+}
+
+/// Tells the other side that the last trip has been made.
+const STOP: u64 = u64::MAX;
+
+/// Half round trips in nanoseconds, one for every batch; batches of `trips` follow each other
+/// until `go_on`, asked after each, says no. The first batch warms up and is not reported.
+fn batches(cpus: [usize; 2], trips: u64, mut go_on: impl FnMut(usize) -> bool + Send) -> Vec<f64> {
+    let there = CachePadded::new(AtomicU64::new(0));
+    let back = CachePadded::new(AtomicU64::new(0));
+    let measure = || {
+        let mut sequence = 0;
+        let mut took = Vec::new();
+        loop {
+            let start = Instant::now();
+            for _ in 0..trips {
+                sequence += 1;
+                there.store(sequence, Ordering::Release);
+                while back.load(Ordering::Acquire) != sequence {}
+            }
+            took.push(start.elapsed().as_nanos() as f64 / (2 * trips) as f64);
+            if !go_on(took.len() - 1) {
+                there.store(STOP, Ordering::Release);
+                took.remove(0);
+                return took;
+            }
+        }
+    };
+    let echo = || {
+        let mut last = 0;
+        loop {
+            let seen = there.load(Ordering::Acquire);
+            if seen == STOP {
+                return;
+            }
+            if seen != last {
+                last = seen;
+                back.store(seen, Ordering::Release);
+            }
+        }
+    };
+    cpus::side_by_side(cpus, measure, echo).0
+}
+
+/// The probe between samples: about 1.5 ms, half round trip in nanoseconds.
+pub fn probe(cpus: [usize; 2]) -> f64 {
+    let start = Instant::now();
+    median(&batches(cpus, 500, |taken| {
+        taken < 3 || (taken < 50 && start.elapsed() < Duration::from_micros(1500))
+    }))
+}
+
+/// The floor as a reference, measured for as long as what it is compared with.
+pub fn floor(cpus: [usize; 2], count: usize, trips: u64) -> f64 {
+    median(&batches(cpus, trips, |taken| taken < count))
+}

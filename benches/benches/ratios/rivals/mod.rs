@@ -1,0 +1,50 @@
+//! The other side of the comparisons. A rival that cannot be had here says so; it is never guessed.
+
+pub mod crossbeam;
+pub mod farm;
+pub mod futex;
+pub mod iceoryx2;
+pub mod mpi;
+pub mod native;
+mod pairs;
+pub mod raw;
+pub mod rtrb;
+pub mod run;
+pub mod std_sync;
+
+use crate::row::Trouble;
+
+/// Turns anything that went wrong inside a rival into a failure of the run.
+pub fn failed(e: impl std::fmt::Display) -> Trouble {
+    Trouble::Failed(e.to_string())
+}
+
+/// The end of what a program said on its standard error, where the reason usually is.
+pub fn last_words(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(5)..].join("\n    ")
+}
+
+/// A check that costs the measured loop one comparison, and fails the run in the end.
+#[derive(Default)]
+pub struct Checked {
+    wrong: u64,
+}
+
+impl Checked {
+    pub fn equal(&mut self, got: u64, expected: u64) {
+        self.wrong += u64::from(got != expected);
+    }
+
+    pub fn holds(&mut self, right: bool) {
+        self.wrong += u64::from(!right);
+    }
+
+    pub fn finish(self) -> Result<(), Trouble> {
+        match self.wrong {
+            0 => Ok(()),
+            wrong => Err(Trouble::Failed(format!("{wrong} messages arrived wrong"))),
+        }
+    }
+}

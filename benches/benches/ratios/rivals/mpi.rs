@@ -1,0 +1,384 @@
+//! The MPIs: `benches/peers/rivals.c` compiled with each and started by its own launcher.
+//!
+//! `benches/peers/install.sh` installs them; `ONCHIP_PEERS` names the directory, `peers-work` in
+//! the root of the workspace if it is not set. The program is compiled here when it is older than
+//! its source, so that any directory with the libraries will do.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use onchip_benches::cpus;
+
+use crate::plan::{Large, PingPong};
+use crate::rivals::run::{PATIENCE, within};
+use crate::rivals::{failed, last_words};
+use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/rivals.c");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Library {
+    OpenMpi,
+    Mpich,
+    IntelMpi,
+    DebianOpenMpi,
+    DebianMpich,
+}
+
+impl Library {
+    pub const ALL: [Library; 5] = [
+        Library::OpenMpi,
+        Library::Mpich,
+        Library::IntelMpi,
+        Library::DebianOpenMpi,
+        Library::DebianMpich,
+    ];
+
+    /// In names of rows and files.
+    pub fn key(self) -> &'static str {
+        match self {
+            Library::OpenMpi => "openmpi",
+            Library::Mpich => "mpich",
+            Library::IntelMpi => "impi",
+            Library::DebianOpenMpi => "debian-openmpi",
+            Library::DebianMpich => "debian-mpich",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::OpenMpi => "Open MPI",
+            Library::Mpich => "MPICH",
+            Library::IntelMpi => "Intel MPI",
+            Library::DebianOpenMpi => "Debian Open MPI",
+            Library::DebianMpich => "Debian MPICH",
+        }
+    }
+
+    fn launcher(self) -> PathBuf {
+        match self {
+            Library::OpenMpi => peers().join("openmpi/bin/mpiexec"),
+            Library::Mpich => peers().join("mpich/bin/mpiexec"),
+            Library::IntelMpi => peers().join("impi/bin/mpiexec.hydra"),
+            Library::DebianOpenMpi => "mpiexec.openmpi".into(),
+            Library::DebianMpich => "mpiexec.mpich".into(),
+        }
+    }
+
+    /// The compiler and what it needs to find the library.
+    fn compiler(self) -> (PathBuf, Vec<String>) {
+        match self {
+            Library::OpenMpi => (peers().join("openmpi/bin/mpicc"), vec![]),
+            Library::Mpich => (peers().join("mpich/bin/mpicc"), vec![]),
+            Library::IntelMpi => {
+                let home = peers().join("impi");
+                let home = home.display();
+                let include = format!("-I{home}/include");
+                let lib = format!("-L{home}/lib");
+                let rpath = format!("-Wl,-rpath,{home}/lib");
+                ("gcc".into(), vec![include, lib, rpath, "-lmpi".into()])
+            }
+            Library::DebianOpenMpi => ("mpicc.openmpi".into(), vec![]),
+            Library::DebianMpich => ("mpicc.mpich".into(), vec![]),
+        }
+    }
+
+    /// The launcher without options: pinning is done by `rivals.c`, the same for all.
+    fn launch(self) -> Command {
+        let mut command = Command::new(self.launcher());
+        match self {
+            Library::OpenMpi | Library::DebianOpenMpi => {
+                command.args(["--bind-to", "none"]);
+                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+                command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            }
+            Library::Mpich | Library::DebianMpich => {
+                command.args(["-bind-to", "none"]);
+            }
+            Library::IntelMpi => {
+                let home = peers().join("impi");
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let with_home = [home.join("bin")].into_iter().chain(std::env::split_paths(&path));
+                if let Ok(path) = std::env::join_paths(with_home) {
+                    command.env("PATH", path);
+                }
+                command.env("I_MPI_PIN", "0");
+                command.env("I_MPI_ROOT", &home);
+                command.env("FI_PROVIDER_PATH", home.join("lib"));
+                command.env("LD_LIBRARY_PATH", home.join("lib"));
+            }
+        }
+        command
+    }
+}
+
+fn peers() -> PathBuf {
+    match std::env::var_os("ONCHIP_PEERS") {
+        Some(dir) => dir.into(),
+        None => Path::new(ROOT).join("peers-work"),
+    }
+}
+
+/// One way to run a library: launcher options and environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    name: &'static str,
+    options: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Setting {
+    const DEFAULT: Setting = Setting { name: "default", options: &[], environment: &[] };
+
+    const fn options(name: &'static str, options: &'static [&'static str]) -> Setting {
+        Setting { name, options, environment: &[] }
+    }
+
+    const fn environment(
+        name: &'static str,
+        environment: &'static [(&'static str, &'static str)],
+    ) -> Setting {
+        Setting { name, options: &[], environment }
+    }
+
+    /// What is tried where two ranks have a core each.
+    fn own_cores(library: Library) -> &'static [Setting] {
+        const OPEN_MPI: &[Setting] =
+            &[Setting::DEFAULT, Setting::options("smsc ^cma", &["--mca", "smsc", "^cma"])];
+        const DEBIAN_OPEN_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::options(
+                "no single copy",
+                &["--mca", "btl_vader_single_copy_mechanism", "none"],
+            ),
+        ];
+        const MPICH: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("no CMA", &[("MPIR_CVAR_CH4_CMA_ENABLE", "0")]),
+        ];
+        const INTEL_MPI: &[Setting] =
+            &[Setting::DEFAULT, Setting::environment("shm only", &[("I_MPI_FABRICS", "shm")])];
+        const DEBIAN_MPICH: &[Setting] =
+            &[Setting::DEFAULT, Setting::environment("UCX self,sysv", &[("UCX_TLS", "self,sysv")])];
+        match library {
+            Library::OpenMpi => OPEN_MPI,
+            Library::DebianOpenMpi => DEBIAN_OPEN_MPI,
+            Library::Mpich => MPICH,
+            Library::IntelMpi => INTEL_MPI,
+            Library::DebianMpich => DEBIAN_MPICH,
+        }
+    }
+
+    /// What is tried where ranks share cores.
+    fn shared_cores(library: Library) -> &'static [Setting] {
+        const OPEN_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::options("yield when idle", &["--mca", "mpi_yield_when_idle", "1"]),
+            Setting::options("no yield when idle", &["--mca", "mpi_yield_when_idle", "0"]),
+        ];
+        const MPICH: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("yield after 1", &[("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")]),
+            Setting::environment(
+                "heavy yield after 1",
+                &[("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")],
+            ),
+        ];
+        const INTEL_MPI: &[Setting] = &[
+            Setting::DEFAULT,
+            Setting::environment("wait mode", &[("I_MPI_WAIT_MODE", "1")]),
+            Setting::environment("thread yield 2", &[("I_MPI_THREAD_YIELD", "2")]),
+            Setting::environment("thread yield 3", &[("I_MPI_THREAD_YIELD", "3")]),
+        ];
+        match library {
+            Library::OpenMpi | Library::DebianOpenMpi => OPEN_MPI,
+            Library::Mpich | Library::DebianMpich => MPICH,
+            Library::IntelMpi => INTEL_MPI,
+        }
+    }
+}
+
+/// 8 bytes to and fro between two processes, half a round trip.
+pub fn pingpong(library: Library, plan: PingPong) -> Side {
+    let arguments = ["pingpong".into(), plan.batches.to_string(), plan.trips.to_string()];
+    measured(library, 2, Pinned::EachItsOwn, Setting::own_cores(library), &arguments)
+}
+
+/// A large message that is rewritten and read every time.
+pub fn large(library: Library, plan: Large) -> Side {
+    let [bytes, batches, trips] =
+        [plan.bytes as u64, plan.batches as u64, plan.trips].map(|n| n.to_string());
+    let arguments = ["large".into(), bytes, batches, trips];
+    measured(library, 2, Pinned::EachItsOwn, Setting::own_cores(library), &arguments)
+}
+
+/// Pairs that ping-pong at the same time on two cores.
+pub fn pairs(library: Library, pairs: usize) -> Side {
+    let arguments = ["pairs".into(), "3".into(), "60".into()];
+    measured(library, 2 * pairs, Pinned::AllToBoth, Setting::shared_cores(library), &arguments)
+}
+
+/// Starting and ending a world of `ranks` that does nothing.
+pub fn start(library: Library, ranks: usize) -> Side {
+    Side::new(library.name(), "-", move |setup| {
+        let program = program(library)?;
+        let start = Instant::now();
+        run(
+            setup,
+            library,
+            &program,
+            ranks,
+            Pinned::AllToBoth,
+            Setting::DEFAULT,
+            &["start".into()],
+        )?;
+        Ok((start.elapsed().as_nanos() as f64).into())
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Pinned {
+    EachItsOwn,
+    AllToBoth,
+}
+
+/// A side that finds the best of `settings` at its first sample and keeps to it.
+fn measured(
+    library: Library,
+    ranks: usize,
+    pinned: Pinned,
+    settings: &'static [Setting],
+    arguments: &[String],
+) -> Side {
+    let arguments = arguments.to_vec();
+    let mut best = None;
+    Side::new(library.name(), "polls", move |setup| {
+        let program = program(library)?;
+        let take = |setting| {
+            run(setup, library, &program, ranks, pinned, setting, &arguments)
+                .and_then(|output| figures(&output))
+        };
+        let Some(setting) = best else {
+            let (setting, sample) = choose(settings, take)?;
+            best = Some(setting);
+            return Ok(sample);
+        };
+        take(setting)
+    })
+}
+
+fn choose(
+    settings: &[Setting],
+    take: impl Fn(Setting) -> Taken,
+) -> Result<(Setting, Sample), Trouble> {
+    let mut tried = Vec::new();
+    for &setting in settings {
+        // The middle one of three: a lucky single run must not decide what the rows compare with.
+        let mut samples = vec![take(setting)?, take(setting)?, take(setting)?];
+        samples.sort_by(|a, b| a.value.total_cmp(&b.value));
+        tried.push((setting, samples.swap_remove(1)));
+    }
+    let all: Vec<String> = tried
+        .iter()
+        .map(|(setting, sample)| {
+            format!("{} {}", setting.name, Unit::Nanoseconds.show(sample.value))
+        })
+        .collect();
+    let (setting, mut sample) = tried
+        .into_iter()
+        .min_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+        .ok_or_else(|| failed("no settings to try"))?;
+    sample.remark = Some(format!("took \"{}\" of {}", setting.name, all.join(", ")));
+    Ok((setting, sample))
+}
+
+/// The line that `rivals.c` prints; launchers may print others around it.
+fn figures(output: &str) -> Taken {
+    let line = output.lines().find_map(|line| {
+        let figures: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+        <[f64; 3]>::try_from(figures.ok()?).ok()
+    });
+    let [value, before, after] =
+        line.ok_or_else(|| failed(format!("no figures in its output: {output:?}")))?;
+    let probes = (before > 0.0 && after > 0.0).then_some([before, after]);
+    Ok(Sample { value, probes, remark: None })
+}
+
+fn absent(what: &Path) -> Trouble {
+    Trouble::Absent(format!("not installed ({} not found)", what.display()))
+}
+
+fn in_path(program: &Path) -> bool {
+    if program.components().count() > 1 {
+        return program.exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).exists())
+}
+
+/// The path of `rivals.c` compiled with `library`.
+fn program(library: Library) -> Result<PathBuf, Trouble> {
+    if !in_path(&library.launcher()) {
+        return Err(absent(&library.launcher()));
+    }
+    let built = Path::new(BUILT).join(format!("rivals.{}", library.key()));
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified());
+    if let (Ok(built_at), Ok(source_at)) = (changed(&built), changed(Path::new(SOURCE)))
+        && built_at > source_at
+    {
+        return Ok(built);
+    }
+    let (compiler, flags) = library.compiler();
+    if !in_path(&compiler) {
+        return Err(absent(&compiler));
+    }
+    let mut command = Command::new(&compiler);
+    command.args(["-O3", "-o"]).arg(&built).arg(SOURCE).args(flags);
+    let output = within(&mut command, PATIENCE)?;
+    if !output.status.success() {
+        return Err(failed(format!(
+            "{} could not compile {SOURCE}: {}",
+            compiler.display(),
+            last_words(&output.stderr)
+        )));
+    }
+    Ok(built)
+}
+
+fn run(
+    setup: &Setup,
+    library: Library,
+    program: &Path,
+    ranks: usize,
+    pinned: Pinned,
+    setting: Setting,
+    arguments: &[String],
+) -> Result<String, Trouble> {
+    let mut command = library.launch();
+    if matches!(library, Library::OpenMpi | Library::DebianOpenMpi) && ranks > setup.cpus.len() {
+        command.arg("--oversubscribe");
+    }
+    command.args(setting.options).envs(setting.environment.iter().copied());
+    command.args([OsStr::new("-n"), OsStr::new(&ranks.to_string())]).arg(program).args(arguments);
+    match pinned {
+        Pinned::EachItsOwn => {
+            command.env("ONCHIP_CPUS", setup.cpus.map(|c| c.to_string()).join(","))
+        }
+        Pinned::AllToBoth => command.env_remove("ONCHIP_CPUS"),
+    };
+    // The launcher and its ranks inherit the two CPUs.
+    let output = cpus::confined(&setup.cpus, || within(&mut command, PATIENCE))?;
+    if !output.status.success() {
+        return Err(failed(format!(
+            "{} ended with {}: {}",
+            library.launcher().display(),
+            output.status,
+            last_words(&output.stderr)
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,81 @@
+//! rtrb: the wait-free single-producer single-consumer ring, between two pinned threads that spin.
+
+use onchip_benches::cpus;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+
+use crate::plan::{PingPong, Stream, is_numbered, numbered};
+use crate::rivals::Checked;
+use crate::row::{Setup, Side, Trouble};
+use crate::stats::median;
+
+// Each end is moved into its thread below: borrowed from one stack frame, the two ends' own words
+// would share cache lines, and every figure would be twice as large.
+
+pub(super) fn push<T>(ring: &mut Producer<T>, mut value: T) {
+    while let Err(PushError::Full(back)) = ring.push(value) {
+        value = back;
+    }
+}
+
+pub(super) fn pop<T>(ring: &mut Consumer<T>) -> T {
+    loop {
+        if let Ok(value) = ring.pop() {
+            return value;
+        }
+    }
+}
+
+/// 8 bytes to and fro, half a round trip.
+pub fn pingpong(plan: PingPong) -> Side {
+    Side::new("rtrb", "spin", move |setup| take_pingpong(setup, plan).map(Into::into))
+}
+
+fn take_pingpong(setup: &Setup, plan: PingPong) -> Result<f64, Trouble> {
+    let (mut there_in, mut there_out) = RingBuffer::<u64>::new(16);
+    let (mut back_in, mut back_out) = RingBuffer::<u64>::new(16);
+    let measure = move || {
+        let mut checked = Checked::default();
+        let mut sequence = 0;
+        let took = plan.timed(|| {
+            sequence += 1;
+            push(&mut there_in, sequence);
+            checked.equal(pop(&mut back_out), !sequence);
+            Ok(())
+        })?;
+        checked.finish().map(|()| median(&took))
+    };
+    let echo = move || {
+        for _ in 0..plan.all_trips() {
+            let message = pop(&mut there_out);
+            push(&mut back_in, !message);
+        }
+    };
+    cpus::side_by_side(setup.cpus, measure, echo).0
+}
+
+/// Messages of `WORDS` × 8 bytes one after the other; the ring holds as many as the plan's degree.
+pub fn stream<const WORDS: usize>(plan: Stream) -> Side {
+    Side::new(format!("rtrb {} B", WORDS * 8), "spin", move |setup| {
+        take_stream::<WORDS>(setup, plan).map(Into::into)
+    })
+}
+
+fn take_stream<const WORDS: usize>(setup: &Setup, plan: Stream) -> Result<f64, Trouble> {
+    let (mut ring_in, mut ring_out) = RingBuffer::<[u64; WORDS]>::new(plan.degree as usize);
+    let send = move || {
+        for number in 0..plan.all_messages() {
+            push(&mut ring_in, numbered(number));
+        }
+    };
+    let receive = move || {
+        let mut checked = Checked::default();
+        let mut number = 0;
+        let rates = plan.timed(|| {
+            checked.holds(is_numbered(&pop(&mut ring_out), number));
+            number += 1;
+            Ok(())
+        })?;
+        checked.finish().map(|()| median(&rates))
+    };
+    cpus::side_by_side(setup.cpus, send, receive).1
+}

@@ -1,0 +1,191 @@
+//! A row: two sides doing the same work, and the promise about their ratio.
+
+use onchip_benches::cpus;
+use serde::Serialize;
+
+/// What the sides of a row may ask about the run they are part of.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    /// The two CPUs that everything here runs on.
+    pub cpus: [usize; 2],
+}
+
+impl Setup {
+    /// The first two CPUs this process may use.
+    pub fn of_this_machine() -> Option<Setup> {
+        match cpus::usable()[..] {
+            [first, second, ..] => Some(Setup { cpus: [first, second] }),
+            _ => None,
+        }
+    }
+}
+
+/// One measurement by one side.
+pub struct Sample {
+    /// In the row's unit.
+    pub value: f64,
+    /// The raw probe right before and right after, where the side takes it itself: a program that
+    /// is long in starting may run on other cores than the harness saw.
+    pub probes: Option<[f64; 2]>,
+    /// What the reader should know about how it was taken, such as the settings chosen.
+    pub remark: Option<String>,
+}
+
+impl From<f64> for Sample {
+    fn from(value: f64) -> Sample {
+        Sample { value, probes: None, remark: None }
+    }
+}
+
+/// Why a side gave no sample.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The row cannot be measured here; nobody's fault.
+    #[error("{0}")]
+    Absent(String),
+    /// The side failed, or moved wrong data: the run fails.
+    #[error("{0}")]
+    Failed(String),
+}
+
+pub type Taken = Result<Sample, Trouble>;
+
+/// One of the two things a row compares.
+pub struct Side {
+    pub name: String,
+    /// How it waits for the other end.
+    pub waits: &'static str,
+    take: Box<dyn FnMut(&Setup) -> Taken>,
+    remark: Option<String>,
+}
+
+impl Side {
+    pub fn new(
+        name: impl Into<String>,
+        waits: &'static str,
+        take: impl FnMut(&Setup) -> Taken + 'static,
+    ) -> Side {
+        Side { name: name.into(), waits, take: Box::new(take), remark: None }
+    }
+
+    /// A figure that was promised, not one that is measured.
+    pub fn stated(value: f64) -> Side {
+        Side::new("stated limit", "-", move |_| Ok(value.into()))
+    }
+
+    pub fn take(&mut self, setup: &Setup) -> Taken {
+        let mut sample = (self.take)(setup)?;
+        if let Some(remark) = sample.remark.take() {
+            self.remark = Some(remark);
+        }
+        Ok(sample)
+    }
+
+    pub fn remarks(&self) -> Option<&str> {
+        self.remark.as_deref()
+    }
+}
+
+/// What a sample's value is.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Nanoseconds,
+    /// Messages in a second.
+    Rate,
+    /// Percent of one core.
+    CorePercent,
+}
+
+impl Unit {
+    /// How many times what the reference costs ours costs: below 1 is ours ahead.
+    pub fn cost(self, ours: f64, reference: f64) -> f64 {
+        match self {
+            Unit::Nanoseconds | Unit::CorePercent => ours / reference,
+            Unit::Rate => reference / ours,
+        }
+    }
+
+    pub fn show(self, value: f64) -> String {
+        let (value, unit) = match self {
+            Unit::Nanoseconds if value < 1e3 => (value, "ns"),
+            Unit::Nanoseconds if value < 1e6 => (value / 1e3, "µs"),
+            Unit::Nanoseconds => (value / 1e6, "ms"),
+            Unit::Rate => (value / 1e6, "M/s"),
+            Unit::CorePercent => return format!("{value:.3} %"),
+        };
+        match value {
+            v if v < 10.0 => format!("{v:.2} {unit}"),
+            v if v < 100.0 => format!("{v:.1} {unit}"),
+            v => format!("{v:.0} {unit}"),
+        }
+    }
+}
+
+/// A promise about a ratio, near and far.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Ours costs at most so many times what the reference costs.
+    AtMost { near: f64, far: f64 },
+    /// Ours is at least so many times ahead of the reference.
+    Ahead { near: f64, far: f64 },
+    /// Nothing promised: a figure to read the others by.
+    Context,
+}
+
+impl Bound {
+    pub fn at_most(limit: f64) -> Bound {
+        Bound::AtMost { near: limit, far: limit }
+    }
+
+    pub fn ahead(limit: f64) -> Bound {
+        Bound::Ahead { near: limit, far: limit }
+    }
+
+    /// The ratio that this bound speaks of, from the cost of ours over that of the reference.
+    pub fn ratio(self, cost: f64) -> f64 {
+        match self {
+            Bound::AtMost { .. } | Bound::Context => cost,
+            Bound::Ahead { .. } => 1.0 / cost,
+        }
+    }
+
+    pub fn holds(self, ratio: f64, far: bool) -> bool {
+        match self {
+            Bound::AtMost { near, far: at_distance } => {
+                ratio <= if far { at_distance } else { near }
+            }
+            Bound::Ahead { near, far: at_distance } => {
+                ratio >= if far { at_distance } else { near }
+            }
+            Bound::Context => true,
+        }
+    }
+
+    pub fn show(self, far: bool) -> String {
+        match self {
+            Bound::AtMost { near, far: at_distance } => {
+                format!("≤ {:.2}", if far { at_distance } else { near })
+            }
+            Bound::Ahead { near, far: at_distance } => {
+                format!("≥ {:.2}", if far { at_distance } else { near })
+            }
+            Bound::Context => "-".into(),
+        }
+    }
+}
+
+/// One line of the table of promises.
+pub struct Row {
+    /// Dotted, from the general to the particular; filters match any part of it.
+    pub name: String,
+    /// What the two sides do, for `--list`.
+    pub what: &'static str,
+    pub unit: Unit,
+    pub ours: Side,
+    pub reference: Side,
+    pub bound: Bound,
+    /// Whether the distance of the cores decides the figures: samples are then told apart by it.
+    pub by_distance: bool,
+}

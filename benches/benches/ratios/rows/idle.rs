@@ -1,0 +1,75 @@
+//! A world in which everybody waits costs next to nothing.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::{Pid, getpid, getppid};
+use onchip::prelude::*;
+use onchip_benches::clock::monotonic_ns;
+
+use crate::ours::{self, Job, Ranks, Task};
+use crate::row::{Bound, Row, Side, Unit};
+
+const RANKS: usize = 8;
+const WATCHED: Duration = Duration::from_secs(2);
+/// Spinning before parking is over after this.
+const SETTLE: Duration = Duration::from_millis(100);
+
+pub fn rows() -> Vec<Row> {
+    [Ranks::Threads, Ranks::Processes]
+        .map(|ranks| Row {
+            name: format!("idle.{}", ranks.name()),
+            what: "processor time of a world of 8 ranks that all wait, percent of one core",
+            unit: Unit::CorePercent,
+            ours: ours::side(ranks, Task::sharing(RANKS, Job::Idle), |results| results[0][0]),
+            reference: Side::stated(0.5),
+            bound: Bound::at_most(1.0),
+            by_distance: false,
+        })
+        .into()
+}
+
+/// Processor time that the process has used so far, in nanoseconds.
+fn used(pid: Pid) -> onchip::Result<i64> {
+    let clock: ClockId = clock_getcpuclockid(pid).map_err(std::io::Error::from)?;
+    let time = clock_gettime(clock).map_err(std::io::Error::from)?;
+    Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+}
+
+/// All ranks wait in a receive. Rank 0 gives the percentage of a core that their processes used,
+/// and the caller's, which watches over them.
+pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
+    let report = Channel::degree(1);
+    if rank.id() > 0 {
+        rank.sender::<u32>("pid", 0, report)?.send(&std::process::id())?;
+        rank.receiver::<u32>("go", 0, report)?.receive()?;
+        return Ok(Vec::new());
+    }
+    let mut pids = vec![getpid().as_raw() as u32];
+    if !onchip::caller() {
+        pids.push(getppid().as_raw() as u32);
+    }
+    let mut go = Vec::new();
+    for peer in 1..rank.size() {
+        pids.push(*rank.receiver::<u32>("pid", peer, report)?.receive()?);
+        go.push(rank.sender::<u32>("go", peer, report)?);
+    }
+    pids.sort();
+    pids.dedup();
+    let total =
+        || -> onchip::Result<i64> { pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum() };
+    let never = rank.receiver::<u32>("never", 1, report)?;
+    let wait = |time| match never.receive_timeout(time) {
+        Err(onchip::Error::Timeout { .. }) => Ok(()),
+        Err(e) => Err(e),
+        Ok(_) => Err(onchip::Error::other("a message that nobody sent")),
+    };
+    wait(SETTLE)?;
+    let (start, before) = (monotonic_ns(), total()?);
+    wait(WATCHED)?;
+    let percent = (total()? - before) as f64 / (monotonic_ns() - start) as f64 * 100.0;
+    for go in &mut go {
+        go.send(&0)?;
+    }
+    Ok(vec![percent])
+}

@@ -1,0 +1,35 @@
+//! The promises, one file for each kind.
+
+pub mod buffer;
+pub mod farm;
+mod filter;
+pub mod idle;
+pub mod kill;
+pub mod large;
+pub mod oversubscribed;
+pub mod park;
+pub mod pingpong;
+mod start;
+pub mod stream;
+
+use crate::row::Row;
+
+/// All rows, in the order they are measured.
+pub fn all() -> Vec<Row> {
+    [
+        pingpong::rows(),
+        stream::rows(),
+        large::rows(),
+        buffer::rows(),
+        park::rows(),
+        oversubscribed::rows(),
+        idle::rows(),
+        kill::rows(),
+        start::rows(),
+        farm::rows(),
+        filter::rows(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,51 @@
+//! The channels that frames go through: from the emitter to each worker, from each worker to the
+//! collector, and back. What they hold is a mode's choice.
+
+use onchip::prelude::*;
+
+use super::Job;
+use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
+
+const FRAMES: &str = "frames";
+const RESULTS: &str = "gray frames";
+const BACK: &str = "free buffers";
+
+/// From the emitter to each worker.
+pub(super) fn frames_out(
+    rank: &Rank,
+    job: &Job,
+    channel: Channel,
+) -> Result<Vec<Sender<[u8]>>, Stop> {
+    let lanes = (0..job.workers).map(|to| rank.sender(FRAMES, worker_rank(to), channel));
+    Ok(lanes.collect::<Result<_, _>>()?)
+}
+
+/// From the emitter to this worker.
+pub(super) fn frames_in(rank: &Rank, channel: Channel) -> Result<Receiver<[u8]>, Stop> {
+    Ok(rank.receiver(FRAMES, EMITTER, channel)?)
+}
+
+/// From this worker to the collector.
+pub(super) fn results_out(rank: &Rank, job: &Job, channel: Channel) -> Result<Sender<[u8]>, Stop> {
+    Ok(rank.sender(RESULTS, collector_rank(job), channel)?)
+}
+
+/// From each worker to the collector.
+pub(super) fn results_in(
+    rank: &Rank,
+    job: &Job,
+    channel: Channel,
+) -> Result<Vec<Receiver<[u8]>>, Stop> {
+    let lanes = (0..job.workers).map(|from| rank.receiver(RESULTS, worker_rank(from), channel));
+    Ok(lanes.collect::<Result<_, _>>()?)
+}
+
+/// From the collector to the emitter, seen from the collector.
+pub(super) fn back_out(rank: &Rank, channel: Channel) -> Result<Sender<[u8]>, Stop> {
+    Ok(rank.sender(BACK, EMITTER, channel)?)
+}
+
+/// From the collector to the emitter, seen from the emitter.
+pub(super) fn back_in(rank: &Rank, job: &Job, channel: Channel) -> Result<Receiver<[u8]>, Stop> {
+    Ok(rank.receiver(BACK, collector_rank(job), channel)?)
+}

@@ -1,0 +1,177 @@
+//! Emitter, workers and collector.
+//!
+//! ```text
+//!                 ┌─▶ worker 0 ─┐
+//! input ─▶ emitter ─▶ worker 1 ─▶ collector ─▶ output
+//!            │    └─▶ worker 2 ─┘     ▲
+//!            └──── which worker next ─┘
+//! ```
+//!
+//! The emitter tells the collector to which worker each frame goes, and the collector takes the
+//! results from the workers in that order. So frames come out as they went in under every
+//! schedule, no frame ever waits in a heap to be sorted, and what is in memory at any time is
+//! what the channels between the ranks hold.
+//!
+//! Whoever fails returns the reason and closes its channels; its neighbours see that and stop,
+//! and the collector completes the output only when it has seen the emitter's end mark.
+
+mod collect;
+mod control;
+mod feed;
+mod lanes;
+pub mod moved;
+pub mod no_kt;
+pub mod queue;
+mod roles;
+pub mod sh_mem;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FarmError;
+use crate::frame::Size;
+use crate::input::Input;
+use crate::output::Output;
+
+/// How a frame gets from one rank to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As a pointer, through queues behind spin locks: the paper's shared-memory baseline.
+    ShMem,
+    /// By value, written by the sender into the slot that the receiver reads.
+    NoKt,
+    /// As a shared buffer whose ownership moves while the pixels stay.
+    Moved,
+}
+
+/// What emitter, workers and collector are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ranks {
+    /// Threads of one process.
+    Threads,
+    /// A process each.
+    Processes,
+}
+
+/// To which worker the next frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// To one after the other, as in the paper.
+    RoundRobin,
+    /// To the one that asks for it.
+    OnDemand,
+}
+
+macro_rules! display_as_on_the_command_line {
+    ($($type:ty),*) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.to_possible_value() {
+                    Some(value) => f.pad(value.get_name()),
+                    None => fmt::Debug::fmt(self, f),
+                }
+            }
+        }
+    )*};
+}
+
+display_as_on_the_command_line!(Mode, Ranks, Schedule);
+
+/// One run of a farm.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Where frames come from.
+    pub input: Input,
+    /// Where they go.
+    pub output: Output,
+    /// How many frames to filter; all that the input has when `None`.
+    pub frames: Option<u64>,
+    /// How many workers, at least one.
+    pub workers: usize,
+    /// To which worker the next frame goes.
+    pub schedule: Schedule,
+    /// How many frames may be in a channel between two ranks without blocking the sender.
+    pub degree: usize,
+    /// Read the stream ahead and measure the farm alone, as the paper does.
+    pub preload: Option<Preload>,
+    /// Show progress on a terminal.
+    pub progress: bool,
+}
+
+/// Frames held in memory and sent again and again.
+///
+/// An emitter that passes references sends the very buffers, which the workers overwrite: from
+/// the second time on a frame is not what it was, and only its price is of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preload {
+    /// How many different frames to hold, if the input has as many.
+    pub frames: usize,
+    /// How many frames to send before the clock starts: every page of every buffer should have
+    /// been touched by then.
+    pub warm_up: u64,
+}
+
+impl Job {
+    /// Frames that can be between the emitter's hands and the collector's at one time: those in
+    /// the channels of every worker and the one it is at.
+    fn in_flight(&self) -> usize {
+        self.workers * (2 * self.degree.max(1) + 1)
+    }
+
+    /// Requests that a worker may have with the emitter under [`Schedule::OnDemand`].
+    fn requests_of_a_worker(&self) -> usize {
+        self.degree.max(1)
+    }
+
+    /// Buffers that circulate where frames are passed by reference.
+    fn pool(&self) -> usize {
+        let reading = 1;
+        (self.in_flight() + reading).max(self.preload.map_or(0, |preload| preload.frames))
+    }
+
+    /// Frames to send when they are preloaded.
+    fn preloaded_total(&self, preload: Preload) -> u64 {
+        preload.warm_up + self.frames.unwrap_or(preload.frames as u64)
+    }
+}
+
+/// What a farm did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The size of the frames.
+    pub size: Size,
+    /// How many came out at the end.
+    pub frames: u64,
+    /// How long that took, in seconds, without what was before the first frame of the measure.
+    pub seconds: f64,
+}
+
+impl Run {
+    /// The service time of the farm, which is the inverse of its throughput, in microseconds.
+    pub fn service_time(&self) -> f64 {
+        1e6 * self.seconds / self.frames.max(1) as f64
+    }
+}
+
+/// Runs a farm to its end.
+///
+/// # Errors
+/// A fault of the input or the output, a rank that was lost, or a mode that does not work with
+/// the kind of ranks.
+pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
+    match (mode, ranks) {
+        (Mode::ShMem, Ranks::Threads) => sh_mem::run(job),
+        (Mode::ShMem, Ranks::Processes) => Err(FarmError::Usage(
+            "mode sh-mem passes pointers, which mean nothing to another process: it needs \
+             --ranks threads"
+                .to_owned(),
+        )),
+        (Mode::NoKt, _) => no_kt::run(job, ranks),
+        (Mode::Moved, _) => moved::run(job, ranks),
+    }
+}

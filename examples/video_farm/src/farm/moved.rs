@@ -1,0 +1,116 @@
+//! `moved`: a frame is a shared buffer whose ownership goes from rank to rank while the pixels
+//! stay where they were read. The worker filters in place; the collector sends the buffer back
+//! to the emitter, which reads the next frame into it.
+
+use std::collections::VecDeque;
+
+use onchip::prelude::*;
+
+use super::collect::Collection;
+use super::control::{Desk, Dispatch, Orders};
+use super::feed::Feed;
+use super::roles::{self, Roles, Stop};
+use super::{Job, Ranks, Run, lanes};
+use crate::error::FarmError;
+use crate::filter::gray_in_place;
+
+/// Runs the farm in a world of threads or processes.
+///
+/// # Errors
+/// A fault of the input or the output, or a rank that was lost.
+pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
+    roles::run(job, ranks, &Roles { emit, work, collect })
+}
+
+/// A channel of moved buffers needs no room for frames.
+fn lane(job: &Job) -> Channel {
+    Channel::degree(job.degree as u32)
+}
+
+/// Has room for every buffer there is: the collector never waits for the emitter.
+fn back(job: &Job) -> Channel {
+    Channel::degree(job.pool() as u32)
+}
+
+/// The emitter's buffers: those at hand, those that come back, and those not made yet.
+struct Buffers {
+    at_hand: VecDeque<SharedBuffer<u8>>,
+    back: Receiver<[u8]>,
+    to_make: usize,
+}
+
+impl Buffers {
+    fn next(&mut self, rank: &Rank, len: usize) -> Result<SharedBuffer<u8>, Stop> {
+        if let Some(buffer) = self.at_hand.pop_front() {
+            return Ok(buffer);
+        }
+        if let Some(buffer) = self.back.try_receive_buffer()? {
+            return Ok(buffer);
+        }
+        if self.to_make > 0 {
+            self.to_make -= 1;
+            return Ok(rank.buffer(len)?);
+        }
+        Ok(self.back.receive_buffer()?)
+    }
+}
+
+fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
+    let mut dispatch = Dispatch::open(rank, job)?;
+    let mut lanes = lanes::frames_out(rank, job, lane(job))?;
+    let back = lanes::back_in(rank, job, back(job))?;
+    let mut buffers = Buffers { at_hand: VecDeque::new(), back, to_make: job.pool() };
+    let mut feed = Feed::open(job)?;
+    let format = feed.format();
+    if let Some(preload) = job.preload {
+        let buffer = |len| rank.buffer::<u8>(len).map_err(Stop::from);
+        buffers.at_hand.extend(feed.preload(preload.frames, buffer)?);
+        buffers.to_make = 0;
+    }
+    dispatch.begin(format)?;
+    let mut sent = 0;
+    loop {
+        if job.preload.is_some_and(|preload| sent == job.preloaded_total(preload)) {
+            return dispatch.end();
+        }
+        let mut buffer = buffers.next(rank, format.size.rgb_len())?;
+        if job.preload.is_none() && !feed.fill(&mut buffer)? {
+            return dispatch.end();
+        }
+        let worker = dispatch.next_worker()?;
+        lanes[worker].send_buffer(buffer).map_err(|error| error.error)?;
+        dispatch.sent_to(worker)?;
+        sent += 1;
+    }
+}
+
+fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
+    let mut desk = Desk::open(rank, job)?;
+    let frames = lanes::frames_in(rank, lane(job))?;
+    let mut results = lanes::results_out(rank, job, lane(job))?;
+    desk.begin(job)?;
+    loop {
+        let mut frame = frames.receive_buffer()?;
+        desk.ask()?;
+        gray_in_place(&mut frame);
+        results.send_buffer(frame).map_err(|error| error.error)?;
+    }
+}
+
+fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
+    let orders = Orders::open(rank, job)?;
+    let results = lanes::results_in(rank, job, lane(job))?;
+    let mut back = lanes::back_out(rank, back(job))?;
+    let format = orders.begin()?;
+    let mut collection = Collection::open(job, format)?;
+    while let Some(worker) = orders.next_worker()? {
+        let frame = results[worker].receive_buffer()?;
+        collection.take(&frame[..format.size.gray_len()])?;
+        match back.send_buffer(frame).map_err(|error| error.error) {
+            // The emitter has sent its last frame and needs no more buffers.
+            Ok(()) | Err(onchip::Error::Disconnected { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(collection.finish()?)
+}

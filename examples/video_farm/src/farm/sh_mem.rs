@@ -1,0 +1,176 @@
+//! `sh-mem`: frames go from thread to thread as pointers, and come back to be filled again.
+
+use std::collections::VecDeque;
+use std::thread;
+
+use super::collect::Collection;
+use super::feed::Feed;
+use super::queue::{Consumer, Producer, queue};
+use super::{Job, Run, Schedule};
+use crate::error::FarmError;
+use crate::filter::gray_in_place;
+use crate::frame::Format;
+
+type Frame = Box<[u8]>;
+
+/// What the emitter tells the collector.
+enum Order {
+    /// The format of all frames, before the first.
+    Begin(Format),
+    /// The next frame goes to this worker.
+    To(usize),
+    /// There are no more: the stream is whole.
+    End,
+}
+
+struct Emitter {
+    order: Producer<Order>,
+    lanes: Vec<Producer<Frame>>,
+    ready: Consumer<usize>,
+    free: Consumer<Frame>,
+}
+
+struct Worker {
+    id: usize,
+    input: Consumer<Frame>,
+    output: Producer<Frame>,
+    ready: Option<Producer<usize>>,
+}
+
+struct Collector {
+    order: Consumer<Order>,
+    lanes: Vec<Consumer<Frame>>,
+    free: Producer<Frame>,
+}
+
+/// Runs the farm with emitter, workers and collector as threads.
+///
+/// # Errors
+/// A fault of the input or the output.
+pub fn run(job: &Job) -> Result<Run, FarmError> {
+    let (emitter, workers, collector) = connect(job);
+    let lost = |name: &str| FarmError::World(format!("the {name} panicked"));
+    thread::scope(|scope| {
+        let emitter = scope.spawn(move || emitter.run(job));
+        let collector = scope.spawn(move || collector.run(job));
+        let workers: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(move || worker.run(job))).collect();
+        // All are joined before any result is looked at, so that every panic is accounted for.
+        let emitted = emitter.join().map_err(|_| lost("emitter"));
+        let worked = workers.into_iter().map(|worker| worker.join().map_err(|_| lost("worker")));
+        let worked: Result<Vec<()>, _> = worked.collect();
+        let collected = collector.join().map_err(|_| lost("collector"));
+        worked?;
+        emitted??;
+        collected??.ok_or_else(|| FarmError::World("the stream broke off".to_owned()))
+    })
+}
+
+fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
+    let (order_in, order_out) = queue(job.in_flight());
+    let (free_in, free_out) = queue(job.pool());
+    let (ready_in, ready_out) = queue(job.workers * job.requests_of_a_worker());
+    let (mut to_workers, mut from_workers, mut workers) = (Vec::new(), Vec::new(), Vec::new());
+    for id in 0..job.workers {
+        let (to_worker, input) = queue(job.degree);
+        let (output, from_worker) = queue(job.degree);
+        let ready = (job.schedule == Schedule::OnDemand).then(|| ready_in.clone());
+        to_workers.push(to_worker);
+        from_workers.push(from_worker);
+        workers.push(Worker { id, input, output, ready });
+    }
+    let emitter = Emitter { order: order_in, lanes: to_workers, ready: ready_out, free: free_out };
+    let collector = Collector { order: order_out, lanes: from_workers, free: free_in };
+    (emitter, workers, collector)
+}
+
+impl Emitter {
+    fn run(self, job: &Job) -> Result<(), FarmError> {
+        let mut feed = Feed::open(job)?;
+        let format = feed.format();
+        let len = format.size.rgb_len();
+        let mut buffers = VecDeque::new();
+        if let Some(preload) = job.preload {
+            let new = |len| Ok::<_, FarmError>(vec![0; len].into_boxed_slice());
+            buffers.extend(feed.preload(preload.frames, new)?);
+        }
+        let mut sent = 0;
+        let mut allocated = 0;
+        // A queue without the other end: someone has failed, and says so.
+        let mut send = || -> Option<Result<(), FarmError>> {
+            self.order.push(Order::Begin(format)).ok()?;
+            loop {
+                let mut frame = match buffers.pop_front().or_else(|| self.free.try_pop()) {
+                    Some(frame) => frame,
+                    None if job.preload.is_none() && allocated < job.pool() => {
+                        allocated += 1;
+                        vec![0; len].into_boxed_slice()
+                    }
+                    None => self.free.pop()?,
+                };
+                let more = match job.preload {
+                    Some(preload) => sent < job.preloaded_total(preload),
+                    None => match feed.fill(&mut frame) {
+                        Ok(more) => more,
+                        Err(error) => return Some(Err(error)),
+                    },
+                };
+                if !more {
+                    self.order.push(Order::End).ok()?;
+                    return Some(Ok(()));
+                }
+                let worker = match job.schedule {
+                    Schedule::RoundRobin => (sent % job.workers as u64) as usize,
+                    Schedule::OnDemand => self.ready.pop()?,
+                };
+                self.order.push(Order::To(worker)).ok()?;
+                self.lanes[worker].push(frame).ok()?;
+                sent += 1;
+            }
+        };
+        send().unwrap_or(Ok(()))
+    }
+}
+
+impl Worker {
+    fn run(self, job: &Job) {
+        let ask = || {
+            if let Some(ready) = &self.ready {
+                // An emitter that has sent its last frame hears no more requests.
+                let _ = ready.push(self.id);
+            }
+        };
+        (0..job.requests_of_a_worker()).for_each(|_| ask());
+        while let Some(mut frame) = self.input.pop() {
+            // Asked for before the work, so that the next frame is there when this one is done.
+            ask();
+            gray_in_place(&mut frame);
+            if self.output.push(frame).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Collector {
+    /// `None` when the emitter has stopped before the end of the stream.
+    fn run(self, job: &Job) -> Result<Option<Run>, FarmError> {
+        let Some(Order::Begin(format)) = self.order.pop() else {
+            return Ok(None);
+        };
+        let mut collection = Collection::open(job, format)?;
+        loop {
+            let frame = match self.order.pop() {
+                Some(Order::To(worker)) => self.lanes[worker].pop(),
+                Some(Order::End) => return collection.finish().map(Some),
+                Some(Order::Begin(_)) | None => return Ok(None),
+            };
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            collection.take(&frame[..format.size.gray_len()])?;
+            // An emitter that has sent its last frame needs no more buffers.
+            let _ = self.free.push(frame);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the ranks agree on about a frame: how large it is, and how fast frames are shown.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The width and height of a frame in pixels; neither is zero.
+///
+/// ```
+/// use video_farm::frame::Size;
+/// let size: Size = "1000x600".parse().unwrap();
+/// assert_eq!((size.rgb_len(), size.gray_len()), (1_800_000, 600_000));
+/// assert!("1000x0".parse::<Size>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    width: u32,
+    height: u32,
+}
+
+/// Why a pair of numbers is no frame size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// One of the two is zero.
+    #[error("a frame of {width}x{height} has no pixels")]
+    Empty {
+        /// Pixels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+    },
+    /// More than [`Size::MAX_PIXELS`].
+    #[error("a frame of {width}x{height} is larger than {} pixels", Size::MAX_PIXELS)]
+    TooLarge {
+        /// Pixels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+    },
+    /// Not two numbers around an `x`.
+    #[error("`{0}` is not WIDTHxHEIGHT, like 1000x1000")]
+    Malformed(String),
+}
+
+impl Size {
+    /// Larger frames are refused: a few bytes of a damaged header must not ask for all memory.
+    pub const MAX_PIXELS: u64 = 1 << 28;
+
+    /// The smallest frame.
+    pub const ONE_PIXEL: Self = Self { width: 1, height: 1 };
+
+    /// A frame of `width` by `height` pixels.
+    ///
+    /// # Errors
+    /// [`SizeError`] for a size of zero or of more than [`Size::MAX_PIXELS`].
+    pub fn new(width: u64, height: u64) -> Result<Self, SizeError> {
+        if width == 0 || height == 0 {
+            return Err(SizeError::Empty { width, height });
+        }
+        let too_large = SizeError::TooLarge { width, height };
+        if width.checked_mul(height).is_none_or(|pixels| pixels > Self::MAX_PIXELS) {
+            return Err(too_large);
+        }
+        match (u32::try_from(width), u32::try_from(height)) {
+            (Ok(width), Ok(height)) => Ok(Self { width, height }),
+            _ => Err(too_large),
+        }
+    }
+
+    /// Pixels in a row.
+    pub fn width(self) -> usize {
+        self.width as usize
+    }
+
+    /// Rows.
+    pub fn height(self) -> usize {
+        self.height as usize
+    }
+
+    /// Bytes of one plane of 8-bit gray, which is also the number of pixels.
+    pub fn gray_len(self) -> usize {
+        self.width() * self.height()
+    }
+
+    /// Bytes of one frame of interleaved 8-bit RGB.
+    pub fn rgb_len(self) -> usize {
+        3 * self.gray_len()
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let malformed = || SizeError::Malformed(text.to_owned());
+        let (width, height) = text.split_once(['x', 'X']).ok_or_else(malformed)?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| malformed());
+        Self::new(number(width)?, number(height)?)
+    }
+}
+
+/// Frames per second as a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Frames …
+    pub frames: u32,
+    /// … in so many seconds.
+    pub seconds: u32,
+}
+
+impl Default for Rate {
+    /// 25 frames per second, for inputs that do not say.
+    fn default() -> Self {
+        Self { frames: 25, seconds: 1 }
+    }
+}
+
+/// What an input says about all of its frames before the first one is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Format {
+    /// The size of every frame.
+    pub size: Size,
+    /// How fast the frames are meant to be shown.
+    pub rate: Rate,
+    /// How many there are, where that is known ahead: a hint for progress, nothing more.
+    pub frames: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_checked() {
+        assert_eq!("3x2".parse::<Size>().unwrap().rgb_len(), 18);
+        assert_eq!("3x2".parse::<Size>().unwrap().to_string(), "3x2");
+        for text in ["", "x", "3", "3x", "x3", "-1x3", "3x2x1", "3.0x2", " 3x2"] {
+            assert!(matches!(text.parse::<Size>(), Err(SizeError::Malformed(_))), "{text:?}");
+        }
+        assert_eq!(Size::new(0, 7), Err(SizeError::Empty { width: 0, height: 7 }));
+        assert!(Size::new(1, Size::MAX_PIXELS).is_ok());
+        for (width, height) in [(1, Size::MAX_PIXELS + 1), (u64::MAX, 2), (1 << 33, 1)] {
+            assert!(matches!(Size::new(width, height), Err(SizeError::TooLarge { .. })));
+        }
+    }
+}

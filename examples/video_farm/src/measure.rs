@@ -1,0 +1,182 @@
+//! Table I of the paper: every mode with several numbers of workers.
+//!
+//! As in the paper the stream is in memory before the clock starts, and what is measured is the
+//! farm alone. The modes take turns in every round, so that a machine whose speed drifts treats
+//! them alike, and a ratio is taken within a round before its median is.
+
+use crate::error::FarmError;
+use crate::farm::{self, Job, Mode, Preload, Ranks, Run};
+use crate::frame::Size;
+use crate::output::Output;
+use crate::report::{Report, Row, Spread, median};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Input, schedule, degree and frames a pass; its workers and output do not count.
+    pub job: Job,
+    /// The modes, and what the ranks of each are.
+    pub columns: Vec<(Mode, Ranks)>,
+    /// The numbers of workers.
+    pub workers: Vec<usize>,
+    /// How many frames to hold in memory at most.
+    pub preload: usize,
+    /// How often to measure everything.
+    pub rounds: usize,
+}
+
+impl Plan {
+    /// How many farms will run.
+    pub fn passes(&self) -> usize {
+        (self.rounds + 1) * self.workers.len() * self.columns.len()
+    }
+
+    /// Checks every farm against the definition of the filter, then measures. `passed` is called
+    /// after each of the [`Plan::passes`].
+    ///
+    /// # Errors
+    /// The first farm that fails, or a frame that is not what the filter should give.
+    pub fn run(&self, mut passed: impl FnMut()) -> Result<Report, FarmError> {
+        let mut cells = Vec::new();
+        for &workers in &self.workers {
+            for &(mode, ranks) in &self.columns {
+                cells.push((workers, mode, ranks));
+            }
+        }
+        let mut size = None;
+        for &(workers, mode, ranks) in &cells {
+            let run = run_once(&self.checking(workers), mode, ranks)?;
+            size.get_or_insert(run.size);
+            passed();
+        }
+        let mut samples = vec![Vec::new(); cells.len()];
+        for _ in 0..self.rounds {
+            for (cell, &(workers, mode, ranks)) in cells.iter().enumerate() {
+                let run = run_once(&self.measuring(workers), mode, ranks)?;
+                samples[cell].push(run.service_time());
+                passed();
+            }
+        }
+        let Some(size) = size else {
+            return Err(FarmError::Usage("nothing to measure".to_owned()));
+        };
+
+        let of = |workers, mode, ranks| {
+            let cell = cells.iter().position(|&cell| cell == (workers, mode, ranks))?;
+            Some(samples[cell].as_slice())
+        };
+        let ratio = |over: &[f64], under: &[f64]| {
+            median(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
+        };
+        let row = |(&(workers, mode, ranks), times): (&(usize, Mode, Ranks), &Vec<f64>)| Row {
+            mode,
+            ranks,
+            workers,
+            service_time_us: Spread::of(times),
+            scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
+            beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
+                .map(|baseline| ratio(times, baseline)),
+        };
+        Ok(Report {
+            input: self.job.input.to_string(),
+            size,
+            frames: self.job.frames.unwrap_or(self.preload as u64),
+            schedule: self.job.schedule,
+            degree: self.job.degree,
+            cores: cores(),
+            preloaded: true,
+            rounds: self.rounds,
+            rows: cells.iter().zip(&samples).map(row).collect(),
+        })
+    }
+
+    fn checking(&self, workers: usize) -> Job {
+        let frames = self.preload as u64;
+        Job {
+            workers,
+            output: Output::Check(self.job.input.clone()),
+            frames: Some(self.job.frames.map_or(frames, |limit| limit.min(frames))),
+            preload: None,
+            progress: false,
+            ..self.job.clone()
+        }
+    }
+
+    fn measuring(&self, workers: usize) -> Job {
+        // A multiple of the workers: under round-robin a buffer then meets the same worker every
+        // time, whose page table knows it after the warm-up.
+        let frames = self.preload.next_multiple_of(workers);
+        Job {
+            workers,
+            output: Output::Discard,
+            frames: Some(self.job.frames.unwrap_or(self.preload as u64)),
+            preload: Some(Preload { frames, warm_up: 2 * frames as u64 }),
+            progress: false,
+            ..self.job.clone()
+        }
+    }
+}
+
+/// Runs a farm in a program that runs several.
+///
+/// A rank that is a process executes the program again up to its own world. Earlier worlds of
+/// processes are replayed for it, and those of threads, which would run again, are passed by: its
+/// program has no use for the numbers, which are zero.
+///
+/// # Errors
+/// As [`farm::run`].
+pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
+    if ranks == Ranks::Threads && !onchip::caller() {
+        return Ok(Run { size: Size::ONE_PIXEL, frames: 0, seconds: 0.0 });
+    }
+    farm::run(job, mode, ranks)
+}
+
+/// Cores that this program may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::Schedule;
+    use crate::input::Input;
+
+    #[test]
+    fn every_cell_has_a_row() {
+        let job = Job {
+            input: Input::Clip(Size::new(64, 8).unwrap()),
+            output: Output::Discard,
+            frames: Some(20),
+            workers: 1,
+            schedule: Schedule::RoundRobin,
+            degree: 1,
+            preload: None,
+            progress: false,
+        };
+        let columns = vec![
+            (Mode::ShMem, Ranks::Threads),
+            (Mode::NoKt, Ranks::Threads),
+            (Mode::Moved, Ranks::Threads),
+            (Mode::NoKt, Ranks::Processes),
+            (Mode::Moved, Ranks::Processes),
+        ];
+        let plan =
+            Plan { job, columns: columns.clone(), workers: vec![1, 3], preload: 4, rounds: 3 };
+        let mut passes = 0;
+        let report = plan.run(|| passes += 1).unwrap();
+        assert_eq!((passes, report.frames, report.rounds), (plan.passes(), 20, 3));
+        let cells = |row: &crate::report::Row| (row.workers, (row.mode, row.ranks));
+        let expected = [1, 3].into_iter().flat_map(|n| columns.iter().map(move |&c| (n, c)));
+        assert!(report.rows.iter().map(cells).eq(expected));
+        for row in &report.rows {
+            let time = row.service_time_us;
+            assert!(0.0 < time.lowest && time.lowest <= time.median && time.median <= time.highest);
+            assert!(row.beside_sh_mem.is_some_and(|ratio| ratio > 0.0));
+            assert!(row.scalability.is_some_and(|ratio| ratio > 0.0));
+        }
+        assert_eq!(report.rows[0].beside_sh_mem, Some(1.0));
+        assert_eq!(report.rows[0].scalability, Some(1.0));
+    }
+}

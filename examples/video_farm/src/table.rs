@@ -1,0 +1,75 @@
+//! Table I of the paper as text.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::report::Report;
+
+/// The rows of a report, grouped by the number of workers.
+pub fn table(report: &Report) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["N", "mode", "T_S µs", "lowest – highest", "S", "beside sh-mem"]);
+    let mut previous = None;
+    for row in &report.rows {
+        let time = row.service_time_us;
+        let or_dash = |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{v:.2}"));
+        let first = previous != Some(row.workers);
+        previous = Some(row.workers);
+        table.add_row([
+            if first { row.workers.to_string() } else { String::new() },
+            row.name(),
+            format!("{:.1}", time.median),
+            format!("{:.1} – {:.1}", time.lowest, time.highest),
+            or_dash(row.scalability),
+            or_dash(row.beside_sh_mem),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::{Mode, Ranks, Schedule};
+    use crate::frame::Size;
+    use crate::report::{Row, Spread};
+
+    #[test]
+    fn rows_are_grouped_by_workers() {
+        let row = |workers, mode, time: f64, scalability, beside_sh_mem| Row {
+            mode,
+            ranks: Ranks::Threads,
+            workers,
+            service_time_us: Spread { median: time, lowest: time - 1.0, highest: time + 1.0 },
+            scalability,
+            beside_sh_mem,
+        };
+        let report = Report {
+            input: "clip".to_owned(),
+            size: Size::new(4, 4).unwrap(),
+            frames: 10,
+            schedule: Schedule::RoundRobin,
+            degree: 2,
+            cores: 2,
+            preloaded: true,
+            rounds: 3,
+            rows: vec![
+                row(1, Mode::ShMem, 113.0, Some(1.0), Some(1.0)),
+                row(1, Mode::Moved, 114.25, Some(1.0), Some(1.01)),
+                row(2, Mode::ShMem, 57.0, Some(1.98), None),
+            ],
+        };
+        let text = table(&report);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!(lines[2], ["1", "sh-mem, threads", "113.0", "112.0 – 114.0", "1.00", "1.00"]);
+        assert_eq!(lines[3], ["", "moved, threads", "114.2", "113.2 – 115.2", "1.00", "1.01"]);
+        assert_eq!(lines[4], ["2", "sh-mem, threads", "57.0", "56.0 – 58.0", "1.98", "–"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What tests of worlds share: the same rank code on every kind of ranks, a watchdog, random
+//! numbers that can be had again.
+
+#![allow(dead_code, reason = "not every test program uses all of it")]
+
+mod watchdog;
+
+use std::fmt::Debug;
+
+use mp_core::{Error, Rank, Result, World};
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use watchdog::Watchdog;
+
+/// Numbers of ranks that every pattern is tried on.
+pub const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
+
+/// What a world with these ranks returned: as processes, as threads, as threads on the heap.
+#[derive(Debug)]
+pub struct OnAll<T> {
+    pub processes: Result<Vec<T>>,
+    pub threads: Result<Vec<T>>,
+    pub heap: Result<Vec<T>>,
+}
+
+impl<T> OnAll<T> {
+    pub fn each(self) -> [(&'static str, Result<Vec<T>>); 3] {
+        [("processes", self.processes), ("threads", self.threads), ("heap", self.heap)]
+    }
+}
+
+/// Runs the same code as ranks of every kind, in worlds configured by `configure`.
+///
+/// The processes come first: each of them executes the test again up to this call, and must not
+/// run the worlds of threads again on its way.
+#[track_caller]
+pub fn run_on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> OnAll<T>
+where
+    T: Serialize + DeserializeOwned + Send + Clone,
+    F: Fn(&Rank) -> Result<T> + Sync,
+{
+    let _watchdog = Watchdog::start();
+    let processes = run_processes(configure(World::processes(ranks)), &code);
+    if !mp_core::caller() {
+        // On the way to a later world: an earlier one's results are replayed, and stand for all.
+        let replayed =
+            || processes.as_ref().map(Vec::clone).map_err(|e| Error::other(e.to_string()));
+        return OnAll { threads: replayed(), heap: replayed(), processes };
+    }
+    OnAll {
+        processes,
+        threads: run_threads(configure(World::threads(ranks)), &code),
+        heap: run_threads(configure(World::threads_on_heap(ranks)), &code),
+    }
+}
+
+/// A place of its own in the source: the calls at it are counted, and a rank of a later world of
+/// processes passes only these, not the worlds of threads between them.
+fn run_processes<T, F>(world: World, code: &F) -> Result<Vec<T>>
+where
+    T: Serialize + DeserializeOwned + Send,
+    F: Fn(&Rank) -> Result<T> + Sync,
+{
+    world.run(code)
+}
+
+fn run_threads<T, F>(world: World, code: &F) -> Result<Vec<T>>
+where
+    T: Serialize + DeserializeOwned + Send,
+    F: Fn(&Rank) -> Result<T> + Sync,
+{
+    world.run(code)
+}
+
+/// Runs the same code as ranks of every kind; they must all succeed with the same results.
+#[track_caller]
+pub fn on_all<T, F>(ranks: usize, code: F) -> Vec<T>
+where
+    T: Serialize + DeserializeOwned + Send + Clone + PartialEq + Debug,
+    F: Fn(&Rank) -> Result<T> + Sync,
+{
+    on_all_with(ranks, |world| world, code)
+}
+
+/// [`on_all`] in worlds configured by `configure`.
+#[track_caller]
+pub fn on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> Vec<T>
+where
+    T: Serialize + DeserializeOwned + Send + Clone + PartialEq + Debug,
+    F: Fn(&Rank) -> Result<T> + Sync,
+{
+    let all = run_on_all_with(ranks, configure, code);
+    let processes = all.processes.unwrap_or_else(|e| panic!("{ranks} processes: {e}"));
+    let threads = all.threads.unwrap_or_else(|e| panic!("{ranks} threads: {e}"));
+    let heap = all.heap.unwrap_or_else(|e| panic!("{ranks} threads on the heap: {e}"));
+    assert_eq!(processes, threads, "processes and threads differ");
+    assert_eq!(threads, heap, "threads differ with the place of their memory");
+    processes
+}
+
+/// Random numbers from a seed (splitmix64), the same in every process of a test.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+/// Fails rank code with what was seen instead of what was expected.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(mp_core::Error::other(format!($($message)+)));
+        }
+    };
+}

@@ -1,0 +1,80 @@
+//! Ends a test that hangs, and says where everything stood.
+
+use std::{
+    fs,
+    io::Write,
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// How long a part of a test may take. Far more than it needs on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Kills this process when it is not dropped in time; rank processes die with it.
+#[derive(Debug)]
+pub struct Watchdog {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches the part of the test up to the drop.
+    pub fn start() -> Self {
+        Self::with_limit(LIMIT)
+    }
+
+    pub fn with_limit(limit: Duration) -> Self {
+        let test = std::thread::current().name().unwrap_or("a thread without a name").to_owned();
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                report(&test, limit);
+                std::process::abort();
+            }
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes past the harness, which would keep the text of a test that never ends.
+fn report(test: &str, limit: Duration) {
+    let mut text = format!("\n{test} hangs: not done after {limit:?}\n");
+    let me = std::process::id();
+    for process in std::iter::once(me).chain(children_of(me)) {
+        text += &format!("process {process}:\n");
+        let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for thread in threads.flatten() {
+            let read =
+                |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+            let (stat, wait) = (read("stat"), read("wchan"));
+            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim().chars().next());
+            text += &format!("  {:<24} {} {wait}\n", read("comm").trim(), state.unwrap_or('?'));
+        }
+    }
+    let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
+    let _ = std::io::stderr().flush();
+}
+
+/// The processes whose parent is `parent`.
+pub fn children_of(parent: u32) -> Vec<u32> {
+    let of = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| of(pid) == Some(parent))
+        .collect()
+}
