@@ -469,6 +469,13 @@ impl Opened {
         }
     }
 
+    /// Whether nothing of the rank can touch this channel at that end any more: it has closed it,
+    /// or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or
+    /// have left others behind.) What it held of a shared channel's slots is then the others'.
+    pub(crate) fn released(&self, end: End, rank: u32) -> bool {
+        self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
+    }
+
     /// Wakes the other end's ranks.
     #[cold]
     pub(crate) fn ring_peers(&self) {

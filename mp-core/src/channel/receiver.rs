@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
 
 use super::{
-    directory::Opened,
+    directory::{End, Opened},
     ring::{Received, RingReceiver},
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},
@@ -212,7 +212,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
         let context = &self.opened.context;
         let attempt = || loop {
-            match ring.receive(context.me, |rank| context.dead(rank)) {
+            match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
                 Look::Orphan(held) => {
@@ -462,7 +462,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
             Kind::Rendezvous(_) => self.opened.meeting().wanted(),
-            Kind::Shared(ring) => ring.ready(|rank| self.opened.context.dead(rank)),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()
     }

@@ -175,21 +175,15 @@ impl RingSender {
         header.len.store(MOVED, Ordering::Release);
     }
 
-    /// Says, before elements are written into the slot of a slice, that they are no longer the
-    /// `MovedBuffer` that an earlier message left there.
-    #[inline(always)]
-    pub(crate) fn unmark(&self, slot: NonNull<u8>) {
-        self.write_len(slot, 0);
-        // The elements are plain stores, which the compiler could move up; the order in memory
-        // counts only when this rank is dead, and then all its stores are done.
-        compiler_fence(Ordering::Release);
-    }
-
-    /// Length of the message in elements; only slices have one.
+    /// Length of the message in elements; only slices have one. To be written before the elements:
+    /// it takes away the mark of a buffer that moved through the slot before.
     #[inline(always)]
     pub(crate) fn write_len(&self, slot: NonNull<u8>, len: u32) {
         // SAFETY: `slot` comes from `reserve`.
         unsafe { self.ring.slots.header(slot) }.len.store(len, Ordering::Relaxed);
+        // The elements are plain stores, which the compiler could move up. The order in memory
+        // counts only when this rank is dead, and then all its stores are done.
+        compiler_fence(Ordering::Release);
     }
 
     /// 3 publish the slot last reserved.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    directory::Opened,
+    directory::{End, Opened},
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
     signals::Sticky,
@@ -114,13 +114,10 @@ impl<M: Message + ?Sized> Sender<M> {
             && let Some(slot) = ring.reserve()
         {
             if M::SLICE {
-                ring.unmark(slot);
+                ring.write_len(slot, elements.len() as u32);
             }
             // SAFETY: as in `copy_and_publish`.
             unsafe { copy_in(elements, ring.payload(slot)) };
-            if M::SLICE {
-                ring.write_len(slot, elements.len() as u32);
-            }
             ring.publish(slot);
             self.attend();
             return true;
@@ -156,8 +153,8 @@ impl<M: Message + ?Sized> Sender<M> {
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
-        unsafe { copy_in(elements, self.payload(claim)) };
-        self.publish(claim, elements.len());
+        unsafe { copy_in(elements, self.payload(claim, elements.len())) };
+        self.publish(claim);
     }
 
     #[inline(always)]
@@ -231,7 +228,8 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    match ring.reserve(context.me, |rank| context.dead(rank)) {
+                    let released = |rank| self.opened.released(End::Receiver, rank);
+                    match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
                         Look::Orphan(held) => {
@@ -298,17 +296,21 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
+    /// Where the message is to be written. Its length comes first: were it to stand in the slot
+    /// only afterwards, a half-written message could be taken for the moved buffer that the slot
+    /// held before, if this rank dies.
     #[inline(always)]
-    fn payload(&self, claim: Claim) -> NonNull<u8> {
+    fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
         match (&self.kind, claim) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
                 if M::SLICE {
-                    ring.unmark(slot);
+                    ring.write_len(slot, len as u32);
                 }
                 ring.payload(slot)
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.writing(held);
+                ring.write_len(held, len as u32);
                 ring.payload(held)
             }
             _ => unreachable!("a claim is of its sender's kind"),
@@ -317,18 +319,10 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// 3 publish.
     #[inline(always)]
-    fn publish(&mut self, claim: Claim, len: usize) {
+    fn publish(&mut self, claim: Claim) {
         match (&mut self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
-                if M::SLICE {
-                    ring.write_len(slot, len as u32);
-                }
-                ring.publish(slot);
-            }
-            (Kind::Shared(ring), Claim::Shared(held)) => {
-                ring.write_len(held, len as u32);
-                ring.publish(held);
-            }
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.publish(slot),
+            (Kind::Shared(ring), Claim::Shared(held)) => ring.publish(held),
             _ => unreachable!("a claim is of its sender's kind"),
         }
         self.attend();
@@ -360,11 +354,11 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
-        let place = M::at(self.payload(claim).cast(), len);
+        let place = M::at(self.payload(claim, len).cast(), len);
         if !matches!(self.kind, Kind::Pair(_)) {
             self.lent = Some(claim);
         }
-        Slot { sender: self, claim, place, len }
+        Slot { sender: self, claim, place }
     }
 }
 
@@ -556,7 +550,6 @@ pub struct Slot<'a, M: Message + ?Sized> {
     sender: &'a mut Sender<M>,
     claim: Claim,
     place: NonNull<M>,
-    len: usize,
 }
 
 impl<M: Message + ?Sized> Slot<'_, M> {
@@ -566,9 +559,9 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     /// None now; a receiver that went away in the meantime shows at the next call.
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        let (claim, len) = (this.claim, this.len);
+        let claim = this.claim;
         this.sender.lent = None;
-        this.sender.publish(claim, len);
+        this.sender.publish(claim);
         Ok(())
     }
 }

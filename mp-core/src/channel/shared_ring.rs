@@ -6,13 +6,13 @@
 //! | state of message p | who comes next |
 //! |---|---|
 //! | `FREE` | a sender r: → `CLAIMED` by r |
-//! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r is lost: → `TAKEN` by s |
+//! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r has released its end: → `TAKEN` by s |
 //! | `FULL` | a receiver r: → `TAKEN` by r |
 //! | `VOID` | anybody, r: → `TAKEN` by r |
-//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r is lost: → `TAKEN` by s |
+//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `TAKEN` by s |
 //!
-//! *Lost* means here that nothing of the rank runs any more: a slot must not be written while
-//! somebody who had it still can.
+//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot
+//! must not be written while somebody who had it still can.
 //!
 //! `tail` and `head` only say where to look first; whoever sees a slot further on helps them
 //! along. Messages are taken in the order in which their slots were claimed.
@@ -141,8 +141,8 @@ impl SharedRing {
             pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`.
-    pub(crate) fn reserve(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
+    pub(crate) fn reserve(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let tail = &*self.control().tail;
         loop {
             let position = tail.load(Ordering::Relaxed);
@@ -166,7 +166,8 @@ impl SharedRing {
                 }
                 // The slot still has the message of one round before.
                 ..0 => {
-                    let orphan = what(state) == VOID || what(state) == TAKEN && lost(rank(state));
+                    let orphan =
+                        what(state) == VOID || what(state) == TAKEN && released(rank(state));
                     if orphan
                         && let Some(held) =
                             self.take_over(slot, state, me, position - self.slots.count())
@@ -183,8 +184,8 @@ impl SharedRing {
         }
     }
 
-    /// 4 receive, for rank `me`.
-    pub(crate) fn receive(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 4 receive, for rank `me`. `released` says whether a rank can no longer be writing.
+    pub(crate) fn receive(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
             let position = head.load(Ordering::Relaxed);
@@ -204,7 +205,7 @@ impl SharedRing {
                         return Look::Got(Held { slot, position });
                     }
                 }
-                (0, what) if what == VOID || what == CLAIMED && lost(rank(state)) => {
+                (0, what) if what == VOID || what == CLAIMED && released(rank(state)) => {
                     if let Some(held) = self.take_over(slot, state, me, position) {
                         return Look::Orphan(held);
                     }
@@ -254,12 +255,12 @@ impl SharedRing {
     }
 
     /// Whether a message may be there.
-    pub(crate) fn ready(&self, lost: impl Fn(u32) -> bool) -> bool {
+    pub(crate) fn ready(&self, released: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
         match (ahead(state, position), what(state)) {
             // Behind a lost sender's slot there may be others'.
-            (0, CLAIMED) => lost(rank(state)),
+            (0, CLAIMED) => released(rank(state)),
             (0, FREE) | (..0, _) => false,
             _ => true,
         }
@@ -289,8 +290,11 @@ impl SharedRing {
         self.header(held).race.writing();
     }
 
+    /// Length of the message in elements, to be written before the elements: see
+    /// `RingSender::write_len`.
     pub(crate) fn write_len(&self, held: Held, len: u32) {
         self.header(held).len.store(len, Ordering::Relaxed);
+        compiler_fence(Ordering::Release);
     }
 
     pub(crate) fn write_moved(&self, held: Held, key: BlockKey, len: u64) {
