@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::harness::{Signal, launch, marked, mprun, unread, until};
+use super::harness::{Signal, kill, launch, marked, mprun, unread, until};
 
 super::trials![
     the_first_failed_rank_gives_the_status,
     a_failure_in_rank_code_is_told_with_its_words,
+    a_rank_that_is_killed_at_any_moment_ends_the_others,
     survivors_may_end_by_themselves_and_then_must,
     the_time_limit_ends_with_124_and_says_who_waits,
     signals_are_passed_on,
@@ -56,6 +57,22 @@ fn a_failure_in_rank_code_is_told_with_its_words() {
         end("panic-outside").expect_code(101).expect_err(&format!(
             "mprun: rank {who} panicked (exit status 101), before it entered the world"
         ));
+    }
+}
+
+fn a_rank_that_is_killed_at_any_moment_ends_the_others() {
+    for round in 0..24 {
+        let mut run = launch(&["-n", "3"], &["churn"]);
+        run.await_out("begun");
+        std::thread::sleep(Duration::from_micros(round * 977));
+        let ranks: Vec<i32> =
+            until("the ranks", || Some(run.processes()).filter(|all| all.len() == 4))
+                .into_iter()
+                .filter(|&pid| pid != run.pid() as i32)
+                .collect();
+        kill(ranks[round as usize % 3], Signal::SIGKILL);
+        let done = run.done().expect_code(137).expect_err("was killed by SIGKILL");
+        assert!(!done.err.contains("mprun: ended"), "the others ended by themselves: {done:#?}");
     }
 }
 

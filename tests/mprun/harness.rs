@@ -14,7 +14,6 @@ use std::{
 };
 
 pub use nix::sys::signal::Signal;
-use nix::{sys::signal::kill, unistd::Pid};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -163,6 +162,11 @@ pub fn marked(mark: &str) -> Vec<i32> {
         .collect()
 }
 
+/// Sends a signal to a process, if it is still there.
+pub fn kill(pid: i32, signal: Signal) {
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+}
+
 /// Waits until `done` answers.
 #[track_caller]
 pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
@@ -182,7 +186,7 @@ impl Run {
     }
 
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
+        kill(self.pid() as i32, signal);
     }
 
     /// The processes of this run that still exist.
@@ -218,7 +222,7 @@ impl Run {
     fn end(&mut self) {
         let _ = self.child.kill();
         for pid in self.processes() {
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            kill(pid, Signal::SIGKILL);
         }
         let _ = self.child.wait();
     }

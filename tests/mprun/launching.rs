@@ -12,6 +12,7 @@ super::trials![
     rank_0_has_the_input,
     results_are_those_of_threads,
     a_program_runs_one_world_after_another,
+    many_worlds_take_no_more_memory_than_some,
     a_rank_that_leaves_early_is_lost_to_the_others,
     a_program_that_is_no_rank_is_warned_about,
     wrong_usage_ends_with_2,
@@ -106,6 +107,12 @@ fn a_program_runs_one_world_after_another() {
         let done = launch(&["-n", "3"], &["rounds", "processes"]).done().expect_code(0);
         assert_eq!(done.out, threads, "{}", done.err);
     }
+}
+
+fn many_worlds_take_no_more_memory_than_some() {
+    let done = launch(&["-n", "3"], &["memory"]).done().expect_code(0);
+    let most: Vec<u64> = done.lines().iter().map(|line| line.parse().unwrap()).collect();
+    assert!(most[0] > 0 && most[1] <= most[0] + most[0] / 4, "{most:?}");
 }
 
 fn a_rank_that_leaves_early_is_lost_to_the_others() {

@@ -22,6 +22,8 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "sum" => sum(&args[0]),
         "rounds" => rounds(&args[0]),
         "early" => early(),
+        "churn" => churn(),
+        "memory" => memory(),
         "end" => end(&args[0], number(1)),
         "hang" => hang(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
@@ -153,6 +155,39 @@ fn rounds(kind: &str) -> onchip::Result<()> {
         };
         if onchip::caller() {
             println!("{round}: {text}");
+        }
+    }
+    Ok(())
+}
+
+/// A world in which buffers move around; each rank's result is how much memory was ever in use.
+fn buffers() -> onchip::Result<Vec<u64>> {
+    world().run(|rank| {
+        let (me, size) = (rank.id(), rank.size());
+        let channel = Channel::degree(1).max_len(100);
+        let mut next = rank.sender::<[u64]>("ring", (me + 1) % size, channel)?;
+        let previous = rank.receiver::<[u64]>("ring", (me + size - 1) % size, channel)?;
+        next.send_buffer(rank.buffer_from(&[me as u64; 100])?)?;
+        assert_eq!(previous.receive_buffer()?[99] as usize, (me + size - 1) % size);
+        Ok(rank.memory().touched)
+    })
+}
+
+/// Worlds without end.
+fn churn() -> onchip::Result<()> {
+    println!("begun");
+    loop {
+        buffers()?;
+    }
+}
+
+/// How much memory was ever in use after some worlds, and after many.
+fn memory() -> onchip::Result<()> {
+    let mut most = 0;
+    for round in 1..=500 {
+        most = most.max(buffers()?.into_iter().max().unwrap_or(0));
+        if onchip::caller() && [50, 500].contains(&round) {
+            println!("{most}");
         }
     }
     Ok(())

@@ -34,8 +34,7 @@ pub fn run(args: &Args) -> Shown {
     }
     for Found { pids, report } in &found {
         if let Err(error) = report {
-            let pids = text::list(pids, "and");
-            writeln!(out, "a world that can't be read, held by {pids}: {error}")?;
+            writeln!(out, "{}", super::report::unreadable(pids, error))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use onchip::{
-    Operation,
+    Error, Operation,
     report::{self, Found, RankKind, RankReport, RankStage, WaitReport, WorldReport},
 };
 
@@ -50,13 +50,15 @@ pub fn run(args: &Args) -> Shown {
         }
         match report {
             Ok(world) => write!(out, "{}", describe(world))?,
-            Err(error) => {
-                let pids = list(pids, "and");
-                writeln!(out, "a world that can't be read, held by {pids}: {error}")?;
-            }
+            Err(error) => writeln!(out, "{}", unreadable(pids, error))?,
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A world of which nothing else is known.
+pub fn unreadable(pids: &[u32], error: &Error) -> String {
+    format!("a world that can't be read, held by {}: {error}", text::list(pids, "and"))
 }
 
 /// Worlds as JSON: `[{"pids": [...], "world": {...}}, {"pids": [...], "error": "..."}]`.
@@ -89,7 +91,7 @@ pub fn describe(world: &WorldReport) -> String {
     };
     let _ = writeln!(
         text,
-        "{}: {} {kind} {}, for {}, {} of memory in use",
+        "world of {}: {} {kind} {}, {} old, {} of memory in use",
         tame(&world.program),
         world.ranks.len(),
         world.launcher,
