@@ -71,7 +71,8 @@ impl Launched {
     /// Nothing else of a launched world happens outside of this call: ranks that died are known
     /// as dead to the others from then on.
     ///
-    /// Output goes to `sink`. Without one it stays in the ranks' pipes, which makes ranks wait that write much.
+    /// Output goes to `sink`. Without one it stays in the ranks' pipes, and ranks that write much
+    /// have to wait.
     ///
     /// # Errors
     /// [`Error::Os`](crate::Error::Os), or [`Error::Segment`](crate::Error::Segment) when a rank
@@ -132,7 +133,8 @@ impl Launched {
         self.processes.failure().map(|(rank, cause)| RankFailure { rank, cause })
     }
 
-    /// Who waits for whom in the world, now.
+    /// Who waits for whom in the world, now. Takes a moment when ranks seem to be stuck, to make
+    /// sure.
     ///
     /// # Errors
     /// [`Error::Segment`](crate::Error::Segment) when the world's memory makes no sense.
