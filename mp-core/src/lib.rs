@@ -10,6 +10,8 @@ mod error;
 mod plain;
 mod segment;
 mod sync;
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
 pub mod topology;
 mod wait;
 mod world;
