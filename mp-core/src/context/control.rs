@@ -89,6 +89,8 @@ impl WorldControl {
 #[repr(C)]
 pub(crate) struct RankControl {
     state: CachePadded<AtomicU32>,
+    /// 1 once its process has ended: nothing of the rank runs any more.
+    gone: AtomicU32,
     /// Its process; for a thread, the process of all ranks.
     pub(crate) pid: AtomicU32,
     /// Where the rank sleeps.
@@ -114,6 +116,18 @@ impl RankControl {
     pub(crate) fn set_state(&self, state: RankState) {
         // Release: pairs with the Acquire in `state`: all that the rank did comes before.
         self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Whether nothing of the rank runs any more. A rank that is `Lost` may be: one that panicked
+    /// still takes itself out of its channels.
+    pub(crate) fn is_gone(&self) -> bool {
+        // Acquire: pairs with the Release in `set_gone`.
+        self.gone.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn set_gone(&self) {
+        // Release: pairs with the Acquire in `is_gone`.
+        self.gone.store(1, Ordering::Release);
     }
 
     /// `Expected` to `Running`; false when somebody else is this rank already.

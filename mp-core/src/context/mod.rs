@@ -7,6 +7,11 @@ mod held;
 
 use std::sync::Arc;
 
+use nix::{
+    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    unistd::Pid,
+};
+
 pub(crate) use control::{RankControl, RankState, WorldControl};
 pub(crate) use held::HeldAt;
 
@@ -99,9 +104,28 @@ impl Context {
         self.segment.at(Offset::new(offset))
     }
 
-    /// Whether the rank is known to be dead.
-    pub(crate) fn lost(&self, rank: u32) -> bool {
-        rank < self.size && self.rank(rank).is_ok_and(|r| r.state() == RankState::Lost)
+    /// Whether a lock that the rank holds may be taken over: nothing of it runs any more, or it is
+    /// no rank at all.
+    pub(crate) fn gone(&self, rank: u32) -> bool {
+        rank > self.size
+            || self.rank(rank).is_ok_and(|control| control.is_gone())
+            || self.ended_unburied(rank)
+    }
+
+    /// The launcher, who buries the dead, must not wait for one whose turn has not come yet.
+    fn ended_unburied(&self, rank: u32) -> bool {
+        let launcher = self.me == self.size
+            && self.world().is_ok_and(|world| world.processes.load(Ordering::Relaxed) != 0);
+        if !launcher {
+            return false;
+        }
+        let pid = self.rank(rank).map_or(0, |control| control.pid.load(Ordering::Relaxed));
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        pid != 0
+            && matches!(
+                waitid(Id::Pid(Pid::from_raw(pid as i32)), look),
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..))
+            )
     }
 
     /// Checks a rank named by the user.
@@ -135,11 +159,11 @@ impl Context {
     }
 
     pub(crate) fn allocate(&self, kind: BlockKind, len: u64) -> Result<BlockKey, SegmentError> {
-        self.segment.heap().allocate(self.me, |rank| self.lost(rank), kind, len)
+        self.segment.heap().allocate(self.me, |rank| self.gone(rank), kind, len)
     }
 
     pub(crate) fn lock_heap(&self) -> Result<crate::segment::LockedHeap<'_>, SegmentError> {
-        self.segment.heap().lock(self.me, |rank| self.lost(rank))
+        self.segment.heap().lock(self.me, |rank| self.gone(rank))
     }
 
     /// Frees a block. A heap too broken for that is found by the next who allocates.

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Ordering, yield_now};
 /// |---|---|---|
 /// | 0 | 0 | free |
 /// | r + 1 | 1 | held by rank r |
-/// | r + 1, r dead | 1 | may be taken over: what it protects must be mended first |
+/// | r + 1, r gone | 1 | may be taken over: what it protects must be mended first |
 /// | 0 | 1 | the holder unwound in the middle: likewise |
 #[derive(Debug)]
 #[repr(C)]
@@ -23,18 +23,18 @@ impl RobustLock {
         Self { holder: AtomicU32::new(0), dirty: AtomicU32::new(0) }
     }
 
-    /// Takes the lock for rank `me`. Returns whether a holder was lost in the middle of a change.
+    /// Takes the lock for rank `me`. Returns whether a holder died in the middle of a change.
     ///
-    /// `lost` says whether a rank is dead. The wait never sleeps long: every holder is alive and
-    /// inside a short section, or lost.
-    pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
+    /// `gone` says whether nothing of a rank runs any more. The wait never sleeps long: every
+    /// holder is alive and inside a short section, or gone.
+    pub(crate) fn acquire(&self, me: u32, gone: impl Fn(u32) -> bool) -> bool {
         let mut looks = 0u32;
         loop {
             // Acquire: pairs with the Release in `release`.
             match self.holder.compare_exchange_weak(0, me + 1, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => break,
-                Err(holder) if holder != 0 && looks & 63 == 63 && lost(holder - 1) => {
+                Err(holder) if holder != 0 && looks & 63 == 63 && gone(holder - 1) => {
                     // A dead holder's stores are all in memory: Acquire orders them before ours.
                     if self
                         .holder

@@ -21,6 +21,8 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
 /// is freed. Lost, if it had not ended before.
 pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
+    // Before the first lock is taken here: the rank may have died with it.
+    control.set_gone();
     if !control.state().ended() {
         control.set_state(RankState::Lost);
         // Before the slower work below: the survivors' waits end now.
