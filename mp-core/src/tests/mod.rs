@@ -1,5 +1,6 @@
 //! Tests that need more than one module's insides.
 
+mod attach;
 mod locks;
 mod mappings;
 
