@@ -12,6 +12,8 @@ mod line;
 mod plain;
 mod segment;
 mod sync;
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
 pub mod topology;
 mod wait;
 mod world;

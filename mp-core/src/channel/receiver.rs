@@ -291,53 +291,52 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// Degree 0: offers, and waits for a sender to meet the offer.
     fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place> {
         self.check_guards(ring)?;
-        let meeting = self.opened.meeting();
-        meeting.offer();
+        self.opened.meeting().offer();
         self.attend();
         let met = self.block(wait, ring.watched(), || self.look(ring).transpose());
-        let place = match met {
-            Ok(Some(Ok(place))) => Ok(Some(place)),
-            // Out of time, or the sender is gone: unless one has just claimed the offer.
+        let met = match met {
+            // Out of time: unless a sender has just claimed the offer.
             Ok(None) => self.end_offer(ring, true),
-            Ok(Some(Err(error))) => {
-                meeting.met();
-                Err(error)
-            }
-            Err(error) => {
-                meeting.met();
-                Err(error.into())
-            }
-        }?;
-        meeting.met();
-        place.ok_or_else(|| self.timed_out(wait))
+            Ok(Some(met)) => met.map(Some),
+            Err(error) => Err(error.into()),
+        };
+        self.after_meeting(met)?.ok_or_else(|| self.timed_out(wait))
     }
 
     /// Degree 0, without waiting: meets a sender that waits.
     fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place>> {
         self.check_guards(ring)?;
-        if !self.opened.meeting().wanted() {
-            return if self.opened.signals().for_receiver.ended() {
-                Err(self.opened.why_ended(Operation::Receive))
-            } else {
-                Ok(None)
-            };
+        let mut met = self.look(ring);
+        if let Ok(None) = met {
+            if !self.opened.meeting().wanted() {
+                return Ok(None);
+            }
+            self.opened.meeting().offer();
+            self.attend();
+            met = self.end_offer(ring, false);
         }
-        self.opened.meeting().offer();
-        self.attend();
-        let place = self.end_offer(ring, false);
-        self.opened.meeting().met();
-        place
+        self.after_meeting(met)
     }
 
     /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
-    /// sender wants it any more.
+    /// sender wants it any more. A sender that does nothing is not waited for.
     fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place>> {
+        /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
+        const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
-        let met = self.block(Wait::forever(), ring.watched(), || match self.look(ring) {
+        let met = self.block(PROMPT.into(), ring.watched(), || match self.look(ring) {
             Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
             other => Some(other),
         });
-        met?.unwrap_or(Ok(None))
+        met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look(ring) })
+    }
+
+    /// With a message or without a sender, the offer is over.
+    fn after_meeting<T>(&self, met: Result<Option<T>>) -> Result<Option<T>> {
+        if !matches!(met, Ok(None)) {
+            self.opened.meeting().met();
+        }
+        met
     }
 
     /// Turns a taken message into a guard, after checking what its header says.
@@ -461,7 +460,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
-            Kind::Rendezvous(_) => self.opened.meeting().wanted(),
+            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()

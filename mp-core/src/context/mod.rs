@@ -113,10 +113,12 @@ impl Context {
         rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
     }
 
-    /// Whether the holder of the heap's lock is dead. A launcher must see for itself: the one who
-    /// would tell it, is it.
+    /// Whether the holder of the heap's lock is dead, or no rank at all. A launcher must see for
+    /// itself: the one who would tell it, is it.
     fn holder_dead(&self, holder: u32) -> bool {
-        self.dead(holder) || self.me == self.size && self.child_has_ended(holder)
+        holder > self.size
+            || self.dead(holder)
+            || self.me == self.size && self.child_has_ended(holder)
     }
 
     fn child_has_ended(&self, rank: u32) -> bool {

@@ -158,8 +158,6 @@ pub(crate) struct BlockInfo {
     pub(crate) kind: BlockKind,
     pub(crate) owner: u32,
     pub(crate) settled: bool,
-    /// Bytes asked for.
-    pub(crate) len: u64,
 }
 
 fn class_size(class: usize) -> u64 {
@@ -187,13 +185,13 @@ impl<'a> Heap<'a> {
         Self { segment, control }
     }
 
-    /// Takes the heap's lock as rank `me`; mends the heap first if a holder was lost.
+    /// Takes the heap's lock as rank `me`; mends the heap first if a holder died.
     pub(crate) fn lock(
         self,
         me: u32,
-        lost: impl Fn(u32) -> bool,
+        gone: impl Fn(u32) -> bool,
     ) -> Result<LockedHeap<'a>, SegmentError> {
-        let broken = self.control.lock.acquire(me, lost);
+        let broken = self.control.lock.acquire(me, gone);
         let mut locked = LockedHeap { heap: self, whole: false };
         if broken {
             locked.mend()?;
@@ -207,24 +205,24 @@ impl<'a> Heap<'a> {
     pub(crate) fn allocate(
         self,
         me: u32,
-        lost: impl Fn(u32) -> bool + Copy,
+        gone: impl Fn(u32) -> bool + Copy,
         kind: BlockKind,
         len: u64,
     ) -> Result<BlockKey, SegmentError> {
-        let (key, committed) = self.lock(me, lost)?.reserve(me, kind, len)?;
+        let (key, committed) = self.lock(me, gone)?.reserve(me, kind, len)?;
         if committed {
             return Ok(key);
         }
         // Outside the lock: committing a large block takes milliseconds.
         let done = self.commit(key, len).or_else(|error| match error {
             SegmentError::OutOfMemory { .. } => {
-                self.trim(me, lost)?;
+                self.trim(me, gone)?;
                 self.commit(key, len)
             }
             error => Err(error),
         });
         if let Err(error) = done {
-            self.lock(me, lost)?.free(key)?;
+            self.lock(me, gone)?.free(key)?;
             return Err(error);
         }
         Ok(key)
@@ -239,11 +237,11 @@ impl<'a> Heap<'a> {
     }
 
     /// Gives the pages of all free blocks back to the system.
-    pub(crate) fn trim(self, me: u32, lost: impl Fn(u32) -> bool) -> Result<(), SegmentError> {
+    pub(crate) fn trim(self, me: u32, gone: impl Fn(u32) -> bool) -> Result<(), SegmentError> {
         if !self.segment.can_punch() {
             return Ok(());
         }
-        let locked = self.lock(me, lost)?;
+        let locked = self.lock(me, gone)?;
         locked.walk(|offset, header, size| {
             let first = (offset + HEADER).next_multiple_of(PAGE);
             let end = (offset + size) / PAGE * PAGE;
@@ -484,7 +482,6 @@ impl LockedHeap<'_> {
             owner: header.owner.load(Ordering::Relaxed),
             // Acquire: pairs with the Release in `Heap::settle`.
             settled: header.settled.load(Ordering::Acquire) != 0,
-            len: header.len.load(Ordering::Relaxed),
         })
     }
 
@@ -536,7 +533,7 @@ mod tests {
 
     use super::*;
 
-    const NOBODY_LOST: fn(u32) -> bool = |_| false;
+    const NOBODY_GONE: fn(u32) -> bool = |_| false;
 
     fn segment() -> Segment {
         Segment::on_heap(1 << 20, false, 0).unwrap()
@@ -562,9 +559,9 @@ mod tests {
         let heap = segment.heap();
         for round in 0..10_000u64 {
             let len = 1 + round * 37 % 5_000;
-            let key = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, len).unwrap();
+            let key = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, len).unwrap();
             assert!(heap.check(key, BlockKind::Buffer).unwrap() >= len);
-            heap.lock(0, NOBODY_LOST).unwrap().free(key).unwrap();
+            heap.lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
         }
         assert_eq!(heap.used(), 0);
         assert!(heap.touched() < 64 << 10, "{}", heap.touched());
@@ -576,18 +573,18 @@ mod tests {
         let heap = segment.heap();
         let mut keys = Vec::new();
         let error = loop {
-            match heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 50_000) {
+            match heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 50_000) {
                 Ok(key) => keys.push(key),
                 Err(error) => break error,
             }
         };
         assert!(matches!(error, SegmentError::Full { asked: 50_000, .. }), "{error}");
         assert!(keys.len() > 10);
-        heap.lock(0, NOBODY_LOST).unwrap().free(keys[3]).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(keys[3]).unwrap();
         // A much smaller block may live in a large one when nothing else is left.
-        while heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 1).is_ok() {}
+        while heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1).is_ok() {}
         assert!(matches!(
-            heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, u64::MAX),
+            heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, u64::MAX),
             Err(SegmentError::Full { .. })
         ));
     }
@@ -596,11 +593,11 @@ mod tests {
     fn a_stale_key_frees_nothing() {
         let segment = segment();
         let heap = segment.heap();
-        let old = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 100).unwrap();
-        heap.lock(0, NOBODY_LOST).unwrap().free(old).unwrap();
-        let new = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 100).unwrap();
+        let old = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(old).unwrap();
+        let new = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
         assert_eq!(old.payload(), new.payload(), "the warm block comes back");
-        heap.lock(0, NOBODY_LOST).unwrap().free(old).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(old).unwrap();
         assert!(heap.check(new, BlockKind::Buffer).is_ok());
         assert!(heap.check(old, BlockKind::Buffer).is_err());
         assert!(heap.check(new, BlockKind::Channel).is_err());
@@ -610,12 +607,12 @@ mod tests {
     fn a_holder_that_dies_anywhere_leaves_a_heap_that_can_be_mended() {
         let segment = segment();
         let heap = segment.heap();
-        let kept = heap.allocate(0, NOBODY_LOST, BlockKind::Channel, 100).unwrap();
-        heap.lock(0, NOBODY_LOST).unwrap().enlist(kept, 7).unwrap();
-        let free = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 1000).unwrap();
-        heap.lock(0, NOBODY_LOST).unwrap().free(free).unwrap();
+        let kept = heap.allocate(0, NOBODY_GONE, BlockKind::Channel, 100).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().enlist(kept, 7).unwrap();
+        let free = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
         // Rank 3 dies with the lock held and every list lost.
-        std::mem::forget(heap.lock(3, NOBODY_LOST).unwrap());
+        std::mem::forget(heap.lock(3, NOBODY_GONE).unwrap());
         for list in heap.control.free.iter().chain(&heap.control.buckets) {
             list.store(0xdead, Ordering::Relaxed);
         }
@@ -623,7 +620,7 @@ mod tests {
         assert_eq!(locked.bucket(7).unwrap().len(), 1);
         assert_eq!(locked.bucket(7).unwrap()[0].key, kept);
         drop(locked);
-        let again = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 1000).unwrap();
+        let again = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
         assert_eq!(again.payload(), free.payload());
     }
 
@@ -632,13 +629,13 @@ mod tests {
         let segment = Segment::in_memfd(64 << 20, false, 0).unwrap();
         let heap = segment.heap();
         let pages = || nix::sys::stat::fstat(segment.fd().unwrap()).unwrap().st_blocks;
-        let key = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 8 << 20).unwrap();
+        let key = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 8 << 20).unwrap();
         let held = pages();
         assert!(held * 512 >= 8 << 20);
-        heap.lock(0, NOBODY_LOST).unwrap().free(key).unwrap();
-        heap.trim(0, NOBODY_LOST).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
+        heap.trim(0, NOBODY_GONE).unwrap();
         assert!(pages() * 512 < 1 << 20, "{} blocks left", pages());
-        let again = heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, 8 << 20).unwrap();
+        let again = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 8 << 20).unwrap();
         assert_eq!(again.payload(), key.payload());
         assert_eq!(pages(), held);
     }
@@ -647,7 +644,7 @@ mod tests {
     fn more_memory_than_there_is_is_an_error_value() {
         let segment = Segment::in_memfd(1 << 42, false, 0).unwrap();
         let error =
-            segment.heap().allocate(0, NOBODY_LOST, BlockKind::Buffer, 1 << 40).unwrap_err();
+            segment.heap().allocate(0, NOBODY_GONE, BlockKind::Buffer, 1 << 40).unwrap_err();
         assert!(matches!(error, SegmentError::OutOfMemory { .. }), "{error}");
         assert_eq!(segment.heap().used(), 0);
     }
@@ -663,9 +660,9 @@ mod tests {
             for (n, free) in steps {
                 if free && !live.is_empty() {
                     let (key, _) = live.swap_remove(n as usize % live.len());
-                    heap.lock(0, NOBODY_LOST).unwrap().free(key).unwrap();
+                    heap.lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
                 } else {
-                    live.push((heap.allocate(0, NOBODY_LOST, BlockKind::Buffer, n).unwrap(), n));
+                    live.push((heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, n).unwrap(), n));
                 }
                 let mut ranges: Vec<_> = live.iter().map(|&(key, len)| (key.payload(), len)).collect();
                 ranges.sort_unstable();
@@ -673,7 +670,7 @@ mod tests {
                     prop_assert!(pair[0].0 + pair[0].1 + HEADER <= pair[1].0);
                 }
             }
-            prop_assert_eq!(heap.lock(0, NOBODY_LOST).unwrap().blocks().unwrap().len(), live.len());
+            prop_assert_eq!(heap.lock(0, NOBODY_GONE).unwrap().blocks().unwrap().len(), live.len());
         }
     }
 }

@@ -389,8 +389,9 @@ fn map(fd: BorrowedFd<'_>, len: usize, writable: bool) -> Result<NonNull<u8>, Se
                 if before > 0 {
                     let _ = munmap(range, before);
                 }
-                if before < HUGE {
-                    let _ = munmap(range.byte_add(before + len), HUGE - before);
+                let end = before + len.next_multiple_of(PAGE as usize);
+                if end < reserved.get() {
+                    let _ = munmap(range.byte_add(end), reserved.get() - end);
                 }
             }
         }
