@@ -9,14 +9,20 @@ pub(crate) use self::machine::*;
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
+#[cfg(all(test, not(loom)))]
+pub(crate) mod mortal;
+
 #[cfg(not(loom))]
 mod machine {
     use std::time::Duration;
 
-    pub(crate) use std::sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
-    };
+    pub(crate) use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence, fence};
+    #[cfg(not(test))]
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
     pub(crate) use std::thread::yield_now;
+
+    #[cfg(test)]
+    pub(crate) use super::mortal::{AtomicU32, AtomicU64};
 
     /// Marks the place of plain (non-atomic) data so that the model checker sees each access to
     /// it. Takes no room and no time in a real build.

@@ -12,6 +12,8 @@
 //! | `report` | worlds seen from outside: who waits for whom |
 
 mod burial;
+#[cfg(all(test, not(loom)))]
+mod deaths;
 mod join;
 mod launch;
 mod launched;

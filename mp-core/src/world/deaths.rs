@@ -1,0 +1,452 @@
+//! A rank is killed at every single store of what it does; the others must find a world that
+//! works, with all its memory.
+
+use std::{cell::Cell, sync::Arc, time::Duration};
+
+use super::{Parties, Rank, burial, outcome};
+use crate::{
+    buffer::SharedBuffer,
+    channel::{Channel, Receiver, Sender},
+    context::{Context, RankState},
+    error::{Error, Result},
+    segment::{BlockKind, Segment},
+    sync::{Ordering, mortal::live_for},
+    wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+};
+
+const SURVIVOR: u32 = 0;
+const VICTIM: u32 = 1;
+/// Dies before the victim does.
+const OTHER: u32 = 2;
+const DEGREE: u32 = 2;
+/// Longer than any wait here, shorter than a test that hangs.
+const LONG: Duration = Duration::from_secs(10);
+
+fn channel() -> Channel {
+    Channel::degree(DEGREE).max_len(8)
+}
+
+struct Stage {
+    launcher: Context,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
+        let waiting = Waiting {
+            policy: WaitPolicy::Park,
+            asymmetry: Asymmetry::ORDINARY,
+            line_wait: LineWait::Pause,
+            crowded: false,
+        };
+        let launcher = Context::create(Arc::new(segment), 3, true, waiting).unwrap();
+        for rank in [SURVIVOR, VICTIM, OTHER] {
+            assert!(launcher.rank(rank).unwrap().claim());
+        }
+        Self { launcher }
+    }
+
+    fn rank(&self, rank: u32) -> Rank {
+        Rank::new(Arc::new(self.launcher.as_rank(rank)))
+    }
+
+    /// All blocks but the world's and the survivor's table are free.
+    fn assert_empty(&self) {
+        let heap = self.launcher.lock_heap().unwrap();
+        let left: Vec<_> = heap
+            .blocks()
+            .unwrap()
+            .into_iter()
+            .filter(|block| block.kind != BlockKind::World)
+            .filter(|block| block.kind != BlockKind::Table || block.owner != SURVIVOR)
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// Buffers whose contents tell them apart.
+struct Mine(Vec<(u64, SharedBuffer<u64>)>);
+
+impl Mine {
+    fn make(&mut self, rank: &Rank) {
+        let number = 1000 + self.0.len() as u64;
+        self.0.push((number, buffer(rank, number)));
+    }
+
+    fn assert_whole(&self) {
+        for (number, buffer) in &self.0 {
+            assert_eq!(**buffer, [*number; 100]);
+        }
+        let mut places: Vec<_> = self.0.iter().map(|(_, buffer)| buffer.as_ptr()).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), self.0.len(), "two buffers in one place");
+    }
+}
+
+fn buffer(rank: &Rank, number: u64) -> SharedBuffer<u64> {
+    rank.buffer_from(&[number; 100]).unwrap()
+}
+
+/// Kills `victim` at every store. Before that `prepare` does what the survivor does first; after
+/// it `aftermath` gets what `prepare` returned.
+fn at_every_store<P>(
+    prepare: impl Fn(&Rank, &Stage) -> P,
+    victim: impl Fn(&Rank, &Stage),
+    aftermath: impl Fn(&Rank, &Stage, P, &mut Mine),
+) {
+    for stores in 0.. {
+        let stage = Stage::new();
+        let survivor = stage.rank(SURVIVOR);
+        let prepared = prepare(&survivor, &stage);
+        let mut mine = Mine(Vec::new());
+        mine.make(&survivor);
+        let lived = live_for(stores, || {
+            let rank = stage.rank(VICTIM);
+            victim(&rank, &stage);
+            // What the rank still has is not dropped: a kill drops nothing.
+            std::mem::forget(rank);
+        });
+        // The kernel says that it is dead; the survivor is faster than the burial.
+        stage.launcher.rank(VICTIM).unwrap().set_dead();
+        mine.make(&survivor);
+        mine.make(&survivor);
+        burial::bury(&stage.launcher, VICTIM).unwrap();
+        mine.make(&survivor);
+        mine.assert_whole();
+        aftermath(&survivor, &stage, prepared, &mut mine);
+        mine.make(&survivor);
+        mine.assert_whole();
+        drop(mine);
+        stage.assert_empty();
+        if lived {
+            assert!(stores > 10, "died {stores} times only");
+            return;
+        }
+    }
+}
+
+/// What comes out of a channel whose other end is dead or closed: moved buffers with whole
+/// contents, short messages, and then the end.
+fn drain(from: &Receiver<[u64]>, mine: &mut Mine) {
+    loop {
+        match from.receive_timeout(LONG) {
+            Ok(message) if message.len() == 100 => {
+                let number = message[0];
+                assert_eq!(*message, [number; 100]);
+                mine.0.push((number, message.into_buffer().unwrap()));
+            }
+            Ok(message) => assert_eq!(*message, [7; 4]),
+            Err(Error::PeerLost { .. } | Error::Disconnected { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn refused<T>(result: Result<T>) {
+    match result {
+        Ok(_) => panic!("nobody is there to receive it"),
+        Err(Error::Timeout { .. }) => panic!("nobody said that the other end is gone"),
+        Err(_) => {}
+    }
+}
+
+type Ends = (Sender<[u64]>, Receiver<[u64]>);
+
+fn open(rank: &Rank) -> Ends {
+    let peer = 1 - rank.id();
+    (rank.sender("x", peer, channel()).unwrap(), rank.receiver("x", peer, channel()).unwrap())
+}
+
+fn fill(rank: &Rank, (mut to, from): Ends) -> Ends {
+    to.send_buffer(buffer(rank, 1)).unwrap();
+    to.send(&[7; 4]).unwrap();
+    (to, from)
+}
+
+fn after_pair(_: &Rank, _: &Stage, (mut to, from): Ends, mine: &mut Mine) {
+    drain(&from, mine);
+    refused(to.send_timeout(&[7; 4], LONG));
+}
+
+#[test]
+fn while_it_sends_and_receives() {
+    at_every_store(
+        |rank, _| fill(rank, open(rank)),
+        |rank, _| {
+            let (mut to, from) = open(rank);
+            to.send_buffer(buffer(rank, 2)).unwrap();
+            let first = from.receive_buffer().unwrap();
+            assert_eq!(*from.receive().unwrap(), [7; 4]);
+            to.send_buffer(first).unwrap();
+        },
+        after_pair,
+    );
+}
+
+#[test]
+fn while_its_slots_carry_now_elements_and_now_buffers() {
+    at_every_store(
+        |rank, _| rank.receiver::<[u64]>("x", 1, channel()).unwrap(),
+        |rank, _| {
+            let mut to = rank.sender::<[u64]>("x", 0, channel()).unwrap();
+            to.send_buffer(buffer(rank, 2)).unwrap();
+            to.send(&[7; 4]).unwrap();
+            let mut to = rank.sender::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
+            let from = rank.receiver::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
+            to.send_buffer(buffer(rank, 3)).unwrap();
+            drop(from.receive_buffer().unwrap());
+            // Elements that could be a moved buffer, but name no block.
+            let mut slot = to.reserve(8).unwrap();
+            slot.fill(3 << 40 | 0x41);
+            drop(slot);
+            to.send_buffer(buffer(rank, 4)).unwrap();
+        },
+        |_, _, from, mine| drain(&from, mine),
+    );
+}
+
+#[test]
+fn while_it_forwards_a_buffer_from_behind_an_older_message() {
+    at_every_store(
+        |rank, _| {
+            let (mut to, from) = open(rank);
+            to.send(&[7; 4]).unwrap();
+            to.send_buffer(buffer(rank, 1)).unwrap();
+            (to, from)
+        },
+        |rank, _| {
+            let (mut to, from) = open(rank);
+            let _older = from.receive().unwrap();
+            to.send_buffer(from.receive_buffer().unwrap()).unwrap();
+        },
+        |_, _, (to, from), mine| {
+            drain(&from, mine);
+            // Frees the channel, and what seems stranded in it.
+            drop(to);
+        },
+    );
+}
+
+#[test]
+fn while_it_opens_and_closes() {
+    at_every_store(
+        |_, _| (),
+        |rank, _| {
+            let (to, from) = open(rank);
+            drop(to);
+            drop(from);
+        },
+        |rank, stage, (), mine| after_pair(rank, stage, open(rank), mine),
+    );
+}
+
+#[test]
+fn while_it_closes_what_is_full() {
+    at_every_store(
+        |rank, _| fill(rank, open(rank)),
+        |rank, _| drop(fill(rank, open(rank))),
+        after_pair,
+    );
+}
+
+#[test]
+fn while_it_takes_the_last_of_a_closed_channel() {
+    at_every_store(
+        |rank, _| drop(fill(rank, open(rank))),
+        |rank, _| {
+            let from = rank.receiver::<[u64]>("x", 0, channel()).unwrap();
+            let older = from.receive().unwrap();
+            assert_eq!(*from.receive().unwrap(), [7; 4]);
+            drop(older);
+            assert!(from.receive().is_err());
+        },
+        |rank, _, (), _| drop(open(rank)),
+    );
+}
+
+#[test]
+fn while_it_makes_a_channel_to_one_who_has_ended() {
+    at_every_store(
+        |_, stage| burial::end(&stage.launcher, SURVIVOR, RankState::Finished).unwrap(),
+        |rank, _| drop(open(rank)),
+        |_, _, (), _| (),
+    );
+}
+
+#[test]
+fn while_it_ends() {
+    at_every_store(
+        |rank, _| fill(rank, open(rank)),
+        |rank, stage| {
+            std::mem::forget(fill(rank, open(rank)));
+            let context = &stage.launcher.as_rank(VICTIM);
+            outcome::post(context, &Ok(5u64)).unwrap();
+            burial::end(context, VICTIM, RankState::Finished).unwrap();
+        },
+        |rank, stage, ends, mine| {
+            let posted = outcome::read::<u64>(&stage.launcher, VICTIM).unwrap();
+            assert!(posted.is_none_or(|value| value == Ok(5)));
+            outcome::forget(&stage.launcher, VICTIM).unwrap();
+            after_pair(rank, stage, ends, mine);
+        },
+    );
+}
+
+#[test]
+fn while_it_opens_what_does_not_fit() {
+    at_every_store(
+        |rank, _| rank.receiver::<[u64]>("x", 1, channel()).unwrap(),
+        |rank, _| assert!(rank.sender::<u8>("x", 0, channel()).is_err()),
+        |_, _, from, _| refused(from.receive_timeout(LONG)),
+    );
+}
+
+#[test]
+fn while_it_allocates_and_frees() {
+    at_every_store(
+        |_, _| (),
+        |rank, _| {
+            let first = rank.buffer::<u64>(100).unwrap();
+            let second = rank.buffer::<u64>(100).unwrap();
+            drop(first);
+            let third = rank.buffer::<u64>(100).unwrap();
+            drop((second, third));
+        },
+        |_, _, (), _| (),
+    );
+}
+
+fn shared(rank: &Rank) -> Ends {
+    let parties = Parties::new([0, 1], [0, 1]);
+    (
+        rank.shared_sender("queue", &parties, channel()).unwrap(),
+        rank.shared_receiver("queue", &parties, channel()).unwrap(),
+    )
+}
+
+fn after_shared(_: &Rank, _: &Stage, (mut to, from): Ends, mine: &mut Mine) {
+    let mut take = |count: &mut u32| {
+        while let Some(message) = from.try_receive().unwrap() {
+            if message.len() == 100 {
+                let number = message[0];
+                mine.0.push((number, message.into_buffer().unwrap()));
+            } else {
+                *count += 1;
+            }
+        }
+    };
+    take(&mut 0);
+    // The ring is empty and whole: all its slots can be filled, and only those.
+    for _ in 0..DEGREE {
+        to.try_send(&[7; 4]).unwrap();
+    }
+    assert!(matches!(to.try_send(&[7; 4]), Err(Error::Full { .. })));
+    let mut count = 0;
+    take(&mut count);
+    assert_eq!(count, DEGREE);
+}
+
+#[test]
+fn while_it_uses_a_shared_channel() {
+    at_every_store(
+        |rank, _| fill(rank, shared(rank)),
+        |rank, _| {
+            let (mut to, from) = shared(rank);
+            let first = from.receive_buffer().unwrap();
+            to.send_buffer(first).unwrap();
+            assert_eq!(*from.receive().unwrap(), [7; 4]);
+            drop(to.reserve(8).unwrap());
+            drop(from.receive_buffer().unwrap());
+            to.send(&[7; 4]).unwrap();
+        },
+        after_shared,
+    );
+}
+
+#[test]
+fn while_others_wait_behind_its_slot() {
+    at_every_store(
+        |rank, _| shared(rank),
+        |rank, _| {
+            let (mut to, from) = shared(rank);
+            to.send_buffer(buffer(rank, 2)).unwrap();
+            let held = from.receive().unwrap();
+            to.send_buffer(buffer(rank, 3)).unwrap();
+            drop(held);
+        },
+        after_shared,
+    );
+}
+
+#[test]
+fn while_it_clears_the_slot_of_another_dead_rank() {
+    let parties = Parties::new([0, 1, 2], [0, 1]);
+    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &parties, channel()).unwrap();
+    let receiver =
+        |rank: &Rank| rank.shared_receiver::<[u64]>("queue", &parties, channel()).unwrap();
+    for stores in 0.. {
+        let lived = Cell::new(false);
+        at_every_store(
+            |rank, stage| {
+                let other = stage.rank(OTHER);
+                let mut to = sender(&other);
+                let moved = buffer(&other, 9);
+                lived.set(live_for(stores, || to.send_buffer(moved).unwrap()));
+                std::mem::forget(to);
+                burial::bury(&stage.launcher, OTHER).unwrap();
+                (sender(rank), receiver(rank))
+            },
+            |rank, _| {
+                let mut to = sender(rank);
+                let from = receiver(rank);
+                drop(from.try_receive().unwrap());
+                to.try_send(&[7; 4]).unwrap();
+            },
+            after_shared,
+        );
+        if lived.get() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_panicked_keeps_the_lock_until_its_process_is_gone() {
+    let stage = Stage::new();
+    let victim = stage.launcher.as_rank(VICTIM);
+    let survivor = stage.launcher.as_rank(SURVIVOR);
+    let held = victim.lock_heap().unwrap();
+    stage.launcher.rank(VICTIM).unwrap().set_state(RankState::Lost);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| drop(survivor.lock_heap().unwrap()));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished(), "two ranks in the heap");
+        drop(held);
+    });
+}
+
+#[test]
+fn a_lock_held_at_death_is_taken_over_whatever_the_rank_said_before() {
+    for state in [RankState::Running, RankState::Finished, RankState::Lost] {
+        let stage = Stage::new();
+        let victim = stage.launcher.as_rank(VICTIM);
+        stage.launcher.rank(VICTIM).unwrap().set_state(state);
+        std::mem::forget(victim.lock_heap().unwrap());
+        burial::bury(&stage.launcher, VICTIM).unwrap();
+    }
+}
+
+/// A launcher that buries one rank waits for the lock of another, of whose death nobody but itself
+/// could tell it.
+#[test]
+#[cfg(not(miri))]
+fn a_launcher_sees_a_death_while_it_waits_for_the_lock() {
+    let stage = Stage::new();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    stage.launcher.rank(VICTIM).unwrap().pid.store(child.id(), Ordering::Relaxed);
+    let victim = stage.launcher.as_rank(VICTIM);
+    std::mem::forget(victim.lock_heap().unwrap());
+    burial::bury(&stage.launcher, OTHER).unwrap();
+    assert!(child.wait().unwrap().success());
+}
