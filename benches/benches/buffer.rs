@@ -27,8 +27,8 @@ fn copied(rank: &Rank, trips: u64, bytes: usize) -> onchip::Result<Duration> {
 
 fn moved(rank: &Rank, trips: u64, bytes: usize) -> onchip::Result<Duration> {
     let peer = 1 - rank.id();
-    let mut out = rank.sender::<[u8]>("moved", peer, Channel::degree(1))?;
-    let back = rank.receiver::<[u8]>("moved", peer, Channel::degree(1))?;
+    let mut out = rank.sender::<[u8]>("moved", peer, Channel::degree(16))?;
+    let back = rank.receiver::<[u8]>("moved", peer, Channel::degree(16))?;
     if rank.id() == 1 {
         for _ in 0..trips {
             out.send_buffer(back.receive_buffer()?)?;

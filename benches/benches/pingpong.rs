@@ -8,8 +8,8 @@ use onchip_benches::cpus;
 
 fn round_trips<const WORDS: usize>(rank: &Rank, trips: u64) -> onchip::Result<Duration> {
     let peer = 1 - rank.id();
-    let mut out = rank.sender::<[u64; WORDS]>("pingpong", peer, Channel::degree(1))?;
-    let back = rank.receiver::<[u64; WORDS]>("pingpong", peer, Channel::degree(1))?;
+    let mut out = rank.sender::<[u64; WORDS]>("pingpong", peer, Channel::degree(16))?;
+    let back = rank.receiver::<[u64; WORDS]>("pingpong", peer, Channel::degree(16))?;
     let start = Instant::now();
     for trip in 0..trips {
         if rank.id() == 0 {

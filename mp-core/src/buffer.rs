@@ -15,7 +15,7 @@ use crate::{
     context::{Context, HeldAt},
     error::Result,
     plain::Plain,
-    segment::{BlockKey, BlockKind},
+    segment::{BlockKey, BlockKind, SegmentError},
 };
 
 /// Elements in the world's shared memory, owned by this rank.
@@ -69,7 +69,8 @@ impl Parts {
         if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > room) {
             return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
         }
-        Self::hold(context, key, len as usize)
+        // The message is gone if it can't be kept: nobody else knows the block any more.
+        Self::hold(context, key, len as usize).inspect_err(|_| context.free(key))
     }
 
     /// Writes the buffer into the rank's tables; `len` elements fit into it.
@@ -105,6 +106,11 @@ unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 impl<T: Plain> SharedBuffer<T> {
     /// A buffer whose elements are whatever was there before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
+        if align_of::<T>() > BlockKey::ALIGN {
+            return Err(
+                SegmentError::Alignment { asked: align_of::<T>(), most: BlockKey::ALIGN }.into()
+            );
+        }
         let asked = (len as u64).saturating_mul(size_of::<T>() as u64);
         let key = context.allocate(BlockKind::Buffer, asked)?;
         let (parts, first) = Parts::hold(context, key, len).inspect_err(|_| context.free(key))?;
@@ -128,12 +134,16 @@ impl<T: Plain> SharedBuffer<T> {
 
     /// Ends this rank's possession. To be called between writing the key into a slot and
     /// publishing that.
+    ///
+    /// Returns what keeps the world mapped, to be dropped after publishing: counting it down takes
+    /// a locked instruction, which waits until the slot's line is here.
     #[inline]
-    pub(crate) fn let_go(self) {
+    #[must_use]
+    pub(crate) fn let_go(self) -> Arc<Context> {
         let this = std::mem::ManuallyDrop::new(self);
         this.context.let_go(this.parts.held);
         // SAFETY: `this` is never used again, and its destructor does not run.
-        drop(unsafe { std::ptr::read(&this.context) });
+        unsafe { std::ptr::read(&this.context) }
     }
 
     /// Fills a fresh buffer.
@@ -156,7 +166,7 @@ impl<T: Plain> Deref for SharedBuffer<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `over` checked range and alignment, any bits are a `T`, and the rank owns the
+        // SAFETY: `Parts::hold` checked range and alignment, any bits are a `T`, and the rank owns the
         // elements: whoever had them before let go before it published.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.parts.len) }
     }

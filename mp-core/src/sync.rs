@@ -13,7 +13,9 @@ pub(crate) use self::model::*;
 mod machine {
     use std::time::Duration;
 
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+    pub(crate) use std::sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
+    };
     pub(crate) use std::thread::yield_now;
 
     /// Marks the place of plain (non-atomic) data so that the model checker sees each access to
@@ -103,7 +105,7 @@ mod machine {
 mod model {
     use std::time::Duration;
 
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
 
     /// See the real one: an `UnsafeCell` that loom watches.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::probe::{Distance, probe};
-use crate::row::{Row, Sample, Setup, Side, Trouble};
+use crate::row::{Bound, Row, Sample, Setup, Side, Trouble};
 use crate::stats::Spread;
 
 /// Rounds are repeated where the cores moved during one, but not for ever.
@@ -62,7 +62,7 @@ pub enum Outcome {
 /// Takes `row` until `rounds` rounds are good at one distance.
 pub fn measure(row: &mut Row, setup: &Setup, rounds: usize) -> Outcome {
     match take(row, setup, rounds) {
-        Ok(taken) => judge(row, taken),
+        Ok(taken) => judge(row, taken, rounds.min(FEWEST_JUDGED)),
         Err((side, Trouble::Absent(reason))) => Outcome::Skipped { reason: name(&side, reason) },
         Err((side, Trouble::Failed(reason))) => Outcome::Failed { reason: name(&side, reason) },
     }
@@ -127,7 +127,7 @@ fn good(row: &Row, taken: &[Round]) -> usize {
     at(Distance::Near).max(at(Distance::Far))
 }
 
-fn judge(row: &Row, rounds: Vec<Round>) -> Outcome {
+fn judge(row: &Row, rounds: Vec<Round>, fewest: usize) -> Outcome {
     let groups =
         if row.by_distance { vec![Some(Distance::Near), Some(Distance::Far)] } else { vec![None] };
     let mut results = Vec::new();
@@ -146,8 +146,8 @@ fn judge(row: &Row, rounds: Vec<Round>) -> Outcome {
         };
         let ratio = spread(|r| r.ratio);
         let verdict = match row.bound {
-            crate::row::Bound::Context => Verdict::Context,
-            _ if group.len() < FEWEST_JUDGED => Verdict::TooFewRounds,
+            Bound::Context => Verdict::Context,
+            _ if group.len() < fewest => Verdict::TooFewRounds,
             bound if bound.holds(ratio.median, distance == Some(Distance::Far)) => Verdict::Ok,
             _ => Verdict::Missed,
         };

@@ -41,6 +41,9 @@ pub struct PingPong {
 }
 
 impl PingPong {
+    /// Places in a channel or ring, the same for both sides. One message is under way at a time:
+    /// with a single place the sender would also wait for the receiver to let go of it.
+    pub const DEGREE: u32 = 16;
     /// About 3 ms near, 15 ms far.
     pub const USUAL: PingPong = PingPong { batches: 11, trips: 2000 };
 

@@ -14,6 +14,8 @@ use crate::stats::median;
 const NEAR_BELOW_NS: f64 = 90.0;
 /// Cores with different last-level caches: half a round trip takes more than this.
 const FAR_ABOVE_NS: f64 = 150.0;
+/// No cores are that far from each other: something else was running on them.
+const BUSY_ABOVE_NS: f64 = 1000.0;
 
 /// How far apart the two cores were while a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -24,11 +26,12 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// What the probes on both sides of a sample say; `None` where they disagree or lie between.
+    /// What the probes on both sides of a sample say; `None` where they disagree, lie
+    /// between, or show that other programs use the cores.
     pub fn of(probes: [f64; 2]) -> Option<Distance> {
         if probes.iter().all(|&ns| ns < NEAR_BELOW_NS) {
             Some(Distance::Near)
-        } else if probes.iter().all(|&ns| ns > FAR_ABOVE_NS) {
+        } else if probes.iter().all(|&ns| ns > FAR_ABOVE_NS && ns < BUSY_ABOVE_NS) {
             Some(Distance::Far)
         } else {
             None

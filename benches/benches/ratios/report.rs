@@ -15,6 +15,9 @@ ratio: median over the rounds (quartiles). Under a bound \"≤\" it is the cost 
 reference, under \"≥\" how many times ours is ahead. near/far: distance of the two cores by the raw
 probe; any: not told apart. waits: how ours waits | how the reference waits.";
 
+/// Why rounds are dropped.
+const UNSETTLED: &str = "the cores moved or were busy with something else";
+
 pub fn heading() -> String {
     line(["row", "at", "ours", "reference", "ratio", "bound", "waits", "verdict"])
 }
@@ -41,10 +44,10 @@ pub fn show(row: &Row, outcome: &Outcome) -> String {
                 let _ = writeln!(text, "{}", measured(row, result));
             }
             if results.is_empty() {
-                let _ = writeln!(text, "{name:<27} NO RESULT: the cores moved during every round");
+                let _ = writeln!(text, "{name:<27} NO RESULT: {UNSETTLED}");
             }
             if *dropped > 0 {
-                let _ = writeln!(text, "  {dropped} rounds dropped: the cores moved");
+                let _ = writeln!(text, "  {dropped} rounds dropped: {UNSETTLED}");
             }
         }
     }
@@ -79,7 +82,11 @@ fn measured(row: &Row, result: &Result) -> String {
 }
 
 fn ratio(spread: Spread) -> String {
-    let digits = if spread.median < 9.995 { 2 } else { 1 };
+    let digits = match spread.median {
+        m if m < 9.995 => 2,
+        m if m < 99.95 => 1,
+        _ => 0,
+    };
     format!(
         "{:.digits$} ({:.digits$}–{:.digits$})",
         spread.median, spread.lower_quartile, spread.upper_quartile
@@ -91,7 +98,7 @@ fn ratio(spread: Spread) -> String {
 pub struct Report<'a> {
     /// UTC, RFC 3339.
     pub date: String,
-    pub command: Vec<String>,
+    pub command: String,
     pub machine: &'a Machine,
     pub rows: Vec<RowReport>,
 }

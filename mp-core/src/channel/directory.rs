@@ -225,8 +225,13 @@ impl Agreement {
         }
         let header =
             if self.shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
-        Geometry::of(&self.spec, header)
-            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))
+        let geometry = Geometry::of(&self.spec, header)
+            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))?;
+        // Sequence words are compared modulo 2³².
+        if self.spec.degree > i32::MAX as u64 {
+            return Err(bad(format!("degree {}, {} is the most", self.spec.degree, i32::MAX)));
+        }
+        Ok(geometry)
     }
 }
 
@@ -376,8 +381,8 @@ impl Opened {
                 Slots::new(first, *geometry).format(|_| SlotHeader::new());
             }
         }
-        heap.enlist(block, agreement.hash())?;
-        // Ranks that ended before the channel was made will never open their end of it.
+        // Ranks that ended before the channel was made will never open their end of it. Before the
+        // channel can be found: a maker that dies here leaves no channel that waits for them.
         for end in [End::Sender, End::Receiver] {
             for &rank in agreement.side(end) {
                 let state = context.rank(rank)?.state();
@@ -388,6 +393,7 @@ impl Opened {
                 }
             }
         }
+        heap.enlist(block, agreement.hash())?;
         Ok(block)
     }
 
@@ -437,6 +443,13 @@ impl Opened {
             End::Sender => &self.agreement.receivers,
             End::Receiver => &self.agreement.senders,
         }
+    }
+
+    /// Whether nothing of the rank can touch this channel at that end any more: it has closed it,
+    /// or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or
+    /// have left others behind.) What it held of a shared channel's slots is then the others'.
+    pub(crate) fn released(&self, end: End, rank: u32) -> bool {
+        self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
     }
 
     /// Wakes the other end's ranks.
@@ -533,7 +546,8 @@ fn leave(
     if side.all_gone() {
         signal.raise_gone();
     }
-    for peer in other.members.iter().filter(|&peer| peer != rank) {
+    // The rank itself, too: threads of one rank can be at both ends.
+    for peer in other.members.iter() {
         context.ring(peer);
     }
     let empty = side.all_gone() && other.all_gone() && side.all_released() && other.all_released();

@@ -7,7 +7,8 @@ use crate::{
 
 const WORDS: usize = MAX_RANKS / 64;
 
-/// A set of ranks. Changed under the heap's lock, read at any time.
+/// A set of ranks. Changed under the heap's lock, read at any time: whoever sees a rank in it
+/// sees what was done before it was inserted.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RankSet([AtomicU64; WORDS]);
@@ -21,11 +22,14 @@ impl RankSet {
     }
 
     pub(crate) fn insert(&self, rank: u32) {
-        self.0[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `contains`.
+        self.0[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Release);
     }
 
     pub(crate) fn contains(&self, rank: u32) -> bool {
-        self.0[rank as usize / 64].load(Ordering::Relaxed) & (1 << (rank % 64)) != 0
+        // Acquire: pairs with the Release in `insert`.
+        let word = self.0.get(rank as usize / 64).map_or(0, |word| word.load(Ordering::Acquire));
+        word & (1 << (rank % 64)) != 0
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {

@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
 
 use super::{
-    directory::Opened,
+    directory::{End, Opened},
     ring::{Received, RingReceiver},
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},
@@ -43,6 +43,9 @@ enum Kind {
     Rendezvous(RingReceiver),
     Shared(SharedRing),
 }
+
+/// Looks at an empty slot before the wait proper.
+const LOOKS: u32 = 200;
 
 /// Where a received message lies.
 #[derive(Clone, Copy)]
@@ -203,13 +206,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
         let context = &self.opened.context;
         let attempt = || loop {
-            match ring.receive(context.me, |rank| context.lost(rank)) {
+            match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
                 Look::Got(held) => return Some(Place::Shared(held)),
                 Look::Nothing => return None,
-                Look::Cleared(buffer) => {
-                    if let Some(key) = buffer {
+                Look::Orphan(held) => {
+                    if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
                     }
+                    ring.release(held);
                     // A sender may wait for the slot.
                     self.attend();
                 }
@@ -233,7 +237,17 @@ impl<M: Message + ?Sized> Receiver<M> {
             return self.meet(ring, wait);
         }
         let line = match &self.kind {
-            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Pair(ring) => {
+                // Nothing but the slot, as fast as it can be looked at: a message that is just
+                // under way is met without a pause.
+                for _ in 0..LOOKS {
+                    if let Some(received) = ring.receive() {
+                        return Ok(Place::Own(received));
+                    }
+                }
+                ring.watched()
+            }
+            Kind::Rendezvous(ring) => ring.watched(),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?
@@ -442,7 +456,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
             Kind::Rendezvous(_) => self.opened.meeting().wanted(),
-            Kind::Shared(ring) => ring.ready(),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()
     }

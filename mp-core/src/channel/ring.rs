@@ -24,7 +24,7 @@ use super::slots::{Cursor, MOVED, SlotHeader, Slots};
 use crate::{
     line::prefetch_to_write,
     segment::BlockKey,
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Ordering, compiler_fence},
 };
 
 /// The words that the ends write for each other, each on lines of its own.
@@ -74,7 +74,8 @@ impl Ring {
             let slot = self.slots.slot(index);
             // SAFETY: a formatted slot; `MOVED` stands only in slots of slices.
             let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
-            if header.len.load(Ordering::Relaxed) != MOVED {
+            // Acquire: pairs with the Release in `RingSender::write_moved`.
+            if header.len.load(Ordering::Acquire) != MOVED {
                 continue;
             }
             let seq = header.seq.load(Ordering::Acquire);
@@ -168,15 +169,21 @@ impl RingSender {
         let (header, moved) =
             unsafe { (self.ring.slots.header(slot), self.ring.slots.moved(slot)) };
         header.race.writing();
-        header.len.store(MOVED, Ordering::Relaxed);
         moved.write(key, len, (self.tail as u32).wrapping_add(1));
+        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
+        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
+        header.len.store(MOVED, Ordering::Release);
     }
 
-    /// Length of the message in elements; only slices have one.
+    /// Length of the message in elements; only slices have one. To be written before the elements:
+    /// it takes away the mark of a buffer that moved through the slot before.
     #[inline(always)]
     pub(crate) fn write_len(&self, slot: NonNull<u8>, len: u32) {
         // SAFETY: `slot` comes from `reserve`.
         unsafe { self.ring.slots.header(slot) }.len.store(len, Ordering::Relaxed);
+        // The elements are plain stores, which the compiler could move up. The order in memory
+        // counts only when this rank is dead, and then all its stores are done.
+        compiler_fence(Ordering::Release);
     }
 
     /// 3 publish the slot last reserved.
@@ -364,8 +371,9 @@ impl RingReceiver {
     fn release_out_of_order(&self, message: Received) {
         // `head` may not tell for long that the message was received, and never will if an older
         // one is leaked or its holder dies: a buffer in it must not seem stranded.
+        // Release: whoever sees it sees the buffer in this rank's table.
         // SAFETY: `message` comes from `receive`.
-        unsafe { self.ring.slots.header(message.slot) }.len.store(0, Ordering::Relaxed);
+        unsafe { self.ring.slots.header(message.slot) }.len.store(0, Ordering::Release);
         let mut early = self.early.borrow_mut();
         early.push(message.position);
         let mut head = self.head.get();

@@ -101,7 +101,8 @@ impl<'a> Select<'a> {
     /// Receivers that are ready at the same time are served in turn.
     ///
     /// # Errors
-    /// [`Error::BadWorld`] when no receiver is left to wait for.
+    /// [`Error::BadWorld`] when no receiver is left to wait for, or when not all of them are of
+    /// the same rank.
     pub fn ready(&mut self) -> Result<usize> {
         self.ready_with(Wait::forever())
     }
@@ -117,6 +118,15 @@ impl<'a> Select<'a> {
         };
         let doing = Doing { operation: Operation::Select, channel: first.channel() };
         let context = first.context();
+        let same = |receiver: &&dyn Selectable| {
+            let other = receiver.context();
+            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
+        };
+        if !self.receivers.iter().flatten().all(same) {
+            // Each would ring the doorbell of its own rank only.
+            let reason = "receivers of different ranks or worlds can't be selected from together";
+            return Err(Error::BadWorld(reason.to_owned()));
+        }
         let all = All(&self.receivers);
         let count = self.receivers.len();
         let from = self.next;

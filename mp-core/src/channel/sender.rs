@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    directory::Opened,
+    directory::{End, Opened},
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
     signals::Sticky,
@@ -37,6 +37,9 @@ pub struct Sender<M: Message + ?Sized> {
     kind: Kind,
     asymmetry: Asymmetry,
     wait: Wait,
+    /// A claim that a [`Slot`] has; still here at the next call if the slot was leaked. In a ring
+    /// between two ranks the place in the ring says the same.
+    lent: Option<Claim>,
     message: PhantomData<fn(&M)>,
 }
 
@@ -65,7 +68,7 @@ impl<M: Message + ?Sized> Sender<M> {
             (false, _) => Kind::Pair(RingSender::new(opened.ring())),
         };
         let asymmetry = opened.context.waiting.asymmetry;
-        Self { opened, kind, asymmetry, wait: Wait::forever(), message: PhantomData }
+        Self { opened, kind, asymmetry, wait: Wait::forever(), lent: None, message: PhantomData }
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
@@ -110,11 +113,11 @@ impl<M: Message + ?Sized> Sender<M> {
             && (!M::SLICE || elements.len() <= self.opened.agreement.spec.max_len)
             && let Some(slot) = ring.reserve()
         {
-            // SAFETY: as in `copy_and_publish`.
-            unsafe { copy_in(elements, ring.payload(slot)) };
             if M::SLICE {
                 ring.write_len(slot, elements.len() as u32);
             }
+            // SAFETY: as in `copy_and_publish`.
+            unsafe { copy_in(elements, ring.payload(slot)) };
             ring.publish(slot);
             self.attend();
             return true;
@@ -150,8 +153,8 @@ impl<M: Message + ?Sized> Sender<M> {
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
-        unsafe { copy_in(elements, self.payload(claim)) };
-        self.publish(claim, elements.len());
+        unsafe { copy_in(elements, self.payload(claim, elements.len())) };
+        self.publish(claim);
     }
 
     #[inline(always)]
@@ -208,6 +211,9 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     fn claim_otherwise(&mut self) -> Result<Option<Claim>> {
+        if let Some(claim) = self.lent.take() {
+            return Ok(Some(claim));
+        }
         match &mut self.kind {
             Kind::Rendezvous(ring) => {
                 if !self.opened.meeting().claim() {
@@ -222,13 +228,15 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    match ring.reserve(context.me, |rank| context.lost(rank)) {
+                    let released = |rank| self.opened.released(End::Receiver, rank);
+                    match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
-                        Look::Cleared(buffer) => {
-                            if let Some(key) = buffer {
+                        Look::Orphan(held) => {
+                            if let Some(key) = ring.buffer_in(held) {
                                 context.free(key);
                             }
+                            ring.release(held);
                         }
                     }
                 }
@@ -288,12 +296,21 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
+    /// Where the message is to be written. Its length comes first: were it to stand in the slot
+    /// only afterwards, a half-written message could be taken for the moved buffer that the slot
+    /// held before, if this rank dies.
     #[inline(always)]
-    fn payload(&self, claim: Claim) -> NonNull<u8> {
+    fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
         match (&self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.payload(slot),
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
+                if M::SLICE {
+                    ring.write_len(slot, len as u32);
+                }
+                ring.payload(slot)
+            }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.writing(held);
+                ring.write_len(held, len as u32);
                 ring.payload(held)
             }
             _ => unreachable!("a claim is of its sender's kind"),
@@ -302,18 +319,10 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// 3 publish.
     #[inline(always)]
-    fn publish(&mut self, claim: Claim, len: usize) {
+    fn publish(&mut self, claim: Claim) {
         match (&mut self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
-                if M::SLICE {
-                    ring.write_len(slot, len as u32);
-                }
-                ring.publish(slot);
-            }
-            (Kind::Shared(ring), Claim::Shared(held)) => {
-                ring.write_len(held, len as u32);
-                ring.publish(held);
-            }
+            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.publish(slot),
+            (Kind::Shared(ring), Claim::Shared(held)) => ring.publish(held),
             _ => unreachable!("a claim is of its sender's kind"),
         }
         self.attend();
@@ -345,8 +354,11 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
-        let place = M::at(self.payload(claim).cast(), len);
-        Slot { sender: self, claim, place, len }
+        let place = M::at(self.payload(claim, len).cast(), len);
+        if !matches!(self.kind, Kind::Pair(_)) {
+            self.lent = Some(claim);
+        }
+        Slot { sender: self, claim, place }
     }
 }
 
@@ -457,11 +469,22 @@ impl<T: Plain> Sender<[T]> {
         buffer: SharedBuffer<T>,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
+        if let Kind::Pair(ring) = &mut self.kind
+            && self.opened.signals().for_sender.quiet()
+            && buffer.belongs_to(&self.opened.context)
+            && let Some(slot) = ring.reserve()
+        {
+            ring.write_moved(slot, buffer.key(), buffer.len() as u64);
+            let let_go = buffer.let_go();
+            ring.publish(slot);
+            self.attend();
+            drop(let_go);
+            return Ok(());
+        }
         let claim = self.claim(wait.into());
         self.move_and_publish(claim, buffer)
     }
 
-    #[inline(always)]
     fn move_and_publish(
         &mut self,
         claim: Result<Claim>,
@@ -479,21 +502,33 @@ impl<T: Plain> Sender<[T]> {
             Err(error) => return Err(SendError { error, message: buffer }),
         };
         let (key, len) = (buffer.key(), buffer.len() as u64);
-        match (&mut self.kind, claim) {
+        let let_go = match (&mut self.kind, claim) {
             (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
                 ring.write_moved(slot, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(slot);
+                let_go
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.write_moved(held, key, len);
-                buffer.let_go();
+                let let_go = buffer.let_go();
                 ring.publish(held);
+                let_go
             }
             _ => unreachable!("a claim is of its sender's kind"),
-        }
+        };
         self.attend();
+        drop(let_go);
         Ok(())
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Sender<M> {
+    fn drop(&mut self) {
+        // A leaked slot must not stand in the way of other senders' messages.
+        if let Some(claim) = self.lent.take() {
+            self.abandon(claim);
+        }
     }
 }
 
@@ -515,7 +550,6 @@ pub struct Slot<'a, M: Message + ?Sized> {
     sender: &'a mut Sender<M>,
     claim: Claim,
     place: NonNull<M>,
-    len: usize,
 }
 
 impl<M: Message + ?Sized> Slot<'_, M> {
@@ -525,8 +559,9 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     /// None now; a receiver that went away in the meantime shows at the next call.
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        let (claim, len) = (this.claim, this.len);
-        this.sender.publish(claim, len);
+        let claim = this.claim;
+        this.sender.lent = None;
+        this.sender.publish(claim);
         Ok(())
     }
 }
@@ -550,6 +585,7 @@ impl<M: Message + ?Sized> DerefMut for Slot<'_, M> {
 
 impl<M: Message + ?Sized> Drop for Slot<'_, M> {
     fn drop(&mut self) {
+        self.sender.lent = None;
         self.sender.abandon(self.claim);
     }
 }

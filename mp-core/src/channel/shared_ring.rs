@@ -6,10 +6,13 @@
 //! | state of message p | who comes next |
 //! |---|---|
 //! | `FREE` | a sender r: → `CLAIMED` by r |
-//! | `CLAIMED` by r | r: → `FULL`; when r abandons or is lost: → `VOID` |
+//! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r has released its end: → `TAKEN` by s |
 //! | `FULL` | a receiver r: → `TAKEN` by r |
-//! | `TAKEN` by r | r, or anybody when r is lost: → `FREE` for message p + slots |
-//! | `VOID` | any receiver: → `FREE` for message p + slots |
+//! | `VOID` | anybody, r: → `TAKEN` by r |
+//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `TAKEN` by s |
+//!
+//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot
+//! must not be written while somebody who had it still can.
 //!
 //! `tail` and `head` only say where to look first; whoever sees a slot further on helps them
 //! along. Messages are taken in the order in which their slots were claimed.
@@ -21,7 +24,7 @@ use crossbeam_utils::CachePadded;
 use super::slots::{MOVED, Slots};
 use crate::{
     segment::BlockKey,
-    sync::{AtomicU32, AtomicU64, Ordering, RaceMarker},
+    sync::{AtomicU32, AtomicU64, Ordering, RaceMarker, compiler_fence},
 };
 
 const FREE: u64 = 0;
@@ -105,8 +108,9 @@ pub(crate) enum Look {
     Got(Held),
     /// Nothing now.
     Nothing,
-    /// A lost rank's slot was cleared; the buffer in it, if any, is to be freed. Look again.
-    Cleared(Option<BlockKey>),
+    /// A slot of a message that nobody will finish, now this rank's: free the
+    /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, look again.
+    Orphan(Held),
 }
 
 impl SharedRing {
@@ -137,8 +141,8 @@ impl SharedRing {
             pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`.
-    pub(crate) fn reserve(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
+    pub(crate) fn reserve(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let tail = &*self.control().tail;
         loop {
             let position = tail.load(Ordering::Relaxed);
@@ -153,17 +157,24 @@ impl SharedRing {
                         .compare_exchange(state, claimed, Ordering::Acquire, Ordering::Relaxed)
                         .is_ok()
                     {
+                        // No longer the `MovedBuffer` of an earlier message.
                         header.len.store(0, Ordering::Relaxed);
+                        compiler_fence(Ordering::Release);
                         Self::pass(tail, position);
                         return Look::Got(Held { slot, position });
                     }
                 }
                 // The slot still has the message of one round before.
                 ..0 => {
-                    if what(state) == TAKEN && lost(rank(state)) {
-                        return self.clear(header, slot, state, position - self.slots.count());
+                    let orphan =
+                        what(state) == VOID || what(state) == TAKEN && released(rank(state));
+                    if orphan
+                        && let Some(held) =
+                            self.take_over(slot, state, me, position - self.slots.count())
+                    {
+                        return Look::Orphan(held);
                     }
-                    if tail.load(Ordering::Relaxed) == position {
+                    if !orphan && tail.load(Ordering::Relaxed) == position {
                         return Look::Nothing;
                     }
                 }
@@ -173,8 +184,8 @@ impl SharedRing {
         }
     }
 
-    /// 4 receive, for rank `me`.
-    pub(crate) fn receive(&self, me: u32, lost: impl Fn(u32) -> bool) -> Look {
+    /// 4 receive, for rank `me`. `released` says whether a rank can no longer be writing.
+    pub(crate) fn receive(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
             let position = head.load(Ordering::Relaxed);
@@ -194,16 +205,11 @@ impl SharedRing {
                         return Look::Got(Held { slot, position });
                     }
                 }
-                (0, CLAIMED) if lost(rank(state)) => {
-                    let void = word(position, VOID, 0);
-                    let _ = header.state.compare_exchange(
-                        state,
-                        void,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    );
+                (0, what) if what == VOID || what == CLAIMED && released(rank(state)) => {
+                    if let Some(held) = self.take_over(slot, state, me, position) {
+                        return Look::Orphan(held);
+                    }
                 }
-                (0, VOID) => return self.clear(header, slot, state, position),
                 (0, FREE | CLAIMED) | (..0, _) => {
                     if head.load(Ordering::Relaxed) == position {
                         return Look::Nothing;
@@ -214,29 +220,33 @@ impl SharedRing {
         }
     }
 
-    /// Frees the slot of a message that nobody will finish. One caller wins and gets the buffer.
-    fn clear(
-        &self,
-        header: &SharedSlotHeader,
-        slot: NonNull<u8>,
-        state: u64,
-        position: u64,
-    ) -> Look {
-        let buffer = self.buffer_in(header, slot, position);
-        let free = word(position + self.slots.count(), FREE, 0);
-        let won =
-            header.state.compare_exchange(state, free, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        Look::Cleared(buffer.filter(|_| won))
+    /// Takes the slot of message `seen` out of the hands of a rank that is no more. One caller
+    /// wins.
+    fn take_over(&self, slot: NonNull<u8>, state: u64, me: u32, seen: u64) -> Option<Held> {
+        let position = state >> 32;
+        // SAFETY: one of the ring's slots.
+        let header: &SharedSlotHeader = unsafe { self.slots.header(slot) };
+        header
+            .state
+            // Acquire: pairs with the Release in `abandon`; a lost rank's stores are ordered by
+            // what `lost` reads.
+            .compare_exchange(
+                state,
+                word(position, TAKEN, me),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .ok()?;
+        // A sender may be the first here when no receiver looks.
+        Self::pass(&self.control().head, seen);
+        Some(Held { slot, position })
     }
 
-    /// The moved buffer written into a slot for message `position`.
-    fn buffer_in(
-        &self,
-        header: &SharedSlotHeader,
-        slot: NonNull<u8>,
-        position: u64,
-    ) -> Option<BlockKey> {
-        if header.len.load(Ordering::Relaxed) != MOVED {
+    /// The moved buffer in an orphaned slot. To be freed before the slot is released, so that a
+    /// death in between loses nothing: freeing twice is harmless.
+    pub(crate) fn buffer_in(&self, orphan: Held) -> Option<BlockKey> {
+        let Held { slot, position } = orphan;
+        if self.header(orphan).len.load(Ordering::Acquire) != MOVED {
             return None;
         }
         // SAFETY: `MOVED` stands only in slots of slices.
@@ -245,10 +255,15 @@ impl SharedRing {
     }
 
     /// Whether a message may be there.
-    pub(crate) fn ready(&self) -> bool {
+    pub(crate) fn ready(&self, released: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
-        !matches!((ahead(state, position), what(state)), (0, FREE | CLAIMED) | (..0, _))
+        match (ahead(state, position), what(state)) {
+            // Behind a lost sender's slot there may be others'.
+            (0, CLAIMED) => released(rank(state)),
+            (0, FREE) | (..0, _) => false,
+            _ => true,
+        }
     }
 
     /// What a wait for a message, or for a free slot, should watch.
@@ -275,15 +290,20 @@ impl SharedRing {
         self.header(held).race.writing();
     }
 
+    /// Length of the message in elements, to be written before the elements: see
+    /// `RingSender::write_len`.
     pub(crate) fn write_len(&self, held: Held, len: u32) {
         self.header(held).len.store(len, Ordering::Relaxed);
+        compiler_fence(Ordering::Release);
     }
 
     pub(crate) fn write_moved(&self, held: Held, key: BlockKey, len: u64) {
         self.writing(held);
-        self.write_len(held, MOVED);
         // SAFETY: a slot of a channel of slices, claimed by this rank.
         unsafe { self.slots.moved(held.slot) }.write(key, len, held.position as u32);
+        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
+        // this rank dies here.
+        self.header(held).len.store(MOVED, Ordering::Release);
     }
 
     pub(crate) fn len(&self, held: Held) -> u32 {
@@ -324,7 +344,7 @@ impl SharedRing {
             let header = unsafe { self.slots.header(slot) };
             let state = header.state.load(Ordering::Acquire);
             if what(state) != FREE {
-                keys.extend(self.buffer_in(header, slot, state >> 32));
+                keys.extend(self.buffer_in(Held { slot, position: state >> 32 }));
             }
         }
         keys

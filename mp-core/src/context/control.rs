@@ -89,6 +89,8 @@ impl WorldControl {
 #[repr(C)]
 pub(crate) struct RankControl {
     state: CachePadded<AtomicU32>,
+    /// Nothing of it runs any more.
+    dead: AtomicU32,
     /// Its process; for a thread, the process of all ranks.
     pub(crate) pid: AtomicU32,
     /// Where the rank sleeps.
@@ -114,6 +116,18 @@ impl RankControl {
     pub(crate) fn set_state(&self, state: RankState) {
         // Release: pairs with the Acquire in `state`: all that the rank did comes before.
         self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Whether nothing of the rank runs any more, so that nothing it has begun goes on.
+    pub(crate) fn is_dead(&self) -> bool {
+        // Acquire: pairs with the Release in `set_dead`: what the rank stored is all seen.
+        self.dead.load(Ordering::Acquire) != 0
+    }
+
+    /// To be called when the kernel has said so.
+    pub(crate) fn set_dead(&self) {
+        // Release: pairs with the Acquire in `is_dead`.
+        self.dead.store(1, Ordering::Release);
     }
 
     /// `Expected` to `Running`; false when somebody else is this rank already.

@@ -6,6 +6,8 @@
 //! received (the channel's `stranded` finds those). No line of the buffer itself changes hands
 //! for this: each rank writes only its own table.
 
+use std::ptr::NonNull;
+
 use super::{Context, control::TABLES};
 use crate::{
     segment::{BlockKey, BlockKind, Offset, SegmentError, Shared},
@@ -17,16 +19,21 @@ const FIRST: usize = 512;
 
 /// One entry: a buffer's key, or 0.
 #[repr(transparent)]
-struct Entry(AtomicU64);
+pub(super) struct Entry(AtomicU64);
 
 // SAFETY: one atomic.
 unsafe impl Shared for Entry {}
 
-/// Where a held buffer stands in its rank's tables.
+/// Where a held buffer stands in its rank's tables: the entry, in this process's mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldAt {
-    entry: u64,
+    entry: NonNull<Entry>,
 }
+
+// SAFETY: the entry is one atomic word.
+unsafe impl Send for HeldAt {}
+// SAFETY: as above.
+unsafe impl Sync for HeldAt {}
 
 fn entries(table: usize) -> usize {
     FIRST << table
@@ -41,11 +48,11 @@ impl Context {
     #[inline]
     pub(crate) fn hold(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
         // The entry that was free last is mostly free again.
-        let hint = self.free_entry.load(Ordering::Relaxed);
-        if hint != 0 {
-            let entry = self.segment.at(Offset::<Entry>::new(hint))?;
-            if entry.0.load(Ordering::Relaxed) == 0 && take(entry, key) {
-                return Ok(HeldAt { entry: hint });
+        if let Some(entry) = NonNull::new(self.free_entry.load(Ordering::Relaxed)) {
+            // SAFETY: an entry of a table in the segment that this context keeps mapped.
+            let found = unsafe { entry.as_ref() };
+            if found.0.load(Ordering::Relaxed) == 0 && take(found, key) {
+                return Ok(HeldAt { entry });
             }
         }
         self.hold_anywhere(key)
@@ -60,10 +67,9 @@ impl Context {
                 None => self.add_table(table)?,
             };
             for index in 0..entries(table) {
-                if take(self.entry(block, index)?, key) {
-                    let entry = block.payload() + 8 * index as u64;
-                    self.free_entry.store(entry, Ordering::Relaxed);
-                    return Ok(HeldAt { entry });
+                let entry = self.entry(block, index)?;
+                if take(entry, key) {
+                    return Ok(HeldAt { entry: NonNull::from(entry) });
                 }
             }
         }
@@ -94,12 +100,12 @@ impl Context {
     /// Takes a buffer off the tables.
     #[inline]
     pub(crate) fn let_go(&self, held: HeldAt) {
-        if let Ok(entry) = self.segment.at(Offset::<Entry>::new(held.entry)) {
-            // Release: whoever sees the entry empty sees what was written before, namely the
-            // channel's slot.
-            entry.0.store(0, Ordering::Release);
-            self.free_entry.store(held.entry, Ordering::Relaxed);
-        }
+        self.free_entry.store(held.entry.as_ptr(), Ordering::Relaxed);
+        // SAFETY: an entry of a table in the segment that this context keeps mapped.
+        let entry = unsafe { held.entry.as_ref() };
+        // Release: whoever sees the entry empty sees what was written before, namely the
+        // channel's slot.
+        entry.0.store(0, Ordering::Release);
     }
 
     /// The buffers in the tables of `rank`, and the tables.

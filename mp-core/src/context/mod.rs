@@ -7,13 +7,18 @@ mod held;
 
 use std::sync::Arc;
 
+use nix::{
+    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    unistd::Pid,
+};
+
 pub(crate) use control::{RankControl, RankState, WorldControl};
 pub(crate) use held::HeldAt;
 
 use crate::{
     error::Error,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicPtr, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
 };
 
@@ -33,8 +38,8 @@ pub(crate) struct Context {
     size: u32,
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
-    /// An entry of this rank's tables of buffers that was free lately; 0 for none.
-    free_entry: AtomicU64,
+    /// An entry of this rank's tables of buffers that was free lately, or null.
+    free_entry: AtomicPtr<held::Entry>,
 }
 
 impl Context {
@@ -57,7 +62,7 @@ impl Context {
         world.since_ns.store(crate::wait::monotonic_ns(), Ordering::Relaxed);
         segment.heap().settle(key)?;
         segment.set_root(Root::World, control.bytes());
-        Ok(Self { segment, control, size, me: size, waiting, free_entry: AtomicU64::new(0) })
+        Ok(Self { segment, control, size, me: size, waiting, free_entry: AtomicPtr::default() })
     }
 
     /// Rank `me` of the world in a segment made elsewhere.
@@ -71,7 +76,8 @@ impl Context {
             .map(Offset::<WorldControl>::new)
             .ok_or_else(|| segment.corrupt("the world's control block", 0, 0))?;
         let size = segment.at(control)?.size.load(Ordering::Relaxed);
-        let context = Self { segment, control, size, me, waiting, free_entry: AtomicU64::new(0) };
+        let context =
+            Self { segment, control, size, me, waiting, free_entry: AtomicPtr::default() };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
             return Err(context.segment.corrupt("the number of ranks", control.bytes(), len));
@@ -82,7 +88,7 @@ impl Context {
 
     /// The same world as seen by rank `me`, in the same process.
     pub(crate) fn as_rank(&self, me: u32) -> Self {
-        Self { segment: Arc::clone(&self.segment), free_entry: AtomicU64::new(0), me, ..*self }
+        Self { segment: Arc::clone(&self.segment), free_entry: AtomicPtr::default(), me, ..*self }
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -99,9 +105,27 @@ impl Context {
         self.segment.at(Offset::new(offset))
     }
 
-    /// Whether the rank is known to be dead.
-    pub(crate) fn lost(&self, rank: u32) -> bool {
-        rank < self.size && self.rank(rank).is_ok_and(|r| r.state() == RankState::Lost)
+    /// Whether nothing of the rank runs any more: what it held can be taken away from it. That is
+    /// more than to be lost: a rank that panicked is lost, and its process still runs; and ranks
+    /// that are threads never die without their whole world.
+    pub(crate) fn dead(&self, rank: u32) -> bool {
+        rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
+    }
+
+    /// Whether the holder of the heap's lock is dead. A launcher must see for itself: the one who
+    /// would tell it, is it.
+    fn holder_dead(&self, holder: u32) -> bool {
+        self.dead(holder) || self.me == self.size && self.child_has_ended(holder)
+    }
+
+    fn child_has_ended(&self, rank: u32) -> bool {
+        let Ok(control) = self.rank(rank) else { return false };
+        let pid = Pid::from_raw(control.pid.load(Ordering::Relaxed) as i32);
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        // An error where the rank is no child of this process: a thread.
+        rank < self.size
+            && !cfg!(miri)
+            && waitid(Id::Pid(pid), flags).is_ok_and(|status| status != WaitStatus::StillAlive)
     }
 
     /// Checks a rank named by the user.
@@ -135,11 +159,11 @@ impl Context {
     }
 
     pub(crate) fn allocate(&self, kind: BlockKind, len: u64) -> Result<BlockKey, SegmentError> {
-        self.segment.heap().allocate(self.me, |rank| self.lost(rank), kind, len)
+        self.segment.heap().allocate(self.me, |rank| self.holder_dead(rank), kind, len)
     }
 
     pub(crate) fn lock_heap(&self) -> Result<crate::segment::LockedHeap<'_>, SegmentError> {
-        self.segment.heap().lock(self.me, |rank| self.lost(rank))
+        self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
     }
 
     /// Frees a block. A heap too broken for that is found by the next who allocates.

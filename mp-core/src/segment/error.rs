@@ -73,6 +73,14 @@ pub enum SegmentError {
         /// The segment's size in bytes.
         size: u64,
     },
+    /// The elements' alignment is more than the heap's blocks have.
+    #[error("elements of alignment {asked} in shared memory, {most} is the most")]
+    Alignment {
+        /// The element type's alignment.
+        asked: usize,
+        /// The largest there is.
+        most: usize,
+    },
     /// The machine, or this process's control group, has not enough memory left.
     #[error("not enough memory: {asked} bytes asked for, {available} available ({limit})")]
     OutOfMemory {

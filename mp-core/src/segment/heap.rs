@@ -81,8 +81,9 @@ impl HeapControl {
 pub(crate) struct BlockHeader {
     mark: AtomicU32,
     class: AtomicU32,
+    /// Whether the block is in use, and its generation: one word, because a block that was freed
+    /// under its old generation could be freed again by a key that its dead user left.
     state: AtomicU32,
-    generation: AtomicU32,
     kind: AtomicU32,
     owner: AtomicU32,
     settled: AtomicU32,
@@ -99,6 +100,20 @@ pub(crate) struct BlockHeader {
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for BlockHeader {}
 
+impl BlockHeader {
+    /// [`FREE`] or [`USED`], and the generation.
+    fn state(&self) -> (u32, u32) {
+        let word = self.state.load(Ordering::Relaxed);
+        (word & 0xff, word >> 8)
+    }
+
+    fn set_state(&self, state: u32, generation: u32) {
+        // Release: the header is whole before its state says so, also for who finds it after this
+        // rank's death.
+        self.state.store(generation << 8 | state, Ordering::Release);
+    }
+}
+
 const HEADER: u64 = size_of::<BlockHeader>() as u64;
 
 /// A block and its generation in one word: the place in grains (40 bits), the generation (24).
@@ -107,6 +122,9 @@ const HEADER: u64 = size_of::<BlockHeader>() as u64;
 pub(crate) struct BlockKey(u64);
 
 impl BlockKey {
+    /// Alignment of every payload.
+    pub(crate) const ALIGN: usize = GRAIN as usize;
+
     fn new(block: u64, generation: u32) -> Self {
         Self((block / GRAIN) | (u64::from(generation) << 40))
     }
@@ -229,7 +247,7 @@ impl<'a> Heap<'a> {
         locked.walk(|offset, header, size| {
             let first = (offset + HEADER).next_multiple_of(PAGE);
             let end = (offset + size) / PAGE * PAGE;
-            if header.state.load(Ordering::Relaxed) == FREE && first < end {
+            if header.state().0 == FREE && first < end {
                 header.committed.store(0, Ordering::Relaxed);
                 self.segment.punch(first, end - first);
             }
@@ -242,9 +260,8 @@ impl<'a> Heap<'a> {
         let header = self.segment.at(key.block())?;
         let len = header.len.load(Ordering::Relaxed);
         let good = header.mark.load(Ordering::Relaxed) == MARK
-            && header.state.load(Ordering::Relaxed) == USED
-            && header.kind.load(Ordering::Relaxed) == kind as u32
-            && header.generation.load(Ordering::Relaxed) == key.generation();
+            && header.state() == (USED, key.generation())
+            && header.kind.load(Ordering::Relaxed) == kind as u32;
         if !good {
             return Err(self.segment.corrupt("a live block", key.block().bytes(), HEADER));
         }
@@ -304,13 +321,13 @@ impl LockedHeap<'_> {
                     .ok_or_else(full)?,
             },
         };
-        let generation = header.generation.load(Ordering::Relaxed);
+        let (_, generation) = header.state();
         header.kind.store(kind as u32, Ordering::Relaxed);
         header.owner.store(owner, Ordering::Relaxed);
         header.settled.store(0, Ordering::Relaxed);
         header.bucket.store(0, Ordering::Relaxed);
         header.len.store(len, Ordering::Relaxed);
-        header.state.store(USED, Ordering::Relaxed);
+        header.set_state(USED, generation);
         self.count_used(header, true);
         let key = BlockKey::new(offset, generation);
         Ok((key, header.committed.load(Ordering::Relaxed) != 0))
@@ -351,8 +368,7 @@ impl LockedHeap<'_> {
         let header = self.heap.segment.at(Offset::<BlockHeader>::new(top))?;
         header.mark.store(MARK, Ordering::Relaxed);
         header.class.store(class as u32, Ordering::Relaxed);
-        header.generation.store(1, Ordering::Relaxed);
-        header.state.store(FREE, Ordering::Relaxed);
+        header.set_state(FREE, 1);
         header.committed.store(0, Ordering::Relaxed);
         // The header is whole before the row of blocks reaches over it.
         self.heap.control.top.store(top + size, Ordering::Release);
@@ -373,15 +389,12 @@ impl LockedHeap<'_> {
     pub(crate) fn free(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let header = self.header(offset)?;
-        if header.state.load(Ordering::Relaxed) != USED
-            || header.generation.load(Ordering::Relaxed) != key.generation()
-        {
+        if header.state() != (USED, key.generation()) {
             return Ok(());
         }
         self.count_used(header, false);
-        header.state.store(FREE, Ordering::Relaxed);
         let next = (key.generation() + 1) & ((1 << 24) - 1);
-        header.generation.store(next.max(1), Ordering::Relaxed);
+        header.set_state(FREE, next.max(1));
         self.push_free(offset, header);
         Ok(())
     }
@@ -451,11 +464,12 @@ impl LockedHeap<'_> {
     }
 
     fn info(&self, offset: u64, header: &BlockHeader) -> Option<BlockInfo> {
-        if header.state.load(Ordering::Relaxed) != USED {
+        let (state, generation) = header.state();
+        if state != USED {
             return None;
         }
         Some(BlockInfo {
-            key: BlockKey::new(offset, header.generation.load(Ordering::Relaxed)),
+            key: BlockKey::new(offset, generation),
             kind: BlockKind::from_word(header.kind.load(Ordering::Relaxed))?,
             owner: header.owner.load(Ordering::Relaxed),
             // Acquire: pairs with the Release in `Heap::settle`.
@@ -486,7 +500,7 @@ impl LockedHeap<'_> {
         }
         control.used.store(0, Ordering::Relaxed);
         self.walk(|offset, header, _| {
-            if header.state.load(Ordering::Relaxed) != USED {
+            if header.state().0 != USED {
                 self.push_free(offset, header);
                 return;
             }

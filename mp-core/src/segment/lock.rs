@@ -25,7 +25,8 @@ impl RobustLock {
 
     /// Takes the lock for rank `me`. Returns whether a holder was lost in the middle of a change.
     ///
-    /// `lost` says whether a rank is dead. The wait never sleeps long: every holder is alive and
+    /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
+    /// run with the lock in its name. The wait never sleeps long: every holder is alive and
     /// inside a short section, or lost.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
         let mut looks = 0u32;
@@ -35,7 +36,7 @@ impl RobustLock {
             {
                 Ok(_) => break,
                 Err(holder) if holder != 0 && looks & 63 == 63 && lost(holder - 1) => {
-                    // A dead holder's stores are all in memory: Acquire orders them before ours.
+                    // `lost` has seen what was stored before the death.
                     if self
                         .holder
                         .compare_exchange(holder, me + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -55,13 +56,15 @@ impl RobustLock {
                 _ => std::thread::sleep(std::time::Duration::from_micros(100)),
             }
         }
-        self.dirty.swap(1, Ordering::Relaxed) != 0
+        // Acquire: the changes come after the mark, also where this rank dies between the two.
+        self.dirty.swap(1, Ordering::Acquire) != 0
     }
 
     /// Gives the lock back. `whole` says that the change was finished.
     pub(crate) fn release(&self, whole: bool) {
         if whole {
-            self.dirty.store(0, Ordering::Relaxed);
+            // Release: the changes come before it is taken away.
+            self.dirty.store(0, Ordering::Release);
         }
         // Release: pairs with the Acquire in `acquire`.
         self.holder.store(0, Ordering::Release);

@@ -116,7 +116,7 @@ impl Segment {
     /// A new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will
     /// lie in it.
     pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
-        let size = size.max(HEADER + 64 * PAGE).next_multiple_of(HUGE as u64);
+        let size = whole_size(size, HUGE as u64)?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let fd = memfd_create(MEMFD_NAME, flags).map_err(SegmentError::os("memfd_create"))?;
         ftruncate(&fd, size as i64).map_err(SegmentError::os("ftruncate"))?;
@@ -130,7 +130,7 @@ impl Segment {
 
     /// A new segment in this process's own memory, for ranks that are threads.
     pub(crate) fn on_heap(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
-        let size = size.max(HEADER + 64 * PAGE).next_multiple_of(PAGE);
+        let size = whole_size(size, PAGE)?;
         let full = || SegmentError::OutOfMemory {
             asked: size,
             available: memory::available().map_or(0, |(bytes, _)| bytes),
@@ -324,6 +324,18 @@ impl Drop for Segment {
             Backing::Heap(layout) => unsafe { dealloc(self.base.as_ptr(), *layout) },
         }
     }
+}
+
+/// The size of a new segment for which `asked` bytes were asked.
+fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
+    // Offsets in files are signed.
+    const MOST: u64 = i64::MAX as u64;
+    let whole = asked.max(HEADER + 64 * PAGE).checked_next_multiple_of(unit);
+    whole.filter(|&size| size <= MOST).ok_or(SegmentError::OutOfMemory {
+        asked,
+        available: MOST,
+        limit: "the address space",
+    })
 }
 
 /// The name that a world's memfd shows in /proc.

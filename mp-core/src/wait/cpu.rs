@@ -42,10 +42,13 @@ impl LineWait {
     /// Sleeps on the line of `address` for at most some thousands of cycles, unless `ready` says
     /// after the watch is armed that there is nothing to wait for.
     ///
-    /// The bound on the sleep makes the call harmless where the line never changes.
+    /// The bound on the sleep makes the call harmless where the line never changes. Without an
+    /// address it is one pause.
     #[inline]
     pub(crate) fn sleep_on_line(self, address: *const (), ready: impl FnOnce() -> bool) {
         match self {
+            // Watching an address is an access to it, as far as page faults go.
+            _ if address.is_null() => std::hint::spin_loop(),
             Self::Pause => std::hint::spin_loop(),
             #[cfg(target_arch = "x86_64")]
             Self::Umwait => x86::umwait(address, ready),

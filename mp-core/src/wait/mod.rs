@@ -139,6 +139,8 @@ const PAUSES: u32 = 128;
 const CROWDED_PAUSES: u32 = 8;
 /// How long a crowded world yields before it sleeps: some rounds of every thread running once.
 const YIELD: Duration = Duration::from_micros(100);
+/// How long a sleep lasts that a waker may not have heard of.
+const UNSURE: Duration = Duration::from_millis(1);
 /// Looks between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
 
@@ -273,13 +275,19 @@ fn park<T>(
     loop {
         let heard = doorbell.value();
         flags.raise();
-        asymmetry.heavy();
+        let seen = asymmetry.heavy();
         let answer = poll();
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         if answer.is_some() || left.is_some_and(|left| left.is_zero()) {
             flags.lower();
             return answer;
         }
-        doorbell.sleep(heard, left);
+        let nap = if seen { left } else { Some(left.map_or(UNSURE, |left| left.min(UNSURE))) };
+        doorbell.sleep(heard, nap);
+        // Woken, and mostly for this: the barrier above costs as much as half a wake-up.
+        if let Some(answer) = poll() {
+            flags.lower();
+            return Some(answer);
+        }
     }
 }

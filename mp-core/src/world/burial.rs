@@ -4,6 +4,7 @@ use crate::{
     channel,
     context::{Context, RankState},
     segment::SegmentError,
+    sync::Ordering,
 };
 
 /// Marks a rank as ended, takes it out of its channels, and wakes everybody who may have waited
@@ -21,6 +22,8 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
 /// is freed. Lost, if it had not ended before.
 pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
+    // First of all: it may have died with the heap's lock, also after its code had ended.
+    control.set_dead();
     if !control.state().ended() {
         control.set_state(RankState::Lost);
         // Before the slower work below: the survivors' waits end now.
@@ -30,14 +33,18 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     channel::retire(context, rank, lost, true)?;
     wake_all(context);
     let held = context.held_by(rank)?;
+    let outcome = control.outcome.load(Ordering::Acquire);
     let mut heap = context.lock_heap()?;
-    let unsettled: Vec<_> =
-        heap.blocks()?.iter().filter(|b| b.owner == rank && !b.settled).map(|b| b.key).collect();
+    let blocks = heap.blocks()?;
+    let unsettled = blocks
+        .iter()
+        .filter(|block| block.owner == rank && !block.settled && block.key.word() != outcome)
+        .map(|block| block.key);
     for key in held.into_iter().chain(unsettled) {
         heap.free(key)?;
     }
     for table in &control.tables {
-        table.store(0, crate::sync::Ordering::Relaxed);
+        table.store(0, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -47,11 +47,12 @@ pub(crate) fn post<T: Serialize>(context: &Context, outcome: &Outcome<T>) -> Res
     let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
     // SAFETY: a fresh block of that length, known to nobody else yet.
     unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&*bytes).cast(), bytes.len()) };
-    context.segment.heap().settle(key)?;
     let control = context.rank(context.me)?;
     control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `read`.
+    // Release: pairs with the Acquire in `encoded`. Before the block is settled, so that a death
+    // in between does not lose it.
     control.outcome.store(key.word(), Ordering::Release);
+    context.segment.heap().settle(key)?;
     Ok(())
 }
 

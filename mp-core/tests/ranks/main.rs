@@ -4,6 +4,11 @@
 #[macro_use]
 mod support;
 
+mod buffers;
+mod deaths;
 mod pairs;
+mod rendezvous;
+mod select;
+mod shared;
 mod types;
 mod worlds;

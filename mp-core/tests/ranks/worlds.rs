@@ -1,44 +1,409 @@
-//! Worlds from start to end, as threads and as processes.
+//! Worlds from start to end.
 
-use mp_core::{Channel, Error, World};
+use std::time::{Duration, Instant};
 
-#[test]
-fn smoke_processes() {
-    let r = World::processes(3)
-        .run(|rank| {
-            println!("hello from {}", rank.id());
-            if rank.id() == 0 {
-                let mut s = rank.sender::<u64>("x", 1, Channel::degree(2))?;
-                for i in 0..1000 {
-                    s.send(&i)?;
-                }
-                Ok(0)
-            } else if rank.id() == 1 {
-                let r = rank.receiver::<u64>("x", 0, Channel::degree(2))?;
-                Ok(r.iter().map(|m| *m).sum::<u64>())
-            } else {
-                Ok(7)
-            }
-        })
-        .unwrap();
-    assert_eq!(r, [0, 499500, 7]);
+use mp_core::{Cause, Channel, Error, Parties, Rank, RanksFailed, Result, WaitPolicy, World};
+
+use crate::support::{SIZES, Watchdog, on_all, on_all_with, run_on_all_with};
+
+fn failures<T: std::fmt::Debug>(result: Result<Vec<T>>) -> Vec<(usize, Cause)> {
+    match result {
+        Err(Error::RanksFailed(RanksFailed { failures })) => {
+            failures.into_iter().map(|failure| (failure.rank, failure.cause)).collect()
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn smoke_panic() {
-    let r = World::processes(3).run(|rank| {
-        if rank.id() == 0 {
-            panic!("so be it");
+fn results_come_in_the_order_of_the_ranks() {
+    for size in SIZES {
+        let results = on_all(size, |rank| {
+            std::thread::sleep(Duration::from_millis((rank.size() - rank.id()) as u64));
+            Ok((rank.id(), rank.size(), "text".repeat(rank.id()), vec![rank.id(); 3]))
+        });
+        let expected: Vec<_> =
+            (0..size).map(|id| (id, size, "text".repeat(id), vec![id; 3])).collect();
+        assert_eq!(results, expected);
+    }
+}
+
+#[test]
+fn long_results_and_many_worlds_in_one_test() {
+    for round in 0..4u8 {
+        let results = on_all(2, |rank| Ok(vec![round ^ rank.id() as u8; 3 << 20]));
+        for (rank, result) in results.iter().enumerate() {
+            assert!(result.len() == 3 << 20 && result.iter().all(|&b| b == round ^ rank as u8));
         }
-        if rank.id() == 2 {
+    }
+}
+
+#[test]
+fn every_error_comes_back_with_its_rank() {
+    let all = run_on_all_with(
+        5,
+        |world| world,
+        |rank| match rank.id() {
+            1 => Err(Error::other("the second fails")),
+            3 => Err(std::io::Error::other("the fourth fails").into()),
+            4 => panic!("the fifth panics with {}", 5),
+            _ => Ok(rank.id()),
+        },
+    );
+    for (kind, result) in all.each() {
+        let text = result.as_ref().map_err(|error| error.to_string()).err();
+        let expected = [
+            (1, Cause::Error("the second fails".to_owned())),
+            (3, Cause::Error("the fourth fails".to_owned())),
+            (4, Cause::Panic("the fifth panics with 5".to_owned())),
+        ];
+        assert_eq!(failures(result), expected, "{kind}");
+        assert_eq!(
+            text.as_deref(),
+            Some(
+                "rank 1: the second fails; rank 3: the fourth fails; \
+                 rank 4 panicked: the fifth panics with 5"
+            ),
+            "{kind}"
+        );
+    }
+}
+
+/// Waits for rank 0 in each of the ways there are; says how each wait ended.
+fn wait_for_rank_0(rank: &Rank) -> Result<()> {
+    let lost = |error: Option<Error>, how: &str| -> Result<()> {
+        match error {
+            Some(Error::PeerLost { rank: 0, .. }) => Ok(()),
+            other => Err(Error::other(format!("{how}: {other:?}"))),
+        }
+    };
+    let receiver = rank.receiver::<u64>("messages", 0, Channel::degree(4))?;
+    let meeting = rank.receiver::<u64>("meeting", 0, Channel::degree(0))?;
+    let mut full = rank.sender::<u64>("full", 0, Channel::degree(1))?;
+    let mut never_met = rank.sender::<u64>("never met", 0, Channel::degree(0))?;
+    let shared = Parties::new([0], 1..rank.size());
+    let shared = rank.shared_receiver::<u64>("shared", &shared, Channel::degree(1))?;
+    // Published before the end, so it is delivered.
+    for expected in 0..3 {
+        ensure!(*receiver.receive()? == expected, "what was published");
+    }
+    match rank.id() {
+        1 => lost(receiver.receive().err(), "receive")?,
+        2 => lost(meeting.receive().err(), "rendezvous")?,
+        3 => loop {
+            match full.send(&0) {
+                Ok(()) => {}
+                Err(error) => break lost(Some(error), "send")?,
+            }
+        },
+        4 => lost(never_met.send(&0).err(), "send of a rendezvous")?,
+        5 => lost(shared.receive().err(), "shared")?,
+        _ => {
+            let mut select = mp_core::Select::new();
+            select.add(&receiver);
+            select.add(&meeting);
+            let which = select.ready()?;
+            let error =
+                if which == 0 { receiver.try_receive().err() } else { meeting.try_receive().err() };
+            lost(error, "select")?;
+        }
+    }
+    // And from now on at once, in every way.
+    lost(receiver.receive().err(), "receive afterwards")?;
+    lost(receiver.try_receive().err(), "try_receive afterwards")?;
+    lost(meeting.receive().err(), "rendezvous afterwards")?;
+    lost(meeting.try_receive().err(), "rendezvous afterwards, without waiting")?;
+    lost(shared.receive().err(), "shared afterwards")?;
+    lost(never_met.send(&0).err(), "send of a rendezvous afterwards")?;
+    lost(full.send(&0).err(), "send afterwards")?;
+    lost(rank.receiver::<u8>("new", 0, Channel::degree(1))?.receive().err(), "a new receiver")?;
+    lost(rank.sender::<u8>("new", 0, Channel::degree(1))?.send(&0).err(), "a new sender")
+}
+
+/// Rank 0 speaks to everybody, then everybody waits for it.
+fn speak_before_the_end(rank: &Rank) -> Result<()> {
+    for to in 1..rank.size() {
+        let mut sender = rank.sender::<u64>("messages", to, Channel::degree(4))?;
+        (0..3).try_for_each(|i| sender.send(&i))?;
+        // Stays open to the end.
+        std::mem::forget(sender);
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    Ok(())
+}
+
+#[test]
+fn a_panic_is_told_to_all_who_wait() {
+    for policy in [WaitPolicy::Adaptive, WaitPolicy::Park, WaitPolicy::Spin] {
+        let all = run_on_all_with(
+            7,
+            |world| world.wait(policy),
+            |rank| {
+                if rank.id() > 0 {
+                    return wait_for_rank_0(rank);
+                }
+                speak_before_the_end(rank)?;
+                panic!("so be it")
+            },
+        );
+        for (kind, result) in all.each() {
+            assert_eq!(
+                failures(result),
+                [(0, Cause::Panic("so be it".to_owned()))],
+                "{kind}, {policy}"
+            );
+        }
+    }
+}
+
+fn end_by(how: fn() -> std::convert::Infallible) -> Vec<(usize, Cause)> {
+    let _watchdog = Watchdog::start();
+    failures(World::processes(7).run(|rank| {
+        if rank.id() > 0 {
+            return wait_for_rank_0(rank);
+        }
+        speak_before_the_end(rank)?;
+        match how() {}
+    }))
+}
+
+#[test]
+fn a_process_that_exits_is_told_to_all_who_wait() {
+    assert_eq!(end_by(|| std::process::exit(3)), [(0, Cause::Exit(3))]);
+}
+
+#[test]
+fn a_process_that_aborts_is_told_to_all_who_wait() {
+    assert_eq!(end_by(|| std::process::abort()), [(0, Cause::Signal(6))]);
+}
+
+#[test]
+fn a_process_that_is_killed_is_told_to_all_who_wait() {
+    let kill = || loop {
+        let me = nix::unistd::Pid::this();
+        let _ = nix::sys::signal::kill(me, nix::sys::signal::Signal::SIGKILL);
+    };
+    assert_eq!(end_by(kill), [(0, Cause::Signal(9))]);
+}
+
+/// A rank that returns is not lost: its channels are closed.
+#[test]
+fn a_rank_that_returns_closes_what_it_left_open() {
+    on_all(3, |rank| {
+        if rank.id() == 0 {
+            for to in 1..3 {
+                let mut sender = rank.sender::<u8>("leaked", to, Channel::degree(1))?;
+                sender.send(&1)?;
+                std::mem::forget(sender);
+                std::mem::forget(rank.receiver::<u8>("leaked back", to, Channel::degree(0))?);
+            }
             return Ok(());
         }
-        let r = rank.receiver::<u64>("x", 0, Channel::degree(2))?;
-        match r.receive() {
-            Err(Error::PeerLost { rank: 0, .. }) => Ok(()),
-            other => panic!("{other:?}"),
+        let receiver = rank.receiver::<u8>("leaked", 0, Channel::degree(1))?;
+        let mut back = rank.sender::<u8>("leaked back", 0, Channel::degree(0))?;
+        ensure!(*receiver.receive()? == 1, "what was published");
+        let never = rank.receiver::<u8>("never opened there", 0, Channel::degree(1))?;
+        for error in [receiver.receive().err(), never.receive().err(), back.send(&0).err()] {
+            ensure!(matches!(error, Some(Error::Disconnected { .. })), "{error:?}");
         }
+        Ok(())
     });
-    let e = r.unwrap_err();
-    assert_eq!(e.to_string(), "rank 0 panicked: so be it");
+}
+
+#[test]
+fn a_rank_can_have_a_world_of_threads_of_its_own() {
+    let sums = on_all(2, |rank| {
+        let inner = World::threads(3).run(|inner| {
+            if inner.id() == 0 {
+                let from: Vec<_> = (1..3)
+                    .map(|peer| inner.receiver::<u64>("inner", peer, Channel::degree(1)))
+                    .collect::<Result<_>>()?;
+                return from.iter().map(|receiver| receiver.receive().map(|m| *m)).sum();
+            }
+            let value = (100 * rank.id() + inner.id()) as u64;
+            inner.sender::<u64>("inner", 0, Channel::degree(1))?.send(&value)?;
+            Ok(value)
+        })?;
+        let failed = World::threads(2).run(|inner| match inner.id() {
+            0 => Ok(()),
+            _ => Err(Error::other("inside")),
+        });
+        ensure!(failed.is_err(), "an error inside");
+        Ok(inner)
+    });
+    assert_eq!(sums, [[3, 1, 2], [203, 101, 102]]);
+}
+
+#[test]
+fn a_process_can_not_have_processes() {
+    let _watchdog = Watchdog::start();
+    let result = World::processes(2).run(|rank| {
+        let error = World::processes(2).run(|inner| Ok(inner.id())).err();
+        ensure!(matches!(error, Some(Error::BadWorld(_))), "{error:?}");
+        Ok(rank.id())
+    });
+    assert_eq!(result.unwrap(), [0, 1]);
+}
+
+/// A later world's ranks see what an earlier one returned, be it an error.
+#[test]
+fn worlds_of_processes_follow_one_another() {
+    let _watchdog = Watchdog::start();
+    let first = World::processes(2).run(|rank| Ok(rank.id() as u64 * 10)).unwrap();
+    let failed = World::processes(2).run(|rank| match rank.id() {
+        0 => Ok(0),
+        _ => Err(Error::other(format!("after {first:?}"))),
+    });
+    let failed = failed.unwrap_err().to_string();
+    let mut last = Vec::new();
+    for round in 0..3 {
+        last = World::processes(3)
+            .run(|rank| Ok(format!("{round} {} {first:?} {failed}", rank.id())))
+            .unwrap();
+    }
+    let expected: Vec<_> =
+        (0..3).map(|id| format!("2 {id} [0, 10] rank 1: after [0, 10]")).collect();
+    assert_eq!(last, expected);
+}
+
+#[test]
+fn more_ranks_than_cores() {
+    for size in [16, 40] {
+        let sums = on_all(size, |rank| {
+            let (me, size) = (rank.id(), rank.size());
+            let mut to = rank.sender::<u64>("ring", (me + 1) % size, Channel::degree(1))?;
+            let from = rank.receiver::<u64>("ring", (me + size - 1) % size, Channel::degree(1))?;
+            let mut sum = 0;
+            let mut value = me as u64;
+            for _ in 0..10 {
+                to.send(&value)?;
+                value = *from.receive()?;
+                sum += value;
+            }
+            Ok(sum)
+        });
+        for (me, sum) in sums.iter().enumerate() {
+            let expected: u64 = (1..=10).map(|step| ((me + size - step) % size) as u64).sum();
+            assert_eq!(*sum, expected);
+        }
+    }
+}
+
+#[test]
+fn every_policy_does_the_same() {
+    for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
+        for size in [2, 5] {
+            let sums = on_all_with(
+                size,
+                |world| world.wait(policy),
+                |rank| {
+                    let parties = Parties::new(1..size, [0]);
+                    if rank.id() > 0 {
+                        let mut to =
+                            rank.shared_sender::<u64>("sum", &parties, Channel::degree(2))?;
+                        for i in 0..100 {
+                            to.send_with(&i, WaitPolicy::Park)?;
+                        }
+                        return Ok(0);
+                    }
+                    let from = rank.shared_receiver::<u64>("sum", &parties, Channel::degree(2))?;
+                    Ok(from.iter().map(|i| *i).sum())
+                },
+            );
+            assert_eq!(sums[0], 4950 * (size as u64 - 1));
+        }
+    }
+}
+
+/// Processor time of this process.
+fn cpu_time() -> Duration {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage fails for no one");
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(micros.unsigned_abs())
+}
+
+#[test]
+fn blocked_ranks_use_no_processor_time() {
+    let _watchdog = Watchdog::start();
+    let blocked = Duration::from_secs(1);
+    let used = World::processes(8)
+        .run(|rank| {
+            let (before, started) = (cpu_time(), Instant::now());
+            let limit = blocked.saturating_sub(started.elapsed());
+            if rank.id() % 2 == 0 {
+                let receiver =
+                    rank.receiver::<u64>("silence", rank.id() + 1, Channel::degree(1))?;
+                ensure!(receiver.receive_timeout(limit).is_err(), "a message");
+            } else {
+                let mut sender = rank.sender::<u64>("full", rank.id() - 1, Channel::degree(0))?;
+                ensure!(sender.send_timeout(&0, limit).is_err(), "a receiver");
+            }
+            // (A rank whose peer's second was over first is told so, a little early.)
+            Ok(cpu_time() - before)
+        })
+        .unwrap();
+    let all: Duration = used.iter().sum();
+    // A rank that spins would use its second.
+    assert!(all < blocked / 10, "{all:?} of processor time in {blocked:?}");
+}
+
+#[test]
+fn worlds_that_can_not_be_are_errors() {
+    for size in [0, 1025, usize::MAX] {
+        for world in [World::threads(size), World::processes(size), World::threads_on_heap(size)] {
+            let error = world.run(|_| Ok(())).unwrap_err();
+            assert!(matches!(error, Error::BadWorld(_)), "{error}");
+        }
+    }
+    for bytes in [u64::MAX, u64::MAX / 2 + 1, i64::MAX as u64] {
+        for world in [World::threads(1), World::processes(1), World::threads_on_heap(1)] {
+            let error = world.segment_size(bytes).run(|_| Ok(())).unwrap_err();
+            assert!(matches!(error, Error::Segment(_)), "{bytes}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_tiny_segment_is_as_large_as_it_must_be() {
+    on_all_with(
+        3,
+        |world| world.segment_size(0),
+        |rank| {
+            let next = (rank.id() + 1) % 3;
+            rank.sender::<u64>("ring", next, Channel::degree(1))?.send(&1)?;
+            Ok(*rank.receiver::<u64>("ring", (rank.id() + 2) % 3, Channel::degree(1))?.receive()?)
+        },
+    );
+    // Too small for so many ranks is an error, not less of a world.
+    let error = World::threads_on_heap(1000).segment_size(0).run(|_| Ok(())).unwrap_err();
+    assert!(matches!(error, Error::Segment(mp_core::SegmentError::Full { .. })), "{error}");
+}
+
+#[test]
+fn a_world_of_one_needs_no_run() {
+    let rank = World::solo().unwrap();
+    assert_eq!((rank.id(), rank.size()), (0, 1));
+    let mut sender = rank.sender::<[u8]>("self", 0, Channel::degree(2).max_len(5)).unwrap();
+    let receiver = rank.receiver::<[u8]>("self", 0, Channel::degree(2).max_len(5)).unwrap();
+    sender.send(b"hello").unwrap();
+    sender.send_buffer(rank.buffer_from(b"longer than five").unwrap()).unwrap();
+    drop(sender);
+    let got: Vec<_> = receiver.iter().map(|message| message.to_vec()).collect();
+    assert_eq!(got, [b"hello".to_vec(), b"longer than five".to_vec()]);
+}
+
+/// A rank's parts outlive its world when they are taken out of it: nothing of it is unmapped.
+#[test]
+fn what_is_taken_out_of_a_world_stays_good() {
+    let taken = std::sync::Mutex::new(Vec::new());
+    World::threads(2)
+        .run(|rank| {
+            taken.lock().unwrap().push(rank.buffer_from(&[rank.id() as u64; 1000])?);
+            Ok(())
+        })
+        .unwrap();
+    let taken = taken.into_inner().unwrap();
+    assert_eq!(taken.iter().map(|buffer| buffer.iter().sum::<u64>()).sum::<u64>(), 1000);
 }

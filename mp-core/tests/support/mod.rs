@@ -3,11 +3,22 @@
 
 #![allow(dead_code, reason = "not every test program uses all of it")]
 
+/// Fails rank code with what was seen instead of what was expected.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(mp_core::Error::other(format!($($message)+)));
+        }
+    };
+}
+
+pub mod scenarios;
 mod watchdog;
 
 use std::fmt::Debug;
 
-use mp_core::{Error, Rank, Result, World};
+use mp_core::{Channel, Error, Rank, Receiver, Result, Sender, World};
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use watchdog::Watchdog;
@@ -43,8 +54,11 @@ where
     let processes = run_processes(configure(World::processes(ranks)), &code);
     if !mp_core::caller() {
         // On the way to a later world: an earlier one's results are replayed, and stand for all.
-        let replayed =
-            || processes.as_ref().map(Vec::clone).map_err(|e| Error::other(e.to_string()));
+        let replayed = || match &processes {
+            Ok(results) => Ok(results.clone()),
+            Err(Error::RanksFailed(failed)) => Err(failed.clone().into()),
+            Err(error) => Err(Error::other(error.to_string())),
+        };
         return OnAll { threads: replayed(), heap: replayed(), processes };
     }
     OnAll {
@@ -98,6 +112,41 @@ where
     processes
 }
 
+/// A place where all ranks of a world meet. Takes memory once, when it is made.
+pub struct Together {
+    first: bool,
+    come: Vec<Receiver<u8>>,
+    go: Vec<Sender<u8>>,
+}
+
+impl Together {
+    pub fn new(rank: &Rank) -> Result<Self> {
+        let one = Channel::degree(1);
+        let others = if rank.id() == 0 { 1..rank.size() } else { 0..1 };
+        Ok(Self {
+            first: rank.id() == 0,
+            come: others
+                .clone()
+                .map(|r| rank.receiver("together", r, one))
+                .collect::<Result<_>>()?,
+            go: others.map(|r| rank.sender("together", r, one)).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Returns when all have called it.
+    pub fn wait(&mut self) -> Result<()> {
+        // Rank 0 hears of everybody, and then tells everybody.
+        if self.first {
+            self.come.iter().try_for_each(|from| from.receive().map(drop))?;
+        }
+        self.go.iter_mut().try_for_each(|to| to.send(&0))?;
+        if !self.first {
+            self.come.iter().try_for_each(|from| from.receive().map(drop))?;
+        }
+        Ok(())
+    }
+}
+
 /// Random numbers from a seed (splitmix64), the same in every process of a test.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -125,14 +174,4 @@ impl Random {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
-}
-
-/// Fails rank code with what was seen instead of what was expected.
-#[macro_export]
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
-        if !$condition {
-            return Err(mp_core::Error::other(format!($($message)+)));
-        }
-    };
 }

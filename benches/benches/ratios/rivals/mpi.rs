@@ -263,8 +263,10 @@ fn measured(
                 .and_then(|output| figures(&output))
         };
         let Some(setting) = best else {
-            let (setting, sample) = choose(settings, take)?;
+            let (setting, mut sample) = choose(settings, take)?;
             best = Some(setting);
+            let chosen = sample.remark.unwrap_or_default();
+            sample.remark = Some(format!("version {}, {chosen}", version(library)?));
             return Ok(sample);
         };
         take(setting)
@@ -309,7 +311,8 @@ fn figures(output: &str) -> Taken {
 }
 
 fn absent(what: &Path) -> Trouble {
-    Trouble::Absent(format!("not installed ({} not found)", what.display()))
+    let what = what.strip_prefix(peers()).unwrap_or(what);
+    Trouble::Absent(format!("not installed (no {})", what.display()))
 }
 
 fn in_path(program: &Path) -> bool {
@@ -318,6 +321,16 @@ fn in_path(program: &Path) -> bool {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).exists())
+}
+
+/// The first thing like a version number that the launcher says about itself.
+fn version(library: Library) -> Result<String, Trouble> {
+    let output = within(library.launch().arg("--version"), PATIENCE)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    Ok(version.unwrap_or("unknown").into())
 }
 
 /// The path of `rivals.c` compiled with `library`.

@@ -31,8 +31,8 @@ pub fn pingpong(plan: PingPong) -> Side {
 }
 
 fn take_pingpong(setup: &Setup, plan: PingPong) -> Result<f64, Trouble> {
-    let (mut there_in, mut there_out) = RingBuffer::<u64>::new(16);
-    let (mut back_in, mut back_out) = RingBuffer::<u64>::new(16);
+    let (mut there_in, mut there_out) = RingBuffer::<u64>::new(PingPong::DEGREE as usize);
+    let (mut back_in, mut back_out) = RingBuffer::<u64>::new(PingPong::DEGREE as usize);
     let measure = move || {
         let mut checked = Checked::default();
         let mut sequence = 0;

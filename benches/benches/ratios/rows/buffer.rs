@@ -64,7 +64,7 @@ const SEED: u64 = 12345;
 pub fn perform(rank: &Rank, plan: Untouched) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let words = plan.bytes / 8;
-    let channel = Channel::degree(1).max_len(words);
+    let channel = Channel::degree(PingPong::DEGREE);
     let mut out = rank.sender::<[u64]>("buffer", peer, channel)?;
     let back = rank.receiver::<[u64]>("buffer", peer, channel)?;
     if rank.id() == 1 {

@@ -87,9 +87,8 @@ pub fn sent(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
 /// One buffer goes to and fro: read where it is, and rewritten there.
 pub fn moved(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
-    let channel = Channel::degree(1).max_len(plan.words());
-    let mut out = rank.sender::<[u64]>("large", peer, channel)?;
-    let back = rank.receiver::<[u64]>("large", peer, channel)?;
+    let mut out = rank.sender::<[u64]>("large", peer, Channel::degree(1))?;
+    let back = rank.receiver::<[u64]>("large", peer, Channel::degree(1))?;
     let mut checked = Checked::default();
     let mut took = Vec::new();
     if rank.id() == 0 {

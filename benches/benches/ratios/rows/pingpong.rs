@@ -85,8 +85,8 @@ pub fn rows() -> Vec<Row> {
 /// One rank's part; rank 0 gives its times.
 pub fn perform(rank: &Rank, plan: PingPong) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
-    let mut out = rank.sender::<u64>("pingpong", peer, Channel::degree(1))?;
-    let back = rank.receiver::<u64>("pingpong", peer, Channel::degree(1))?;
+    let mut out = rank.sender::<u64>("pingpong", peer, Channel::degree(PingPong::DEGREE))?;
+    let back = rank.receiver::<u64>("pingpong", peer, Channel::degree(PingPong::DEGREE))?;
     if rank.id() == 1 {
         for _ in 0..plan.all_trips() {
             let message = *back.receive()?;

@@ -1,0 +1,188 @@
+//! Degree 0, and the races between two ends whose patience ends.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use mp_core::{Channel, Error, Rank, Result, Select, WaitPolicy};
+
+use crate::support::{Random, on_all, on_all_with};
+
+const MEETING: Channel = Channel::degree(0);
+
+#[test]
+fn a_send_does_not_return_before_the_receive_begins() {
+    on_all(2, |rank| {
+        for round in 0..5u64 {
+            if rank.id() == 0 {
+                let mut meeting = rank.sender::<u64>("meeting", 1, MEETING)?;
+                let mut sent = rank.sender::<u64>("sent", 1, Channel::degree(1))?;
+                let started = Instant::now();
+                meeting.send(&round)?;
+                ensure!(started.elapsed() >= Duration::from_millis(10), "nobody waited yet");
+                sent.send(&round)?;
+            } else {
+                let meeting = rank.receiver::<u64>("meeting", 0, MEETING)?;
+                let sent = rank.receiver::<u64>("sent", 0, Channel::degree(1))?;
+                sleep(Duration::from_millis(20));
+                ensure!(sent.try_receive()?.is_none(), "sent before it was received");
+                ensure!(*meeting.receive()? == round, "round {round}");
+                sent.receive()?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_try_meets_only_who_waits() {
+    on_all(2, |rank| {
+        let mut go = rank.sender::<u8>("go", 1 - rank.id(), Channel::degree(4))?;
+        let gone = rank.receiver::<u8>("go", 1 - rank.id(), Channel::degree(4))?;
+        if rank.id() == 0 {
+            let mut meeting = rank.sender::<u64>("meeting", 1, MEETING)?;
+            for _ in 0..10 {
+                let full = meeting.try_send(&1).err();
+                ensure!(matches!(full, Some(Error::Full { degree: 0, .. })), "{full:?}");
+                ensure!(meeting.try_reserve().is_err(), "reserved though nobody waits");
+            }
+            go.send(&0)?;
+            // The receiver waits, some time from now on.
+            while let Err(error) = meeting.try_send(&2) {
+                ensure!(matches!(error, Error::Full { .. }), "{error}");
+                std::thread::yield_now();
+            }
+            gone.receive()?;
+            // A slot given up leaves the receiver waiting.
+            let slot = loop {
+                match meeting.try_reserve() {
+                    Ok(slot) => break slot,
+                    Err(error) => ensure!(matches!(error, Error::Full { .. }), "{error}"),
+                }
+            };
+            drop(slot);
+            meeting.send(&3)?;
+            // Now this end waits, for one who only looks.
+            meeting.send(&4)?;
+            gone.receive()?;
+        } else {
+            let meeting = rank.receiver::<u64>("meeting", 0, MEETING)?;
+            gone.receive()?;
+            ensure!(meeting.try_receive()?.is_none(), "nobody waits with a message");
+            ensure!(*meeting.receive()? == 2, "the first that was sent");
+            go.send(&0)?;
+            let third = meeting.receive()?;
+            ensure!(*third == 3, "after the slot that was given up");
+            let held = meeting.receive().err();
+            ensure!(matches!(held, Some(Error::GuardsHeld { held: 1, .. })), "{held:?}");
+            drop(third);
+            let fourth = loop {
+                if let Some(guard) = meeting.try_receive()? {
+                    break *guard;
+                }
+                std::thread::yield_now();
+            };
+            ensure!(fourth == 4, "{fourth}");
+            go.send(&0)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn messages_cross_at_degree_0_in_both_directions() {
+    on_all(2, |rank| {
+        let peer = 1 - rank.id();
+        let mut to = rank.sender::<[u64]>("cross", peer, MEETING.max_len(3))?;
+        let from = rank.receiver::<[u64]>("cross", peer, MEETING.max_len(3))?;
+        for round in 0..300 {
+            if rank.id() == 0 {
+                to.send(&[round, round + 1])?;
+                ensure!(*from.receive()? == [round], "round {round}");
+            } else {
+                let got = from.receive_buffer()?;
+                ensure!(*got == [round, round + 1], "round {round}: {got:?}");
+                drop(got);
+                to.send_buffer(rank.buffer_from(&[round])?)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Sends with limits that are mostly too short, and receives likewise: what was said to be sent
+/// must be what was received.
+fn impatient(rank: &Rank, degree: u32, seed: u64) -> Result<()> {
+    let mut random = Random::new(seed ^ rank.id() as u64);
+    let channel = Channel::degree(degree);
+    let everything = Channel::degree(1).max_len(2_000);
+    let limit = |random: &mut Random| Duration::from_micros(random.below(200));
+    if rank.id() == 0 {
+        let mut sender = rank.sender::<u64>("impatient", 1, channel)?;
+        let mut sent = Vec::new();
+        for i in 0..400 {
+            let result = match random.below(5) {
+                0 => sender.try_send(&i),
+                1 => sender.reserve_with(limit(&mut random)).map(drop).and(Err(Error::other("no"))),
+                2 => sender.reserve_with(limit(&mut random)).and_then(|mut slot| {
+                    *slot = i;
+                    slot.publish()
+                }),
+                _ => sender.send_timeout(&i, limit(&mut random)),
+            };
+            match result {
+                Ok(()) => sent.push(i),
+                Err(Error::Timeout { .. } | Error::Full { .. } | Error::Other(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        sender.send(&u64::MAX)?;
+        sent.push(u64::MAX);
+        return rank.sender::<[u64]>("sent", 1, everything)?.send(&sent);
+    }
+    let receiver = rank.receiver::<u64>("impatient", 0, channel)?;
+    let mut received = Vec::new();
+    loop {
+        let result = match random.below(4) {
+            0 => receiver.try_receive().map(|guard| guard.map(|guard| *guard)),
+            1 => {
+                let mut select = Select::new();
+                select.add(&receiver);
+                match select.ready_with(limit(&mut random)) {
+                    Ok(_) => receiver.try_receive().map(|guard| guard.map(|guard| *guard)),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => receiver.receive_timeout(limit(&mut random)).map(|guard| Some(*guard)),
+        };
+        match result {
+            Ok(message) => received.extend(message),
+            Err(Error::Timeout { .. }) => {}
+            Err(Error::Disconnected { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let sent = rank.receiver::<[u64]>("sent", 0, everything)?;
+    let sent = sent.receive()?;
+    ensure!(*sent == *received, "sent {sent:?}\nreceived {received:?}");
+    Ok(())
+}
+
+#[test]
+fn impatient_ends_lose_and_double_nothing() {
+    for policy in [WaitPolicy::Adaptive, WaitPolicy::Park, WaitPolicy::Spin] {
+        on_all_with(
+            2,
+            |world| world.wait(policy),
+            |rank| {
+                for degree in [0, 0, 1, 3] {
+                    for seed in 0..3 {
+                        impatient(rank, degree, seed)?;
+                    }
+                }
+                Ok(())
+            },
+        );
+    }
+}

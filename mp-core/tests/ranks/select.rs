@@ -1,0 +1,220 @@
+//! Waiting for several receivers at once.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use mp_core::{Channel, Error, Parties, Receiver, Result, Select, WaitPolicy};
+
+use crate::support::{SIZES, on_all, on_all_with};
+
+/// A collector gets everything from everybody, in each one's order, until all have closed.
+#[test]
+fn a_collector_serves_all_and_ends_with_the_last() {
+    for size in SIZES.map(|workers| workers + 1) {
+        for degree in [0, 1, 5] {
+            on_all(size, |rank| {
+                let channel = Channel::degree(degree);
+                if rank.id() > 0 {
+                    let mut results = rank.sender::<u64>("results", 0, channel)?;
+                    return (0..50 * rank.id() as u64).try_for_each(|i| results.send(&i));
+                }
+                let from: Vec<Receiver<u64>> = (1..size)
+                    .map(|worker| rank.receiver("results", worker, channel))
+                    .collect::<Result<_>>()?;
+                let mut select = Select::new();
+                for (i, receiver) in from.iter().enumerate() {
+                    ensure!(select.add(receiver) == i, "indices count from 0");
+                }
+                let mut next = vec![0; from.len()];
+                while !select.is_empty() {
+                    let which = select.ready()?;
+                    match from[which].try_receive() {
+                        Ok(Some(result)) => {
+                            ensure!(*result == next[which], "{} of {which}", *result);
+                            next[which] += 1;
+                        }
+                        Ok(None) => {}
+                        Err(Error::Disconnected { .. }) => select.remove(which),
+                        Err(error) => return Err(error),
+                    }
+                }
+                for (i, got) in next.iter().enumerate() {
+                    ensure!(*got == 50 * (i as u64 + 1), "{got} from worker {}", i + 1);
+                }
+                let error = select.ready().err();
+                ensure!(matches!(error, Some(Error::BadWorld(_))), "nothing left: {error:?}");
+                ensure!(select.try_ready().is_none(), "nothing left");
+                Ok(())
+            });
+        }
+    }
+}
+
+#[test]
+fn ready_channels_are_served_in_turn() {
+    on_all(1, |rank| {
+        let channel = Channel::degree(10);
+        let mut senders = Vec::new();
+        let mut receivers = Vec::new();
+        for name in ["a", "b", "c"] {
+            senders.push(rank.sender::<u32>(name, 0, channel)?);
+            receivers.push(rank.receiver::<u32>(name, 0, channel)?);
+        }
+        for sender in &mut senders {
+            (0..10).try_for_each(|i| sender.send(&i))?;
+        }
+        let mut select = Select::new();
+        receivers.iter().for_each(|receiver| drop(select.add(receiver)));
+        for round in 0..10 {
+            let mut turn = Vec::new();
+            for _ in 0..3 {
+                let which = if round % 2 == 0 {
+                    select.ready()?
+                } else {
+                    select.try_ready().ok_or_else(|| Error::other("nothing is ready"))?
+                };
+                ensure!(receivers[which].try_receive()?.map(|m| *m) == Some(round), "order");
+                turn.push(which);
+            }
+            ensure!(turn == [0, 1, 2], "round {round} served {turn:?}");
+        }
+        ensure!(select.try_ready().is_none(), "all are empty");
+        // One of the three alone.
+        senders[1].send(&7)?;
+        for _ in 0..3 {
+            ensure!(select.ready()? == 1, "only the second has a message");
+        }
+        drop(senders);
+        let mut ended = Vec::new();
+        while !select.is_empty() {
+            let which = select.ready()?;
+            match receivers[which].try_receive() {
+                Ok(message) => ensure!(message.is_some_and(|m| *m == 7), "the last message"),
+                Err(Error::Disconnected { .. }) => {
+                    select.remove(which);
+                    ended.push(which);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        ended.sort_unstable();
+        ensure!(ended == [0, 1, 2], "{ended:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_selection_has_limits() {
+    for policy in [WaitPolicy::Adaptive, WaitPolicy::Park, WaitPolicy::Spin] {
+        on_all_with(
+            1,
+            |world| world.wait(policy),
+            |rank| {
+                let _sender = rank.sender::<u32>("silent", 0, Channel::degree(1))?;
+                let receiver = rank.receiver::<u32>("silent", 0, Channel::degree(1))?;
+                let mut select = Select::new();
+                select.add(&receiver);
+                for limit in [Duration::ZERO, Duration::from_millis(10)] {
+                    let started = Instant::now();
+                    let error = select.ready_with(limit).err();
+                    ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+                    ensure!(started.elapsed() >= limit, "too early");
+                }
+                Ok(())
+            },
+        );
+    }
+}
+
+/// A slice, a value, a rendezvous and a shared channel in one selection, each after a while.
+#[test]
+fn channels_of_all_kinds_wake_a_sleeping_selection() {
+    for policy in [WaitPolicy::Adaptive, WaitPolicy::Park] {
+        on_all_with(
+            3,
+            |world| world.wait(policy),
+            |rank| {
+                let parties = Parties::new([0, 1], [2]);
+                let pause = || sleep(Duration::from_millis(3));
+                match rank.id() {
+                    0 => {
+                        let mut words =
+                            rank.sender::<[u8]>("words", 2, Channel::degree(2).max_len(8))?;
+                        let mut meeting = rank.sender::<u64>("meeting", 2, Channel::degree(0))?;
+                        for i in 0..5 {
+                            pause();
+                            words.send(&[i; 8])?;
+                            pause();
+                            meeting.send(&1)?;
+                        }
+                    }
+                    1 => {
+                        let mut numbers = rank.sender::<f64>("numbers", 2, Channel::degree(1))?;
+                        let mut shared =
+                            rank.shared_sender::<u8>("shared", &parties, Channel::degree(2))?;
+                        for i in 0..5 {
+                            pause();
+                            numbers.send(&f64::from(i))?;
+                            pause();
+                            shared.send(&i)?;
+                        }
+                    }
+                    _ => {
+                        let words =
+                            rank.receiver::<[u8]>("words", 0, Channel::degree(2).max_len(8))?;
+                        let meeting = rank.receiver::<u64>("meeting", 0, Channel::degree(0))?;
+                        let numbers = rank.receiver::<f64>("numbers", 1, Channel::degree(1))?;
+                        let shared =
+                            rank.shared_receiver::<u8>("shared", &parties, Channel::degree(2))?;
+                        let mut select = Select::new();
+                        select.add(&words);
+                        select.add(&meeting);
+                        select.add(&numbers);
+                        select.add(&shared);
+                        let mut counts = [0; 4];
+                        while !select.is_empty() {
+                            let which = select.ready()?;
+                            let got = match which {
+                                0 => words.try_receive().map(|m| m.is_some()),
+                                1 => meeting.try_receive().map(|m| m.is_some()),
+                                2 => numbers.try_receive().map(|m| m.is_some()),
+                                _ => shared.try_receive().map(|m| m.is_some()),
+                            };
+                            match got {
+                                Ok(got) => counts[which] += u32::from(got),
+                                Err(Error::Disconnected { .. }) => select.remove(which),
+                                Err(error) => return Err(error),
+                            }
+                        }
+                        ensure!(counts == [5; 4], "{counts:?}");
+                    }
+                }
+                Ok(())
+            },
+        );
+    }
+}
+
+/// A receiver that left the selection wakes nobody and keeps its messages.
+#[test]
+fn a_removed_receiver_is_no_longer_waited_for() {
+    on_all(1, |rank| {
+        let mut sender = rank.sender::<u32>("x", 0, Channel::degree(2))?;
+        let receiver = rank.receiver::<u32>("x", 0, Channel::degree(2))?;
+        let other = rank.receiver::<u32>("y", 0, Channel::degree(2))?;
+        let _other = rank.sender::<u32>("y", 0, Channel::degree(2))?;
+        let mut select = Select::new();
+        select.add(&receiver);
+        select.add(&other);
+        sender.send(&5)?;
+        ensure!(select.ready()? == 0, "the first has a message");
+        select.remove(0);
+        select.remove(7);
+        ensure!(!select.is_empty() && select.try_ready().is_none(), "removed");
+        ensure!(select.ready_with(Duration::from_millis(5)).is_err(), "removed");
+        ensure!(*receiver.receive()? == 5, "the message stays");
+        Ok(())
+    });
+}

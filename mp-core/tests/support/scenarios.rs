@@ -1,0 +1,233 @@
+//! Work in the middle of which a rank is killed, at a point that a seed chooses: what the others
+//! must see, and what must be left. Rank code for tests and for soaks.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use mp_core::{Cause, Channel, Error, Parties, Rank, Receiver, Result, Select};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::Random;
+
+/// Ends this process as nothing else does.
+pub fn die() -> std::convert::Infallible {
+    loop {
+        let _ = kill(Pid::this(), Signal::SIGKILL);
+    }
+}
+
+fn die_after(delay: Duration) {
+    std::thread::spawn(move || {
+        sleep(delay);
+        die()
+    });
+}
+
+/// Which of `ranks` dies, and when.
+fn fate(seed: u64, ranks: u64, within: Duration) -> (usize, Duration) {
+    let mut random = Random::new(seed);
+    let victim = random.below(ranks) as usize;
+    (victim, Duration::from_nanos(random.below(within.as_nanos() as u64)))
+}
+
+/// How a world must end whose ranks ran one of these with this seed.
+pub fn check<T: std::fmt::Debug>(result: Result<Vec<T>>, victim: usize) -> Result<(), String> {
+    match result {
+        Err(Error::RanksFailed(failed))
+            if failed.failures.len() == 1
+                && failed.failures[0].rank == victim
+                && failed.failures[0].cause == Cause::Signal(9) =>
+        {
+            Ok(())
+        }
+        other => Err(format!("rank {victim} was to be killed, and nothing else: {other:?}")),
+    }
+}
+
+/// Bytes that a world's own blocks take at most when no buffer and no channel is left.
+const REST: u64 = 100 << 10;
+/// Elements of a buffer: twice as many bytes as that.
+const LEN: usize = 32 << 10;
+
+/// Waits for the end of all ranks but this one, and for their memory to come back.
+fn observe(rank: &Rank) -> Result<()> {
+    let others: Vec<Receiver<u8>> = (0..rank.size() - 1)
+        .map(|other| rank.receiver("alive", other, Channel::degree(1)))
+        .collect::<Result<_>>()?;
+    for (other, alive) in others.iter().enumerate() {
+        match alive.receive() {
+            Err(Error::Disconnected { .. }) => {}
+            Err(Error::PeerLost { rank, .. }) if rank == other => {}
+            other => return Err(Error::other(format!("{:?}", other.err()))),
+        }
+    }
+    drop(others);
+    let started = Instant::now();
+    while rank.memory().in_use > REST {
+        let left = rank.memory();
+        ensure!(started.elapsed() < Duration::from_secs(20), "nobody is left, but {left:?}");
+        sleep(Duration::from_micros(100));
+    }
+    Ok(())
+}
+
+/// Stays open as long as the rank lives.
+fn be_observed(rank: &Rank) -> Result<()> {
+    let observer = rank.size() - 1;
+    std::mem::forget(rank.sender::<u8>("alive", observer, Channel::degree(1))?);
+    Ok(())
+}
+
+/// Ranks of [`farm`].
+pub const FARM: usize = 5;
+const TASKS: u64 = 400;
+
+pub fn farm_victim(seed: u64) -> usize {
+    farm_fate(seed).0
+}
+
+fn farm_fate(seed: u64) -> (usize, Duration) {
+    fate(seed, FARM as u64 - 1, Duration::from_millis(6))
+}
+
+/// An emitter, two workers on one queue, a collector, and one who watches. Buffers move through
+/// them; one of the four is killed.
+pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
+    let (victim, delay) = farm_fate(seed);
+    if rank.id() == FARM - 1 {
+        return observe(rank);
+    }
+    be_observed(rank)?;
+    if rank.id() == victim {
+        die_after(delay);
+    }
+    let queue = Parties::new([0], [1, 2]);
+    let (tasks, results) = (Channel::degree(3), Channel::degree(2));
+    // Whom the death leaves alone: the victim's peers see it, the others see those leave.
+    let ended = |error: Error| match error {
+        Error::PeerLost { rank, .. } if rank == victim => Ok(()),
+        Error::Disconnected { .. } => Ok(()),
+        error => Err(error),
+    };
+    let done = match rank.id() {
+        0 => {
+            let mut tasks = rank.shared_sender::<[u64]>("tasks", &queue, tasks)?;
+            (0..TASKS).try_for_each(|task| {
+                let mut buffer = rank.buffer(LEN)?;
+                buffer[0] = task;
+                buffer[LEN - 1] = !task;
+                Ok(tasks.send_buffer(buffer)?)
+            })
+        }
+        1 | 2 => {
+            let tasks = rank.shared_receiver::<[u64]>("tasks", &queue, tasks)?;
+            let mut results = rank.sender::<[u64]>("results", 3, results)?;
+            loop {
+                let task = tasks.receive_buffer().and_then(|mut buffer| {
+                    ensure!(buffer.len() == LEN, "{} elements", buffer.len());
+                    ensure!(buffer[0] == !buffer[LEN - 1], "a task came broken");
+                    buffer[1] = buffer[0] * 3;
+                    Ok(results.send_buffer(buffer)?)
+                });
+                if task.is_err() {
+                    break task;
+                }
+            }
+        }
+        _ => collect(rank, victim, results),
+    };
+    done.or_else(ended)?;
+    while rank.id() == victim {
+        sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+fn collect(rank: &Rank, victim: usize, results: Channel) -> Result<()> {
+    let from: Vec<Receiver<[u64]>> =
+        [1, 2].into_iter().map(|w| rank.receiver("results", w, results)).collect::<Result<_>>()?;
+    let mut select = Select::new();
+    from.iter().for_each(|receiver| drop(select.add(receiver)));
+    let mut seen = vec![false; TASKS as usize];
+    let mut last = [None; 2];
+    while !select.is_empty() {
+        let which = select.ready()?;
+        match from[which].try_receive_buffer() {
+            Ok(Some(result)) => {
+                let task = result[0];
+                ensure!(result[1] == task * 3 && result[LEN - 1] == !task, "a result came broken");
+                ensure!(last[which] < Some(task), "task {task} after {:?}", last[which]);
+                last[which] = Some(task);
+                ensure!(!std::mem::replace(&mut seen[task as usize], true), "{task} came twice");
+            }
+            Ok(None) => {}
+            Err(Error::Disconnected { .. }) => select.remove(which),
+            Err(Error::PeerLost { rank, .. }) if rank == victim && rank == which + 1 => {
+                select.remove(which);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let missing = seen.iter().filter(|&&seen| !seen).count();
+    match victim {
+        // What was sent before the death arrives: the first so many tasks.
+        0 => ensure!(seen.is_sorted_by(|a, b| a >= b), "gaps before the emitter's death"),
+        // The one that the dead worker was at.
+        1 | 2 => ensure!(missing <= 1, "{missing} tasks are missing"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Ranks of [`churn`].
+pub const CHURN: usize = 4;
+
+pub fn churn_victim(seed: u64) -> usize {
+    churn_fate(seed).0
+}
+
+fn churn_fate(seed: u64) -> (usize, Duration) {
+    fate(seed, CHURN as u64 - 1, Duration::from_millis(3))
+}
+
+/// Ranks that do little else than open and close channels and take and free buffers, so that the
+/// one who is killed is mostly inside of the heap.
+pub fn churn(rank: &Rank, seed: u64) -> Result<()> {
+    let (victim, delay) = churn_fate(seed);
+    let me = rank.id();
+    if me == CHURN - 1 {
+        return observe(rank);
+    }
+    be_observed(rank)?;
+    if me == victim {
+        die_after(delay);
+    }
+    let mut random = Random::new(seed ^ (me as u64 + 1) << 32);
+    let channel = Channel::degree(4).max_len(100);
+    let mut held = Vec::new();
+    let mut round = 0;
+    while round < 150 || me == victim {
+        round += 1;
+        let name = ["a", "b", "c"][random.below(3) as usize];
+        let mut sender = rank.sender::<[u64]>(name, me, channel)?;
+        let receiver = rank.receiver::<[u64]>(name, me, channel)?;
+        for _ in 0..random.below(4) {
+            let mut buffer = rank.buffer::<u64>(1 + random.below(2000) as usize)?;
+            buffer.fill(round);
+            sender.send_buffer(buffer)?;
+        }
+        if let Some(buffer) = receiver.try_receive_buffer()? {
+            held.push((round, buffer));
+        }
+        for (of, buffer) in &held {
+            ensure!(buffer.iter().all(|element| element == of), "somebody wrote into a buffer");
+        }
+        held.truncate(random.below(5) as usize);
+    }
+    Ok(())
+}
