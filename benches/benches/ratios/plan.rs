@@ -140,6 +140,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
+    /// Places in a channel, the same for all that have a choice.
+    pub const DEGREE: u32 = PingPong::DEGREE;
     pub const FOUR: Pairs = Pairs { pairs: 4, trips: 3000 };
 
     /// Half a round trip in nanoseconds, from when the first pair started until the last ended.

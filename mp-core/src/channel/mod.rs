@@ -23,7 +23,7 @@ mod signals;
 mod slots;
 mod spec;
 
-pub(crate) use directory::{Agreement, Descriptor, End, Opened, layout, retire};
+pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
 pub use receiver::{Guard, Messages, Receiver};
 pub use select::Select;
 pub use sender::{Sender, Slot};

@@ -144,6 +144,12 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
+    /// Where the channel's descriptor lies.
+    #[cfg(test)]
+    pub(crate) fn descriptor(&self) -> u64 {
+        self.opened.descriptor_offset().bytes()
+    }
+
     /// The messages one after another, until the sender is gone. See [`Messages`].
     pub fn iter(&self) -> Messages<'_, M> {
         Messages { receiver: self }

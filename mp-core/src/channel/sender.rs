@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     buffer::SharedBuffer,
+    copy::copy_bytes,
     error::{Error, Result, SendError},
     plain::{Message, Plain},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
@@ -369,9 +370,7 @@ impl<M: Message + ?Sized> Sender<M> {
 #[inline(always)]
 unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
     // SAFETY: the caller's.
-    unsafe {
-        to.cast::<T>().copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len());
-    }
+    unsafe { copy_bytes(NonNull::from(elements).cast(), to, size_of_val(elements)) };
 }
 
 impl<T: Plain> Sender<T> {

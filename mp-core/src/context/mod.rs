@@ -8,6 +8,7 @@ mod held;
 use std::sync::Arc;
 
 use nix::{
+    errno::Errno,
     sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
     unistd::Pid,
 };
@@ -125,7 +126,11 @@ impl Context {
         // An error where the rank is no child of this process: a thread.
         rank < self.size
             && !cfg!(miri)
-            && waitid(Id::Pid(pid), flags).is_ok_and(|status| status != WaitStatus::StillAlive)
+            && match waitid(Id::Pid(pid), flags) {
+                Ok(status) => status != WaitStatus::StillAlive,
+                // Killed by a signal that nix has no name for.
+                Err(errno) => errno == Errno::EINVAL && pid.as_raw() > 0,
+            }
     }
 
     /// Checks a rank named by the user.

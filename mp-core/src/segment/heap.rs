@@ -269,6 +269,16 @@ impl<'a> Heap<'a> {
         Ok(len)
     }
 
+    /// The payload of the block in use, of this kind, that is said to begin at `payload`.
+    pub(crate) fn payload_of(self, payload: u64, kind: BlockKind) -> Result<u64, SegmentError> {
+        let corrupt = || self.segment.corrupt("a live block", payload, 0);
+        let offset = payload.checked_sub(HEADER).ok_or_else(corrupt)?;
+        let header = self.segment.at(Offset::<BlockHeader>::new(offset))?;
+        let (_, generation) = header.state();
+        self.check(BlockKey::new(offset, generation), kind)?;
+        Ok(payload)
+    }
+
     /// Says that the block is now known elsewhere than by its owner field.
     pub(crate) fn settle(self, key: BlockKey) -> Result<(), SegmentError> {
         // Release: whoever frees unsettled blocks (`LockedHeap::blocks`) sees where it settled.

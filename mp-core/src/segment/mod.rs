@@ -220,6 +220,15 @@ impl Segment {
         self.len as u64
     }
 
+    /// Bytes that the system has given to it so far.
+    pub(crate) fn resident(&self) -> u64 {
+        match &self.backing {
+            // In units of 512 bytes, whatever the block size is (stat(2)).
+            Backing::Memfd(fd) => fstat(fd).map_or(0, |file| 512 * file.st_blocks.max(0) as u64),
+            Backing::Heap(_) => self.len(),
+        }
+    }
+
     pub(crate) fn heap(&self) -> Heap<'_> {
         Heap::new(self, &self.header().heap)
     }

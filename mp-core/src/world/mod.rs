@@ -8,14 +8,18 @@
 //! | `join`, `site` | being such a process; which `run` is meant |
 //! | `burial` | what happens when a rank ends |
 //! | `outcome` | results and failures |
+//! | `launched` | another program as the ranks: what `mprun` is made of |
+//! | `report` | worlds seen from outside: who waits for whom |
 
 mod burial;
 mod join;
 mod launch;
+mod launched;
 mod outcome;
 mod output;
 mod processes;
 mod rank;
+pub mod report;
 mod site;
 mod threads;
 
@@ -23,6 +27,8 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use launch::{Ending, Seen, Sink, Stream};
+pub use launched::Launched;
 pub use rank::{MemoryUse, Parties, Rank};
 
 use crate::{
@@ -177,8 +183,8 @@ impl World {
         if let Some(assignment) = join::assignment()? {
             match assignment.part(&call, processes)? {
                 join::Part::Own => {}
-                join::Part::Rank => match assignment.run_and_exit(code)? {},
-                join::Part::Member => return assignment.run_as_member(code),
+                join::Part::Rank => match assignment.run_and_exit(self.policy()?, code)? {},
+                join::Part::Member => return assignment.run_as_member(self.policy()?, code),
                 join::Part::Replayed(result) => return processes::replayed(&result),
             }
         }

@@ -5,6 +5,7 @@
 //! its source, so that any directory with the libraries will do.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -338,7 +339,11 @@ fn program(library: Library) -> Result<PathBuf, Trouble> {
     if !in_path(&library.launcher()) {
         return Err(absent(&library.launcher()));
     }
-    let built = Path::new(BUILT).join(format!("rivals.{}", library.key()));
+    // Programs find their library by the directory they were compiled with.
+    let mut directory = DefaultHasher::new();
+    peers().hash(&mut directory);
+    let name = format!("rivals.{}.{:016x}", library.key(), directory.finish());
+    let built = Path::new(BUILT).join(name);
     let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified());
     if let (Ok(built_at), Ok(source_at)) = (changed(&built), changed(Path::new(SOURCE)))
         && built_at > source_at

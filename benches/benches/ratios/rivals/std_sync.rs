@@ -9,8 +9,8 @@ use crate::row::Side;
 pub fn pairs(plan: Pairs) -> Side {
     Side::new("std sync_channel", "adaptive", move |setup| {
         let ends = || {
-            let (there_in, there_out) = sync_channel::<u64>(1);
-            let (back_in, back_out) = sync_channel::<u64>(1);
+            let (there_in, there_out) = sync_channel::<u64>(Pairs::DEGREE as usize);
+            let (back_in, back_out) = sync_channel::<u64>(Pairs::DEGREE as usize);
             let asking = End {
                 send: move |m| there_in.send(m).is_ok(),
                 receive: move || back_out.recv().ok(),

@@ -46,8 +46,8 @@ pub fn rows() -> Vec<Row> {
 /// Ranks 2i and 2i + 1 are a pair; even ranks give their beginning and end.
 pub fn perform(rank: &Rank, plan: Pairs) -> onchip::Result<Vec<f64>> {
     let peer = rank.id() ^ 1;
-    let mut out = rank.sender::<u64>("pair", peer, Channel::degree(16))?;
-    let back = rank.receiver::<u64>("pair", peer, Channel::degree(16))?;
+    let mut out = rank.sender::<u64>("pair", peer, Channel::degree(Pairs::DEGREE))?;
+    let back = rank.receiver::<u64>("pair", peer, Channel::degree(Pairs::DEGREE))?;
     ours::line_up(rank)?;
     if rank.id() % 2 == 1 {
         for _ in 0..plan.trips {
