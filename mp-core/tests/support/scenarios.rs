@@ -152,7 +152,9 @@ fn collect(rank: &Rank, victim: usize, results: Channel) -> Result<()> {
     let from: Vec<Receiver<[u64]>> =
         [1, 2].into_iter().map(|w| rank.receiver("results", w, results)).collect::<Result<_>>()?;
     let mut select = Select::new();
-    from.iter().for_each(|receiver| drop(select.add(receiver)));
+    for receiver in &from {
+        select.add(receiver);
+    }
     let mut seen = vec![false; TASKS as usize];
     let mut last = [None; 2];
     while !select.is_empty() {
