@@ -191,7 +191,7 @@ fn ranks_leave_early() {
             }
             3 => {
                 let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
-                // Fewer, when the other receiver was so fast that nothing is left.
+                // Fewer when the other receiver was fast.
                 sum = receiver.iter().take(5).map(|i| *i).sum();
             }
             _ => {
