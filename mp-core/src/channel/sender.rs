@@ -194,6 +194,9 @@ impl<M: Message + ?Sized> Sender<M> {
                     match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
+                        Look::Corrupt(position) => {
+                            return Err(self.opened.corrupt_position(position));
+                        }
                         Look::Cleared(buffer) => {
                             if let Some(key) = buffer {
                                 context.free(key);

@@ -23,6 +23,8 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+#[cfg(all(test, not(loom), not(miri)))]
+pub(crate) use burial::bury;
 pub use rank::{MemoryUse, Parties, Rank};
 
 use crate::{
