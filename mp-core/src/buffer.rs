@@ -83,7 +83,14 @@ impl<T: Plain> SharedBuffer<T> {
         if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > bytes) {
             return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
         }
-        let held = context.hold(key)?;
+        let held = match context.hold(key) {
+            Ok(held) => held,
+            Err(error) => {
+                // The slot goes back to the sender, so that nobody would know of the buffer.
+                context.free(key);
+                return Err(error.into());
+            }
+        };
         Self::over(Arc::clone(context), key, held, len as usize)
     }
 
