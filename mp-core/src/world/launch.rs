@@ -316,7 +316,10 @@ impl Processes {
             }
         }
         for (what, _) in whats.iter().zip(&ready).filter(|&(_, &ready)| ready) {
-            if let What::Pipe(rank, stream) = *what {
+            // One of the pipes before it may have begun a long line just now.
+            if let What::Pipe(rank, stream) = *what
+                && self.mixers[stream].ready(rank)
+            {
                 self.forward(rank, stream, sink);
             }
         }
@@ -370,8 +373,22 @@ impl Processes {
             let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
             drop(fds);
             let which: Vec<_> = self.open_pipes().map(|(rank, stream, _)| (rank, stream)).collect();
+            let mut forwarded = false;
             for ((rank, stream), _) in which.into_iter().zip(ready).filter(|&(_, ready)| ready) {
-                self.forward(rank, stream, sink);
+                if self.mixers[stream].ready(rank) {
+                    forwarded = true;
+                    self.forward(rank, stream, sink);
+                }
+            }
+            if !forwarded {
+                // All that is there waits for the end of a line that will never end.
+                for rank in 0..self.children.len() {
+                    for (stream, kind) in [(0, Stream::Out), (1, Stream::Err)] {
+                        if self.mixers[stream].is_open(rank) {
+                            self.mixers[stream].finish(rank, |rest| sink(rank, kind, rest));
+                        }
+                    }
+                }
             }
         }
         for rank in 0..self.children.len() {

@@ -25,6 +25,11 @@ impl LineMixer {
         self.open.is_none_or(|open| open == source)
     }
 
+    /// Whether the source is in the middle of a line that is too long to be held back.
+    pub(crate) fn is_open(&self, source: usize) -> bool {
+        self.open == Some(source)
+    }
+
     /// Takes what came from a source and hands on what may be written now. Everything handed on
     /// ends with a line end, except pieces of a very long line.
     pub fn push(&mut self, source: usize, bytes: &[u8], mut write: impl FnMut(&[u8])) {
