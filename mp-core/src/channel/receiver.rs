@@ -213,8 +213,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         let context = &self.opened.context;
         let attempt = || loop {
             match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
-                Look::Got(held) => return Some(Place::Shared(held)),
-                Look::Nothing => return None,
+                Look::Got(held) => return Ok(Some(Place::Shared(held))),
+                Look::Nothing => return Ok(None),
+                Look::Corrupt(position) => return Err(self.opened.corrupt_position(position)),
                 Look::Orphan(held) => {
                     if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
@@ -225,11 +226,11 @@ impl<M: Message + ?Sized> Receiver<M> {
                 }
             }
         };
-        if let Some(place) = attempt() {
+        if let Some(place) = attempt()? {
             return Ok(Some(place));
         }
         if self.opened.signals().for_receiver.ended() {
-            if let Some(place) = attempt() {
+            if let Some(place) = attempt()? {
                 return Ok(Some(place));
             }
             return Err(self.opened.why_ended(Operation::Receive));

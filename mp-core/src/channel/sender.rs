@@ -233,6 +233,9 @@ impl<M: Message + ?Sized> Sender<M> {
                     match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
+                        Look::Corrupt(position) => {
+                            return Err(self.opened.corrupt_position(position));
+                        }
                         Look::Orphan(held) => {
                             if let Some(key) = ring.buffer_in(held) {
                                 context.free(key);

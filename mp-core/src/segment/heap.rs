@@ -162,6 +162,9 @@ pub(crate) struct BlockInfo {
     pub(crate) kind: BlockKind,
     pub(crate) owner: u32,
     pub(crate) settled: bool,
+    /// Bytes asked for.
+    #[cfg(test)]
+    pub(crate) len: u64,
 }
 
 fn class_size(class: usize) -> u64 {
@@ -261,7 +264,10 @@ impl<'a> Heap<'a> {
     pub(crate) fn check(self, key: BlockKey, kind: BlockKind) -> Result<u64, SegmentError> {
         let header = self.segment.at(key.block())?;
         let len = header.len.load(Ordering::Relaxed);
+        let class = header.class.load(Ordering::Relaxed) as usize;
         let good = header.mark.load(Ordering::Relaxed) == MARK
+            && class < CLASSES
+            && len <= class_size(class) - HEADER
             && header.state() == (USED, key.generation())
             && header.kind.load(Ordering::Relaxed) == kind as u32;
         if !good {
@@ -353,7 +359,7 @@ impl LockedHeap<'_> {
     fn count_used(&self, header: &BlockHeader, more: bool) {
         let size = class_size(header.class.load(Ordering::Relaxed) as usize);
         let used = self.heap.control.used.load(Ordering::Relaxed);
-        let used = if more { used + size } else { used.saturating_sub(size) };
+        let used = if more { used.saturating_add(size) } else { used.saturating_sub(size) };
         self.heap.control.used.store(used, Ordering::Relaxed);
     }
 
@@ -365,6 +371,11 @@ impl LockedHeap<'_> {
             return Ok(None);
         }
         let header = self.header(offset)?;
+        if header.state().0 != FREE
+            || header.class.load(Ordering::Relaxed) as usize != class
+        {
+            return Err(self.heap.segment.corrupt("a free block", offset, HEADER));
+        }
         list.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
         Ok(Some((offset, header)))
     }
@@ -464,15 +475,13 @@ impl LockedHeap<'_> {
             return Ok(());
         };
         let mut link = list;
-        loop {
-            match link.load(Ordering::Relaxed) {
-                0 => break,
-                found if found == offset => {
-                    link.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                    break;
-                }
-                other => link = &self.header(other)?.next,
+        for found in self.follow(list.load(Ordering::Relaxed)) {
+            let (found, block) = found?;
+            if found == offset {
+                link.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
+                break;
             }
+            link = &block.next;
         }
         header.bucket.store(0, Ordering::Relaxed);
         Ok(())
@@ -482,13 +491,39 @@ impl LockedHeap<'_> {
     pub(crate) fn bucket(&self, hash: u64) -> Result<Vec<BlockInfo>, SegmentError> {
         let mut found = Vec::new();
         let list = &self.heap.control.buckets[(hash % BUCKETS as u64) as usize];
-        let mut offset = list.load(Ordering::Relaxed);
-        while offset != 0 {
-            let header = self.header(offset)?;
+        for block in self.follow(list.load(Ordering::Relaxed)) {
+            let (offset, header) = block?;
             found.extend(self.info(offset, header));
-            offset = header.next.load(Ordering::Relaxed);
         }
         Ok(found)
+    }
+
+    /// The blocks of a list, from its first one. A list that runs in a circle is an error.
+    fn follow(
+        &self,
+        first: u64,
+    ) -> impl Iterator<Item = Result<(u64, &BlockHeader), SegmentError>> {
+        let mut next = first;
+        // Brent's test: the list comes by an earlier place again, which moves on in doubling steps.
+        let (mut earlier, mut steps, mut until) = (0, 0u64, 1);
+        std::iter::from_fn(move || {
+            let offset = next;
+            if offset == 0 {
+                return None;
+            }
+            next = 0;
+            if offset == earlier {
+                return Some(Err(self.heap.segment.corrupt("the end of a list", offset, HEADER)));
+            }
+            steps += 1;
+            if steps == until {
+                (earlier, until) = (offset, 2 * until);
+            }
+            Some(self.header(offset).map(|header| {
+                next = header.next.load(Ordering::Relaxed);
+                (offset, header)
+            }))
+        })
     }
 
     /// All blocks in use.
@@ -509,6 +544,8 @@ impl LockedHeap<'_> {
             owner: header.owner.load(Ordering::Relaxed),
             // Acquire: pairs with the Release in `Heap::settle`.
             settled: header.settled.load(Ordering::Acquire) != 0,
+            #[cfg(test)]
+            len: header.len.load(Ordering::Relaxed),
         })
     }
 
@@ -649,6 +686,69 @@ mod tests {
         drop(locked);
         let again = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
         assert_eq!(again.payload(), free.payload());
+    }
+
+    #[test]
+    fn a_list_that_runs_in_a_circle_is_an_error() {
+        let segment = segment();
+        let heap = segment.heap();
+        let mut locked = heap.lock(0, NOBODY_GONE).unwrap();
+        let mut keys = Vec::new();
+        for _ in 0..7 {
+            let (key, _) = locked.reserve(0, BlockKind::Channel, 10).unwrap();
+            locked.enlist(key, 5).unwrap();
+            keys.push(key);
+        }
+        assert_eq!(locked.bucket(5).unwrap().len(), 7);
+        // The list begins with the last one.
+        for from in 0..7 {
+            for to in from..7 {
+                let next = &segment.at(keys[from].block()).unwrap().next;
+                let true_next = next.load(Ordering::Relaxed);
+                next.store(keys[to].block().bytes(), Ordering::Relaxed);
+                let error = locked.bucket(5).unwrap_err();
+                assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
+                if from > 0 {
+                    assert!(locked.delist(keys[0]).is_err(), "{from} to {to}");
+                }
+                next.store(true_next, Ordering::Relaxed);
+            }
+        }
+        for key in keys {
+            locked.delist(key).unwrap();
+        }
+        assert_eq!(locked.bucket(5).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_block_in_use_is_never_handed_out() {
+        let segment = segment();
+        let heap = segment.heap();
+        let used = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
+        let class = class_of(1000 + HEADER).unwrap();
+        heap.control.free[class].store(used.block().bytes(), Ordering::Relaxed);
+        let error = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap_err();
+        assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
+        // Nor a free one of another size.
+        let free = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
+        heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
+        heap.control.free[class].store(free.block().bytes(), Ordering::Relaxed);
+        let error = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap_err();
+        assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
+        assert!(heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 10_000).is_ok());
+    }
+
+    #[test]
+    fn a_block_longer_than_its_class_is_no_block() {
+        let segment = segment();
+        let heap = segment.heap();
+        let key = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
+        let header = segment.at(key.block()).unwrap();
+        for (len, good) in [(0, true), (1024, true), (1025, true), (5000, false), (u64::MAX, false)]
+        {
+            header.len.store(len, Ordering::Relaxed);
+            assert_eq!(heap.check(key, BlockKind::Buffer).is_ok(), good, "{len}");
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ use nix::{
 };
 
 pub use error::SegmentError;
+#[cfg(test)]
+pub(crate) use heap::BlockInfo;
 pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
 pub(crate) use offset::Offset;
 
