@@ -54,8 +54,9 @@ fn round(seed: u64) {
         scenarios::check(churn, scenarios::churn_victim(seed)),
         scenarios::check(crowd, scenarios::crowd_victim(seed)),
     ];
-    for error in checks.into_iter().filter_map(Result::err) {
-        eprintln!("seed {seed}: {error}");
+    let errors: Vec<_> = checks.into_iter().filter_map(Result::err).collect();
+    if !errors.is_empty() {
+        eprintln!("seed {seed}: {}", errors.join("; "));
         std::process::exit(1);
     }
 }

@@ -20,7 +20,9 @@ use mp_core::{Channel, Error, Result, World};
 use support::{Watchdog, watchdog::children_of};
 
 /// A program, and what is expected of it.
-const CASES: [(&str, fn() -> Result<()>, fn()); 13] = [
+type Case = (&'static str, fn() -> Result<()>, fn());
+
+const CASES: [Case; 13] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),

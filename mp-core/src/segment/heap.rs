@@ -371,9 +371,7 @@ impl LockedHeap<'_> {
             return Ok(None);
         }
         let header = self.header(offset)?;
-        if header.state().0 != FREE
-            || header.class.load(Ordering::Relaxed) as usize != class
-        {
+        if header.state().0 != FREE || header.class.load(Ordering::Relaxed) as usize != class {
             return Err(self.heap.segment.corrupt("a free block", offset, HEADER));
         }
         list.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);

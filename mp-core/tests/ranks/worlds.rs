@@ -1,10 +1,10 @@
 //! Worlds from start to end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mp_core::{Cause, Channel, Error, Parties, Rank, RanksFailed, Result, WaitPolicy, World};
 
-use crate::support::{SIZES, Watchdog, on_all, on_all_with, run_on_all_with};
+use crate::support::{SIZES, Together, Watchdog, on_all, on_all_with, run_on_all_with};
 
 fn failures<T: std::fmt::Debug>(result: Result<Vec<T>>) -> Vec<(usize, Cause)> {
     match result {
@@ -330,18 +330,21 @@ fn blocked_ranks_use_no_processor_time() {
     let blocked = Duration::from_secs(1);
     let used = World::processes(8)
         .run(|rank| {
-            let (before, started) = (cpu_time(), Instant::now());
-            let limit = blocked.saturating_sub(started.elapsed());
-            if rank.id() % 2 == 0 {
+            let mut together = Together::new(rank)?;
+            let before = cpu_time();
+            let error = if rank.id() % 2 == 0 {
                 let receiver =
                     rank.receiver::<u64>("silence", rank.id() + 1, Channel::degree(1))?;
-                ensure!(receiver.receive_timeout(limit).is_err(), "a message");
+                receiver.receive_timeout(blocked).err()
             } else {
                 let mut sender = rank.sender::<u64>("full", rank.id() - 1, Channel::degree(0))?;
-                ensure!(sender.send_timeout(&0, limit).is_err(), "a receiver");
-            }
-            // (A rank whose peer's second was over first is told so, a little early.)
-            Ok(cpu_time() - before)
+                sender.send_timeout(&0, blocked).err()
+            };
+            let used = cpu_time() - before;
+            ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+            // Nobody ends before: that would wake the others.
+            together.wait()?;
+            Ok(used)
         })
         .unwrap();
     let all: Duration = used.iter().sum();

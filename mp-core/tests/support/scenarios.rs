@@ -28,6 +28,15 @@ fn die_after(delay: Duration) {
     });
 }
 
+/// The one that is to die does not end before.
+fn await_death(dying: bool) {
+    if dying {
+        loop {
+            sleep(Duration::from_secs(1));
+        }
+    }
+}
+
 /// Which of `ranks` dies, and when.
 fn fate(seed: u64, ranks: u64, within: Duration) -> (usize, Duration) {
     let mut random = Random::new(seed);
@@ -142,9 +151,7 @@ pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
         _ => collect(rank, victim, results),
     };
     done.or_else(ended)?;
-    while rank.id() == victim {
-        sleep(Duration::from_secs(1));
-    }
+    await_death(rank.id() == victim);
     Ok(())
 }
 
@@ -336,9 +343,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
         let mut to = rank.sender::<[u64]>("report", CROWD - 1, report)?;
         to.send_buffer(rank.buffer_from(&received)?)?;
     }
-    while me == victim {
-        sleep(Duration::from_secs(1));
-    }
+    await_death(me == victim);
     Ok(())
 }
 
