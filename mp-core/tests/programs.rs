@@ -35,7 +35,7 @@ const CASES: [Case; 13] = [
     ("hangs", hangs, the_watchdog_ends_what_hangs),
     ("descendants", descendants, a_ranks_own_children_are_no_ranks),
     ("forged", forged, a_forged_assignment_is_refused),
-    ("closed-output", closed_output, an_output_that_is_closed_ends_no_world),
+    ("closed-output", closed_output, a_closed_output_is_told_to_the_ranks),
 ];
 
 fn main() {
@@ -463,20 +463,27 @@ fn a_forged_assignment_is_refused() {
     }
 }
 
+/// Ranks print until they are told that nobody listens.
 fn closed_output() -> Result<()> {
-    let results = World::processes(2).run(|rank| {
-        for line in 0..20_000 {
-            println!("rank {} line {line}", rank.id());
-        }
-        Ok(rank.id())
-    })?;
-    assert_eq!(results, [0, 1]);
-    Ok(())
+    World::processes(2)
+        .run(|rank| {
+            let mut output = std::io::stdout();
+            while writeln!(output, "rank {} speaks", rank.id()).is_ok() {}
+            // In one piece: nobody puts lines of standard error together.
+            Ok(std::io::stderr().write_all(format!("rank {} knows\n", rank.id()).as_bytes())?)
+        })
+        .map(drop)
 }
 
-fn an_output_that_is_closed_ends_no_world() {
+fn a_closed_output_is_told_to_the_ranks() {
     let _watchdog = Watchdog::start();
-    let mut child = program("closed-output").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        program("closed-output").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    assert!(child.wait().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    // Lines that nobody read are no good end.
+    assert_eq!(output.status.code(), Some(9));
+    let said = text(&output.stderr);
+    assert!(said.contains("rank 0 knows\n") && said.contains("rank 1 knows\n"), "{said}");
+    assert!(said.ends_with("Broken pipe (os error 32)\n"), "{said}");
 }
