@@ -424,6 +424,7 @@ fn the_watchdog_ends_what_hangs() {
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(said.contains("hangs: not done after 500ms"), "{said}");
+    assert!(said.contains("rank 0 is Running: receive [\"never\"] of ranks [1]"), "{said}");
     let pids: Vec<u32> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(pids.len(), 2);
     for pid in pids {

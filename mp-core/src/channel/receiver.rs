@@ -495,8 +495,9 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
     }
 }
 
-/// A received message, read where it lies. Dropping it gives the slot back to the sender; leaking
-/// it keeps the slot taken, and nothing worse.
+/// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
+/// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
+/// channel, with [`Error::GuardsHeld`] here and a full channel there, and does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
     place: Place,
@@ -549,10 +550,9 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another; ends when every sender has closed.
-///
-/// A sender that was *lost* does not end it silently: the last item is then the error. To end on
-/// any error, use `while let Ok(message) = receiver.receive()`.
+/// The messages of a channel one after another; ends when there can be no more. Why, the next
+/// [`receive`](Receiver::receive) tells: [`Error::Disconnected`] when every sender has closed,
+/// [`Error::PeerLost`] when one was lost, [`Error::GuardsHeld`] when the messages were kept.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
 }
