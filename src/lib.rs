@@ -1,4 +1,37 @@
 //! Message passing for one multicore machine.
+//!
+//! A program is a [`World`] of ranks, which are threads or processes; the code is the same. Ranks
+//! open typed channels to each other by name, and send plain values, slices of them, or whole
+//! [`SharedBuffer`]s that change hands without being copied.
+//!
+//! ```
+//! use onchip::prelude::*;
+//!
+//! let sums = World::threads(2).run(|rank| {
+//!     let numbers = Channel::degree(4).max_len(100);
+//!     if rank.id() == 0 {
+//!         let mut out = rank.sender::<[u64]>("numbers", 1, numbers)?;
+//!         out.send(&[1, 2, 3])?;
+//!         return Ok(0);
+//!     }
+//!     let numbers = rank.receiver::<[u64]>("numbers", 0, numbers)?;
+//!     Ok(numbers.receive()?.iter().sum())
+//! })?;
+//! assert_eq!(sums, [0, 6]);
+//! # Ok::<(), onchip::Error>(())
+//! ```
+//!
+//! | to do this | look at |
+//! |---|---|
+//! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`] |
+//! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
+//! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
+//! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
+//! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
+//! | place ranks on cores | [`World::bind`], [`topology`] |
+//! | know what went wrong | [`enum@Error`] |
+//!
+//! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
 pub use mp_core::*;
@@ -10,3 +43,8 @@ pub mod prelude {
         SharedBuffer, Slot, Wait, WaitPolicy, World,
     };
 }
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

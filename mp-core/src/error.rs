@@ -185,8 +185,11 @@ impl std::fmt::Display for RankFailure {
                 write!(f, "rank {rank} ended early with exit status {status}")
             }
             Cause::Signal(signal) => {
-                let name = nix::sys::signal::Signal::try_from(*signal).map(|s| s.as_str());
-                write!(f, "rank {rank} was killed by {}", name.unwrap_or("an unknown signal"))
+                write!(f, "rank {rank} was killed by ")?;
+                match nix::sys::signal::Signal::try_from(*signal) {
+                    Ok(signal) => f.write_str(signal.as_str()),
+                    Err(_) => write!(f, "signal {signal}"),
+                }
             }
             Cause::Vanished => write!(f, "rank {rank} vanished"),
         }

@@ -6,14 +6,23 @@
 mod buffer;
 mod channel;
 mod context;
+mod copy;
 mod error;
 mod line;
 mod plain;
 mod segment;
 mod sync;
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
 pub mod topology;
 mod wait;
 mod world;
+
+/// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
+/// [`World::launch`].
+pub mod launch {
+    pub use crate::world::{Ending, Launched, Seen, Sink, Stream};
+}
 
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
@@ -22,4 +31,5 @@ pub use plain::{Message, Plain};
 pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
+pub use world::report;
 pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller};

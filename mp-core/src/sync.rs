@@ -50,10 +50,6 @@ mod machine {
     pub(crate) struct Futex(AtomicU32);
 
     impl Futex {
-        pub(crate) const fn new() -> Self {
-            Self(AtomicU32::new(0))
-        }
-
         /// The word's value. `Acquire`: pairs with the `Release` in [`Futex::advance_and_wake`].
         #[inline]
         pub(crate) fn value(&self) -> u32 {

@@ -137,6 +137,22 @@ pub(crate) struct Descriptor {
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for Descriptor {}
 
+/// See [`Descriptor::outline`].
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    pub(crate) name: String,
+    pub(crate) senders: Ends,
+    pub(crate) receivers: Ends,
+}
+
+/// The ranks at one end.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    pub(crate) members: Vec<u32>,
+    /// Those that have not closed it, and not ended.
+    pub(crate) present: Vec<u32>,
+}
+
 impl Descriptor {
     fn side(&self, end: End) -> &Side {
         match end {
@@ -149,10 +165,18 @@ impl Descriptor {
         self.shared.load(Ordering::Relaxed) != 0
     }
 
-    /// What `mprun report` says of the channel: its name and the ranks at either end.
-    pub(crate) fn parties(&self) -> (String, Vec<u32>, Vec<u32>) {
-        let of = |side: &Side| side.members.iter().collect();
-        (self.name.read(), of(&self.senders), of(&self.receivers))
+    /// The channel as a reader outside the world sees it: its name, the ranks at either end, and
+    /// which of them are still there.
+    pub(crate) fn outline(&self) -> Outline {
+        let of = |side: &Side| Ends {
+            members: side.members.iter().collect(),
+            present: side.members.iter().filter(|&rank| !side.gone.contains(rank)).collect(),
+        };
+        Outline {
+            name: self.name.read(),
+            senders: of(&self.senders),
+            receivers: of(&self.receivers),
+        }
     }
 }
 
@@ -443,6 +467,13 @@ impl Opened {
             End::Sender => &self.agreement.receivers,
             End::Receiver => &self.agreement.senders,
         }
+    }
+
+    /// A control word of the shared ring says what can't be.
+    #[cold]
+    pub(crate) fn corrupt_position(&self, position: u64) -> Error {
+        let offset = self.descriptor_offset().bytes();
+        self.context.segment.corrupt("a shared channel's position", offset, position).into()
     }
 
     /// Whether nothing of the rank can touch this channel at that end any more: it has closed it,

@@ -24,8 +24,10 @@ mod shared_ring;
 mod signals;
 mod slots;
 mod spec;
+#[cfg(all(test, not(loom)))]
+mod test_memory;
 
-pub(crate) use directory::{Agreement, Descriptor, End, Opened, layout, retire};
+pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
 pub use receiver::{Guard, Messages, Receiver};
 pub use select::Select;
 pub use sender::{Sender, Slot};

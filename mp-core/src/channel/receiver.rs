@@ -144,6 +144,12 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
+    /// Where the channel's descriptor lies.
+    #[cfg(test)]
+    pub(crate) fn descriptor(&self) -> u64 {
+        self.opened.descriptor_offset().bytes()
+    }
+
     /// The messages one after another, until the sender is gone. See [`Messages`].
     pub fn iter(&self) -> Messages<'_, M> {
         Messages { receiver: self }
@@ -207,8 +213,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         let context = &self.opened.context;
         let attempt = || loop {
             match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
-                Look::Got(held) => return Some(Place::Shared(held)),
-                Look::Nothing => return None,
+                Look::Got(held) => return Ok(Some(Place::Shared(held))),
+                Look::Nothing => return Ok(None),
+                Look::Corrupt(position) => return Err(self.opened.corrupt_position(position)),
                 Look::Orphan(held) => {
                     if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
@@ -219,11 +226,11 @@ impl<M: Message + ?Sized> Receiver<M> {
                 }
             }
         };
-        if let Some(place) = attempt() {
+        if let Some(place) = attempt()? {
             return Ok(Some(place));
         }
         if self.opened.signals().for_receiver.ended() {
-            if let Some(place) = attempt() {
+            if let Some(place) = attempt()? {
                 return Ok(Some(place));
             }
             return Err(self.opened.why_ended(Operation::Receive));
@@ -285,53 +292,52 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// Degree 0: offers, and waits for a sender to meet the offer.
     fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place> {
         self.check_guards(ring)?;
-        let meeting = self.opened.meeting();
-        meeting.offer();
+        self.opened.meeting().offer();
         self.attend();
         let met = self.block(wait, ring.watched(), || self.look(ring).transpose());
-        let place = match met {
-            Ok(Some(Ok(place))) => Ok(Some(place)),
-            // Out of time, or the sender is gone: unless one has just claimed the offer.
+        let met = match met {
+            // Out of time: unless a sender has just claimed the offer.
             Ok(None) => self.end_offer(ring, true),
-            Ok(Some(Err(error))) => {
-                meeting.met();
-                Err(error)
-            }
-            Err(error) => {
-                meeting.met();
-                Err(error.into())
-            }
-        }?;
-        meeting.met();
-        place.ok_or_else(|| self.timed_out(wait))
+            Ok(Some(met)) => met.map(Some),
+            Err(error) => Err(error.into()),
+        };
+        self.after_meeting(met)?.ok_or_else(|| self.timed_out(wait))
     }
 
     /// Degree 0, without waiting: meets a sender that waits.
     fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place>> {
         self.check_guards(ring)?;
-        if !self.opened.meeting().wanted() {
-            return if self.opened.signals().for_receiver.ended() {
-                Err(self.opened.why_ended(Operation::Receive))
-            } else {
-                Ok(None)
-            };
+        let mut met = self.look(ring);
+        if let Ok(None) = met {
+            if !self.opened.meeting().wanted() {
+                return Ok(None);
+            }
+            self.opened.meeting().offer();
+            self.attend();
+            met = self.end_offer(ring, false);
         }
-        self.opened.meeting().offer();
-        self.attend();
-        let place = self.end_offer(ring, false);
-        self.opened.meeting().met();
-        place
+        self.after_meeting(met)
     }
 
     /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
-    /// sender wants it any more.
+    /// sender wants it any more. A sender that does nothing is not waited for.
     fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place>> {
+        /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
+        const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
-        let met = self.block(Wait::forever(), ring.watched(), || match self.look(ring) {
+        let met = self.block(PROMPT.into(), ring.watched(), || match self.look(ring) {
             Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
             other => Some(other),
         });
-        met?.unwrap_or(Ok(None))
+        met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look(ring) })
+    }
+
+    /// With a message or without a sender, the offer is over.
+    fn after_meeting<T>(&self, met: Result<Option<T>>) -> Result<Option<T>> {
+        if !matches!(met, Ok(None)) {
+            self.opened.meeting().met();
+        }
+        met
     }
 
     /// Turns a taken message into a guard, after checking what its header says.
@@ -455,7 +461,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
         let there = match &self.kind {
             Kind::Pair(ring) => ring.ready(),
-            Kind::Rendezvous(_) => self.opened.meeting().wanted(),
+            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()
@@ -489,8 +495,9 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
     }
 }
 
-/// A received message, read where it lies. Dropping it gives the slot back to the sender; leaking
-/// it keeps the slot taken, and nothing worse.
+/// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
+/// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
+/// channel, with [`Error::GuardsHeld`] here and a full channel there, and does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
     place: Place,
@@ -543,10 +550,9 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another; ends when every sender has closed.
-///
-/// A sender that was *lost* does not end it silently: the last item is then the error. To end on
-/// any error, use `while let Ok(message) = receiver.receive()`.
+/// The messages of a channel one after another; ends when there can be no more. Why, the next
+/// [`receive`](Receiver::receive) tells: [`Error::Disconnected`] when every sender has closed,
+/// [`Error::PeerLost`] when one was lost, [`Error::GuardsHeld`] when the messages were kept.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
 }

@@ -5,12 +5,14 @@
 //! | `NONE` | no receiver waits | the receiver offers |
 //! | `OFFERED` | a receiver waits | a sender claims, or the receiver takes it back |
 //! | `CLAIMED` | a sender is writing for it | the message is published, or the claim dropped |
+//! | `LEFT` | likewise; the receiver's time was over | it comes again, or the claim is dropped |
 //!
 //! 1. The receiver offers (and rings a parked sender). 2. The sender claims. 3. It writes the one
 //!    slot and publishes its sequence word, as in `ring.rs`. 4. The receiver sees it and sets the
 //!    offer back. A receiver that gives up must win `OFFERED → NONE`; when it does not, a sender
-//!    has met it and the message follows. `wanted` says that a sender waits, for receivers that
-//!    look without waiting.
+//!    has met it and the message follows: mostly at once; a sender that fills its slot at leisure
+//!    is left alone with it, and its message is the next that is received. `wanted` says that a
+//!    sender waits, for receivers that look without waiting.
 //!
 //! Source: the synchronous channels of Buono et al., section IV.A; Hoare's CSP.
 
@@ -21,6 +23,7 @@ use crate::sync::{AtomicU32, Ordering};
 const NONE: u32 = 0;
 const OFFERED: u32 = 1;
 const CLAIMED: u32 = 2;
+const LEFT: u32 = 3;
 
 /// The words on which the ends of a rendezvous agree.
 #[derive(Debug)]
@@ -38,17 +41,32 @@ impl Meeting {
         }
     }
 
-    /// Receiver: says that it waits.
-    pub(crate) fn offer(&self) {
-        // Release: pairs with the Acquire in `claim`: what was read of the last message comes
-        // before the next one is written.
-        self.offer.store(OFFERED, Ordering::Release);
+    fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
+        // Release and Acquire as in `offer` and `claim`.
+        self.offer.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
     }
 
-    /// Receiver: stops waiting. False when a sender has claimed the offer, whose message must
-    /// then be awaited.
+    /// Receiver: says that it waits.
+    pub(crate) fn offer(&self) {
+        // The sender that met the last offer may still be writing.
+        if self.change(LEFT, CLAIMED).is_err() {
+            // Release: pairs with the Acquire in `claim`: what was read of the last message comes
+            // before the next one is written.
+            self.offer.store(OFFERED, Ordering::Release);
+        }
+    }
+
+    /// Receiver: stops waiting. False when a sender has claimed the offer, whose message may still
+    /// come.
     pub(crate) fn withdraw(&self) -> bool {
-        self.offer.compare_exchange(OFFERED, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        loop {
+            match self.change(OFFERED, NONE) {
+                // Given up just now: look again.
+                Err(CLAIMED) if self.change(CLAIMED, LEFT) == Err(OFFERED) => {}
+                Err(CLAIMED | LEFT) => return false,
+                _ => return true,
+            }
+        }
     }
 
     /// Receiver: the message has come.
@@ -78,7 +96,10 @@ impl Meeting {
 
     /// Sender: gives the offer back without a message.
     pub(crate) fn unclaim(&self) {
-        self.offer.store(OFFERED, Ordering::Release);
+        // The receiver can leave or come back in between.
+        while self.change(CLAIMED, OFFERED) == Err(LEFT) && self.change(LEFT, NONE) == Err(CLAIMED)
+        {
+        }
     }
 
     /// What a sender's wait for an offer should watch.

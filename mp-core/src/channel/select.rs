@@ -68,6 +68,10 @@ impl Flag for All<'_, '_> {
     fn lower(&self) {
         self.0.iter().flatten().for_each(|receiver| receiver.lower());
     }
+
+    fn further(&self) -> Vec<u64> {
+        self.0.iter().flatten().skip(1).map(|receiver| receiver.channel()).collect()
+    }
 }
 
 impl<'a> Select<'a> {

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     buffer::SharedBuffer,
+    copy::copy_bytes,
     error::{Error, Result, SendError},
     plain::{Message, Plain},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
@@ -232,6 +233,9 @@ impl<M: Message + ?Sized> Sender<M> {
                     match ring.reserve(context.me, released) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
+                        Look::Corrupt(position) => {
+                            return Err(self.opened.corrupt_position(position));
+                        }
                         Look::Orphan(held) => {
                             if let Some(key) = ring.buffer_in(held) {
                                 context.free(key);
@@ -369,9 +373,7 @@ impl<M: Message + ?Sized> Sender<M> {
 #[inline(always)]
 unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
     // SAFETY: the caller's.
-    unsafe {
-        to.cast::<T>().copy_from_nonoverlapping(NonNull::from(elements).cast(), elements.len());
-    }
+    unsafe { copy_bytes(NonNull::from(elements).cast(), to, size_of_val(elements)) };
 }
 
 impl<T: Plain> Sender<T> {

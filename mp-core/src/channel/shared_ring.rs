@@ -111,6 +111,8 @@ pub(crate) enum Look {
     /// A slot of a message that nobody will finish, now this rank's: free the
     /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, look again.
     Orphan(Held),
+    /// The position to look at is none that the slots can have come to.
+    Corrupt(u64),
 }
 
 impl SharedRing {
@@ -134,11 +136,18 @@ impl SharedRing {
         (slot, unsafe { self.slots.header(slot) })
     }
 
+    /// Whether a slot is further on than it can be while `pointer` still says `position`: the
+    /// others pass it before they go round again.
+    fn impossible(&self, pointer: &AtomicU64, position: u64, state: u64) -> bool {
+        i64::from(ahead(state, position)) > self.slots.count() as i64
+            && pointer.load(Ordering::Relaxed) == position
+    }
+
     /// Moves a pointer past `position`, unless somebody has.
     fn pass(pointer: &AtomicU64, position: u64) {
         // Relaxed: a hint; the state words carry the order.
-        let _ =
-            pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let next = position.wrapping_add(1);
+        let _ = pointer.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
@@ -169,8 +178,12 @@ impl SharedRing {
                     let orphan =
                         what(state) == VOID || what(state) == TAKEN && released(rank(state));
                     if orphan
-                        && let Some(held) =
-                            self.take_over(slot, state, me, position - self.slots.count())
+                        && let Some(held) = self.take_over(
+                            slot,
+                            state,
+                            me,
+                            position.wrapping_sub(self.slots.count()),
+                        )
                     {
                         return Look::Orphan(held);
                     }
@@ -178,6 +191,7 @@ impl SharedRing {
                         return Look::Nothing;
                     }
                 }
+                _ if self.impossible(tail, position, state) => return Look::Corrupt(position),
                 // Claimed by somebody who has not moved the tail yet.
                 _ => Self::pass(tail, position),
             }
@@ -215,6 +229,7 @@ impl SharedRing {
                         return Look::Nothing;
                     }
                 }
+                _ if self.impossible(head, position, state) => return Look::Corrupt(position),
                 _ => Self::pass(head, position),
             }
         }
@@ -330,7 +345,7 @@ impl SharedRing {
     pub(crate) fn release(&self, held: Held) {
         let header = self.header(held);
         header.race.reading();
-        let next = held.position + self.slots.count();
+        let next = held.position.wrapping_add(self.slots.count());
         // Release: pairs with the Acquire in `reserve`.
         header.state.store(word(next, FREE, 0), Ordering::Release);
     }
@@ -348,5 +363,79 @@ impl SharedRing {
             }
         }
         keys
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::channel::{slots::Geometry, test_memory::TestMemory};
+
+    /// A ring whose first message has this number.
+    fn ring_at(position: u64, degree: u64) -> (SharedRing, TestMemory<SharedControl>) {
+        let geometry = Geometry { stride: 16, payload: 16, count: degree };
+        let start = || CachePadded::new(AtomicU64::new(position));
+        let control = SharedControl { tail: start(), head: start() };
+        let memory = TestMemory::new(control, degree as usize);
+        let round = position - position % degree;
+        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
+        // else has it.
+        let ring = unsafe {
+            let slots = Slots::new(memory.slots(), geometry);
+            slots.format(|index| {
+                let first = round + index;
+                SharedSlotHeader::new(if first < position { first + degree } else { first })
+            });
+            SharedRing::new(memory.control, slots)
+        };
+        (ring, memory)
+    }
+
+    fn got(look: Look) -> Held {
+        match look {
+            Look::Got(held) => held,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const NOBODY: fn(u32) -> bool = |_| false;
+
+    /// The slots know 32 bits of a message's number.
+    #[test]
+    fn numbers_go_on_past_four_billion() {
+        for degree in [1, 2, 3, 5] {
+            let (ring, _memory) = ring_at((1 << 32) - 7, degree);
+            for _ in 0..20 {
+                assert!(!ring.ready(NOBODY));
+                assert!(matches!(ring.receive(1, NOBODY), Look::Nothing));
+                for _ in 0..degree {
+                    ring.publish(got(ring.reserve(0, NOBODY)));
+                }
+                assert!(ring.ready(NOBODY));
+                assert!(matches!(ring.reserve(0, NOBODY), Look::Nothing));
+                let mut held: Vec<_> = (0..degree).map(|_| got(ring.receive(1, NOBODY))).collect();
+                assert!(held.is_sorted_by_key(|held| held.position));
+                held.reverse();
+                held.into_iter().for_each(|held| ring.release(held));
+            }
+        }
+    }
+
+    #[test]
+    fn a_position_that_can_not_be_is_an_error() {
+        for degree in [1, 3] {
+            for wrong in [u64::MAX, 1000u64.wrapping_sub(1 << 30), 1000 - 5 * degree, 0] {
+                let (ring, _memory) = ring_at(1000, degree);
+                ring.publish(got(ring.reserve(0, NOBODY)));
+                ring.control().tail.store(wrong, Ordering::Relaxed);
+                ring.control().head.store(wrong, Ordering::Relaxed);
+                assert!(matches!(ring.reserve(0, NOBODY), Look::Corrupt(_)), "{wrong}");
+                assert!(matches!(ring.receive(1, NOBODY), Look::Corrupt(_)), "{wrong}");
+            }
+            // Too far ahead looks like a message of an earlier round that is still being read.
+            let (ring, _memory) = ring_at(1000, degree);
+            ring.control().tail.store(1000 + (1 << 30), Ordering::Relaxed);
+            assert!(matches!(ring.reserve(0, NOBODY), Look::Nothing));
+        }
     }
 }

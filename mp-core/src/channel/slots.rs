@@ -264,7 +264,7 @@ mod tests {
     fn a_small_message_shares_a_line_with_its_header() {
         for size in 0..=56 {
             let Geometry { stride, payload, .. } = geometry(size, 1);
-            assert!(LINE % stride == 0, "{size}: {stride}");
+            assert!(LINE.is_multiple_of(stride), "{size}: {stride}");
             assert!(payload + size <= stride);
         }
         assert_eq!(geometry(8, 8).stride, 16);

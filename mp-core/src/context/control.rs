@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     segment::Shared,
-    sync::{AtomicU32, AtomicU64, Futex, Ordering},
+    sync::{AtomicU32, AtomicU64, Futex, Ordering, fence},
     wait::WaitRecord,
 };
 
@@ -59,7 +59,12 @@ pub(crate) struct WorldControl {
     pub(crate) since_ns: AtomicU64,
     /// Channels made so far. Changed under the heap's lock.
     pub(crate) channels: AtomicU64,
-    /// Ranks whose results are in.
+    /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
+    /// between two rounds.
+    first_failed: AtomicU32,
+    /// Calls of `run` that every rank has left, in a launched world.
+    pub(crate) rounds: AtomicU32,
+    /// Ranks whose results are in, and that have not left the round yet.
     pub(crate) outcomes: CachePadded<AtomicU32>,
     name: [AtomicU64; NAME / 8],
 }
@@ -67,7 +72,36 @@ pub(crate) struct WorldControl {
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for WorldControl {}
 
+/// In `first_failed`: what it says is of a round that is over.
+const OVER: u32 = 1 << 31;
+
 impl WorldControl {
+    /// A rank enters a round: whoever is first forgets the failure of the one before.
+    pub(crate) fn begin_round(&self) {
+        let word = self.first_failed.load(Ordering::Relaxed);
+        if word & OVER != 0 {
+            let first = &self.first_failed;
+            let _ = first.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Every rank has left the round.
+    pub(crate) fn end_round(&self) {
+        self.first_failed.fetch_or(OVER, Ordering::Relaxed);
+    }
+
+    /// Remembers the rank as the first whose code failed, if it is. To be called before others
+    /// can learn of the failure and fail in turn.
+    pub(crate) fn note_failure(&self, rank: u32) {
+        let first = &self.first_failed;
+        let _ = first.compare_exchange(0, rank + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The first rank whose code failed in this round, or in the last one if it is over.
+    pub(crate) fn first_failed(&self) -> Option<u32> {
+        (self.first_failed.load(Ordering::Relaxed) & !OVER).checked_sub(1)
+    }
+
     pub(crate) fn set_name(&self, name: &str) {
         let mut bytes = name.bytes().chain(std::iter::repeat(0));
         for word in &self.name {
@@ -91,6 +125,8 @@ pub(crate) struct RankControl {
     state: CachePadded<AtomicU32>,
     /// Nothing of it runs any more.
     dead: AtomicU32,
+    /// Rounds that it has left.
+    pub(crate) left: AtomicU32,
     /// Its process; for a thread, the process of all ranks.
     pub(crate) pid: AtomicU32,
     /// Where the rank sleeps.
@@ -124,10 +160,21 @@ impl RankControl {
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// To be called when the kernel has said so.
+    /// To be called when the kernel has said so, and before a look at the state: see `renew`.
     pub(crate) fn set_dead(&self) {
         // Release: pairs with the Acquire in `is_dead`.
         self.dead.store(1, Ordering::Release);
+        // The store before the coming load: pairs with the fence in `renew`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Makes an ended rank one that is expected again. False when its process will never come:
+    /// when it ends at this very moment, either the burial sees the rank expected and marks it
+    /// as lost, or this sees it dead.
+    pub(crate) fn renew(&self) -> bool {
+        self.set_state(RankState::Expected);
+        fence(Ordering::SeqCst);
+        !self.is_dead()
     }
 
     /// `Expected` to `Running`; false when somebody else is this rank already.

@@ -8,6 +8,7 @@ mod held;
 use std::sync::Arc;
 
 use nix::{
+    errno::Errno,
     sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
     unistd::Pid,
 };
@@ -112,10 +113,12 @@ impl Context {
         rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
     }
 
-    /// Whether the holder of the heap's lock is dead. A launcher must see for itself: the one who
-    /// would tell it, is it.
+    /// Whether the holder of the heap's lock is dead, or no rank at all. A launcher must see for
+    /// itself: the one who would tell it, is it.
     fn holder_dead(&self, holder: u32) -> bool {
-        self.dead(holder) || self.me == self.size && self.child_has_ended(holder)
+        holder > self.size
+            || self.dead(holder)
+            || self.me == self.size && self.child_has_ended(holder)
     }
 
     fn child_has_ended(&self, rank: u32) -> bool {
@@ -125,7 +128,11 @@ impl Context {
         // An error where the rank is no child of this process: a thread.
         rank < self.size
             && !cfg!(miri)
-            && waitid(Id::Pid(pid), flags).is_ok_and(|status| status != WaitStatus::StillAlive)
+            && match waitid(Id::Pid(pid), flags) {
+                Ok(status) => status != WaitStatus::StillAlive,
+                // Killed by a signal that nix has no name for.
+                Err(errno) => errno == Errno::EINVAL && pid.as_raw() > 0,
+            }
     }
 
     /// Checks a rank named by the user.

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Ordering, yield_now};
 /// |---|---|---|
 /// | 0 | 0 | free |
 /// | r + 1 | 1 | held by rank r |
-/// | r + 1, r dead | 1 | may be taken over: what it protects must be mended first |
+/// | r + 1, r gone | 1 | may be taken over: what it protects must be mended first |
 /// | 0 | 1 | the holder unwound in the middle: likewise |
 #[derive(Debug)]
 #[repr(C)]
@@ -22,11 +22,12 @@ pub(crate) struct RobustLock {
 const SELDOM: u32 = if cfg!(loom) { 0 } else { 63 };
 
 impl RobustLock {
+    #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self { holder: AtomicU32::new(0), dirty: AtomicU32::new(0) }
     }
 
-    /// Takes the lock for rank `me`. Returns whether a holder was lost in the middle of a change.
+    /// Takes the lock for rank `me`. Returns whether a holder died in the middle of a change.
     ///
     /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
     /// run with the lock in its name. The wait never sleeps long: every holder is alive and

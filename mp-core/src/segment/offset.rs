@@ -15,11 +15,6 @@ impl<T> Offset<T> {
         Self { bytes, of: PhantomData }
     }
 
-    /// `None` for 0, where the segment's header lies and nothing else can.
-    pub(crate) fn from_word(bytes: u64) -> Option<Self> {
-        (bytes != 0).then_some(Self::new(bytes))
-    }
-
     pub(crate) const fn bytes(self) -> u64 {
         self.bytes
     }

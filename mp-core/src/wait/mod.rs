@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
 pub use record::Operation;
-pub(crate) use record::{Doing, WaitRecord};
+pub(crate) use record::{Doing, WaitRecord, Waited};
 
 use crate::sync::{Futex, yield_now};
 
@@ -119,6 +119,11 @@ impl From<WaitPolicy> for Wait {
 pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
+
+    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names.
+    fn further(&self) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 /// Everything about a rank's way to wait that does not change from call to call.
@@ -244,7 +249,12 @@ impl Waiting {
             if now - started >= budget {
                 if !told {
                     told = true;
-                    record.begin(doing, monotonic_ns());
+                    let now_ns = monotonic_ns();
+                    let until_ns = deadline.map(|deadline| {
+                        let left = deadline.saturating_duration_since(now).as_nanos();
+                        now_ns.saturating_add(left.min(u128::from(u64::MAX)) as u64)
+                    });
+                    record.begin(doing, &flags.further(), now_ns, until_ns);
                 }
                 if policy != WaitPolicy::Spin {
                     answer = park(self.asymmetry, doorbell, flags, deadline, poll);

@@ -6,7 +6,8 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// What a rank can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Operation {
     /// Room in a channel, or the receiver of a rendezvous.
@@ -50,6 +51,9 @@ pub(crate) struct Doing {
     pub(crate) channel: u64,
 }
 
+/// The most channels of one wait that are written down.
+const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
+
 /// How often a record that changes is looked at again.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 
@@ -59,22 +63,43 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 pub(crate) struct WaitRecord {
     version: AtomicU32,
     operation: AtomicU32,
-    channel: AtomicU64,
     since_ns: AtomicU64,
+    /// When the wait gives up, 0 for never.
+    until_ns: AtomicU64,
+    /// Channels waited for, also those that have no place below.
+    count: AtomicU64,
+    channels: [AtomicU64; CHANNELS],
+}
+
+/// A [`WaitRecord`] as read from outside. Times are CLOCK_MONOTONIC, nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// Tells one wait of the rank from the next.
+    pub(crate) version: u32,
+    pub(crate) operation: Operation,
+    /// Where the channels' descriptors are said to lie.
+    pub(crate) channels: Vec<u64>,
+    /// Further channels that had no place in the record.
+    pub(crate) unnamed: u64,
+    pub(crate) since_ns: u64,
+    pub(crate) until_ns: Option<u64>,
 }
 
 impl WaitRecord {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
         Self {
             version: AtomicU32::new(0),
             operation: AtomicU32::new(0),
-            channel: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
+            until_ns: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            channels: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
-    /// Writes the record, unless another thread of the rank is writing it right now.
-    fn write(&self, operation: u32, channel: u64, since_ns: u64) {
+    /// Changes the record, unless another thread of the rank is changing it right now.
+    fn change(&self, fields: impl FnOnce()) {
         let version = self.version.load(Ordering::Relaxed);
         if version % 2 == 1
             || self
@@ -87,40 +112,110 @@ impl WaitRecord {
         // Release fence: a reader that sees a new field also sees the odd version; pairs with
         // the Acquire fence in `read`.
         fence(Ordering::Release);
-        self.operation.store(operation, Ordering::Relaxed);
-        self.channel.store(channel, Ordering::Relaxed);
-        self.since_ns.store(since_ns, Ordering::Relaxed);
+        fields();
         // Release: pairs with the first Acquire load in `read`.
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    pub(crate) fn begin(&self, doing: Doing, now_ns: u64) {
-        self.write(doing.operation.code(), doing.channel, now_ns);
+    /// A wait begins: for the channel in `doing`, and `further` ones.
+    pub(crate) fn begin(&self, doing: Doing, further: &[u64], now_ns: u64, until_ns: Option<u64>) {
+        self.change(|| {
+            let channels = Some(doing.channel).filter(|&c| c != 0).into_iter();
+            let channels = channels.chain(further.iter().copied());
+            let mut count = 0;
+            for channel in channels {
+                if let Some(place) = self.channels.get(count) {
+                    place.store(channel, Ordering::Relaxed);
+                }
+                count += 1;
+            }
+            self.count.store(count as u64, Ordering::Relaxed);
+            self.since_ns.store(now_ns, Ordering::Relaxed);
+            self.until_ns.store(until_ns.unwrap_or(0), Ordering::Relaxed);
+            self.operation.store(doing.operation.code(), Ordering::Relaxed);
+        });
     }
 
     pub(crate) fn end(&self) {
-        self.write(0, 0, 0);
+        self.change(|| self.operation.store(0, Ordering::Relaxed));
     }
 
-    /// The current wait and since when (CLOCK_MONOTONIC, nanoseconds), if there is one and it
-    /// holds still long enough to be read.
-    pub(crate) fn read(&self) -> Option<(Doing, u64)> {
+    /// The current wait, if there is one and it holds still long enough to be read.
+    pub(crate) fn read(&self) -> Option<Waited> {
         for _ in 0..LOOKS {
-            let before = self.version.load(Ordering::Acquire);
-            if before % 2 == 1 {
+            let version = self.version.load(Ordering::Acquire);
+            if version % 2 == 1 {
                 std::hint::spin_loop();
                 continue;
             }
             let operation = self.operation.load(Ordering::Relaxed);
-            let channel = self.channel.load(Ordering::Relaxed);
-            let since = self.since_ns.load(Ordering::Relaxed);
+            let since_ns = self.since_ns.load(Ordering::Relaxed);
+            let until_ns = self.until_ns.load(Ordering::Relaxed);
+            let count = self.count.load(Ordering::Relaxed);
+            let named = count.min(CHANNELS as u64) as usize;
+            let channels =
+                self.channels[..named].iter().map(|c| c.load(Ordering::Relaxed)).collect();
             fence(Ordering::Acquire);
-            if self.version.load(Ordering::Relaxed) == before {
-                let operation = Operation::from_code(operation)?;
-                return Some((Doing { operation, channel }, since));
+            if self.version.load(Ordering::Relaxed) == version {
+                return Some(Waited {
+                    version,
+                    operation: Operation::from_code(operation)?,
+                    channels,
+                    unnamed: count - named as u64,
+                    since_ns,
+                    until_ns: (until_ns != 0).then_some(until_ns),
+                });
             }
         }
         None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_as_it_was_written() {
+        let record = WaitRecord::new();
+        assert_eq!(record.read(), None);
+        let doing = Doing { operation: Operation::Select, channel: 7 };
+        record.begin(doing, &[8, 9], 100, Some(200));
+        let first = record.read().unwrap();
+        assert_eq!(first.channels, [7, 8, 9]);
+        assert_eq!((first.operation, first.unnamed), (Operation::Select, 0));
+        assert_eq!((first.since_ns, first.until_ns), (100, Some(200)));
+        record.end();
+        assert_eq!(record.read(), None);
+        record.begin(doing, &[8, 9], 100, Some(200));
+        assert_ne!(record.read().unwrap().version, first.version, "another wait");
+        record.begin(Doing { operation: Operation::Results, channel: 0 }, &[], 1, None);
+        let last = record.read().unwrap();
+        assert!(last.channels.is_empty() && last.until_ns.is_none());
+    }
+
+    #[test]
+    fn more_channels_than_have_a_place_are_counted() {
+        let record = WaitRecord::new();
+        let further: Vec<u64> = (2..=CHANNELS as u64 + 3).collect();
+        record.begin(Doing { operation: Operation::Select, channel: 1 }, &further, 1, None);
+        let waited = record.read().unwrap();
+        assert_eq!(waited.channels, (1..=CHANNELS as u64).collect::<Vec<_>>());
+        assert_eq!(waited.unnamed, 3);
+    }
+
+    #[test]
+    fn any_bits_are_read_or_refused() {
+        let record = WaitRecord::new();
+        for (operation, count) in [(99, 1), (3, u64::MAX), (u32::MAX, u64::MAX)] {
+            record.operation.store(operation, Ordering::Relaxed);
+            record.count.store(count, Ordering::Relaxed);
+            if let Some(waited) = record.read() {
+                assert_eq!(waited.channels.len() as u64 + waited.unnamed, count);
+            }
+        }
+        record.version.store(1, Ordering::Relaxed);
+        assert_eq!(record.read(), None, "a writer that died in the middle");
     }
 }
 
@@ -142,17 +237,20 @@ mod model {
             let writing = thread::spawn({
                 let record = Rc::clone(&record);
                 move || {
-                    record.begin(first, 10);
+                    record.begin(first, &[], 10, None);
                     record.end();
-                    record.begin(second, 20);
+                    record.begin(second, &[], 20, None);
                 }
             });
-            match record.read() {
+            let read = || record.read().map(|w| (w.operation, w.channels, w.since_ns));
+            match read() {
                 None => {}
-                Some(read) => assert!(read == (first, 10) || read == (second, 20), "{read:?}"),
+                Some((Operation::Send, channels, 10)) => assert_eq!(channels, [1]),
+                Some((Operation::Receive, channels, 20)) => assert_eq!(channels, [2]),
+                other => panic!("{other:?}"),
             }
             writing.join().unwrap();
-            assert_eq!(record.read(), Some((second, 20)));
+            assert_eq!(read(), Some((Operation::Receive, vec![2], 20)));
         });
     }
 
@@ -164,15 +262,15 @@ mod model {
             let writing: Vec<_> = (1..3)
                 .map(|n| {
                     let record = Rc::clone(&record);
-                    thread::spawn(move || record.begin(doing(n), 10 * n))
+                    thread::spawn(move || record.begin(doing(n), &[], 10 * n, None))
                 })
                 .collect();
             let mut seen = Vec::from_iter(record.read());
             writing.into_iter().for_each(|thread| thread.join().unwrap());
             seen.extend(record.read());
             assert!(!seen.is_empty());
-            for (what, since) in seen {
-                assert_eq!(since, 10 * what.channel);
+            for waited in seen {
+                assert_eq!(waited.channels, [waited.since_ns / 10]);
             }
         });
     }

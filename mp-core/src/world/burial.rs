@@ -1,5 +1,6 @@
 //! What happens in the world when a rank ends.
 
+use super::outcome;
 use crate::{
     channel,
     context::{Context, RankState},
@@ -24,7 +25,10 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
     // First of all: it may have died with the heap's lock, also after its code had ended.
     control.set_dead();
-    if !control.state().ended() {
+    if control.state() == RankState::Expected {
+        miss(context, rank)?;
+        wake_all(context);
+    } else if !control.state().ended() {
         control.set_state(RankState::Lost);
         // Before the slower work below: the survivors' waits end now.
         wake_all(context);
@@ -46,6 +50,14 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     for table in &control.tables {
         table.store(0, Ordering::Relaxed);
     }
+    Ok(())
+}
+
+/// Marks a rank as lost that will never enter the round. What it left of an earlier one goes
+/// first, lest it be taken for its outcome.
+pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
+    outcome::forget(context, rank)?;
+    context.rank(rank)?.set_state(RankState::Lost);
     Ok(())
 }
 

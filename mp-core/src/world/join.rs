@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering as StdOrdering},
+        atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering},
     },
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct Assignment {
     launcher: Pid,
     /// A rank's code runs: worlds made in it are its own affair.
     inside: AtomicBool,
+    /// Calls of `run` that this process has left, in a launched world.
+    rounds: AtomicU32,
 }
 
 /// This process's assignment, if it was started as a rank.
@@ -83,7 +85,8 @@ fn find() -> Result<Option<Assignment>> {
     let output = take(OUTPUT_FD)?;
     let inside = AtomicBool::new(false);
     let segment = Arc::new(segment);
-    Ok(Some(Assignment { rank, segment, briefing, output, launcher, inside }))
+    let rounds = AtomicU32::new(0);
+    Ok(Some(Assignment { rank, segment, briefing, output, launcher, inside, rounds }))
 }
 
 /// What a call of `run` means in this process.
@@ -129,11 +132,12 @@ impl Assignment {
         )))
     }
 
-    fn enter(&self) -> Result<Context> {
+    /// `own` is how the program wants its ranks to wait.
+    fn enter(&self, own: WaitPolicy) -> Result<Context> {
         let asymmetry =
             Asymmetry::joined(self.segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
         let waiting = Waiting {
-            policy: WaitPolicy::from(self.briefing.policy),
+            policy: self.briefing.policy.map_or(own, WaitPolicy::from),
             asymmetry,
             line_wait: LineWait::detect(),
             crowded: false,
@@ -152,6 +156,8 @@ impl Assignment {
             return Err(Error::BadWorld(format!("somebody else is rank {rank} already")));
         }
         control.pid.store(std::process::id(), Ordering::Relaxed);
+        context.world()?.begin_round();
+        outcome::forget(context, self.rank)?;
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(Error::os("prctl"))?;
         if getppid() != self.launcher {
             return Err(Error::BadWorld("its launcher is gone".to_owned()));
@@ -182,6 +188,9 @@ impl Assignment {
             ended = ended.and(Err(cause));
         }
         if let Ok(world) = context.world() {
+            if ended.is_err() {
+                world.note_failure(self.rank);
+            }
             world.outcomes.fetch_add(1, Ordering::Release);
         }
         let state = match ended {
@@ -192,14 +201,22 @@ impl Assignment {
         ended
     }
 
+    /// From here on, the rank's standard output is heard.
+    fn speak(&self) -> Result<()> {
+        // A line begun before belongs to what is not heard.
+        let _ = std::io::stdout().flush();
+        dup2_stdout(&self.output).map_err(Error::os("dup2"))
+    }
+
     /// Is the rank, and ends the process.
     pub(crate) fn run_and_exit<T: Serialize>(
         &self,
+        own: WaitPolicy,
         code: impl Fn(&Rank) -> Result<T>,
     ) -> Result<std::convert::Infallible> {
-        let context = Arc::new(self.enter()?);
+        let context = Arc::new(self.enter(own)?);
         self.take_place(&context)?;
-        dup2_stdout(&self.output).map_err(Error::os("dup2"))?;
+        self.speak()?;
         let status = match self.perform(&context, code) {
             Ok(()) => 0,
             Err(Cause::Panic(_)) => 101,
@@ -211,15 +228,16 @@ impl Assignment {
     /// Is the rank, and returns what all ranks returned.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
+        own: WaitPolicy,
         code: impl Fn(&Rank) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let context = Arc::new(self.enter()?);
+        let context = Arc::new(self.enter(own)?);
         self.await_round(&context)?;
         self.take_place(&context)?;
         let muted = (self.rank != 0)
             .then(|| nix::unistd::dup(std::io::stdout()).map_err(Error::os("dup")))
             .transpose()?;
-        dup2_stdout(&self.output).map_err(Error::os("dup2"))?;
+        self.speak()?;
         let _ = self.perform(&context, code);
         if let Some(muted) = muted {
             dup2_stdout(&muted).map_err(Error::os("dup2"))?;
@@ -231,13 +249,25 @@ impl Assignment {
 
     /// Waits until the last call's results were read by everybody.
     fn await_round(&self, context: &Context) -> Result<()> {
-        let state = |rank| context.rank(rank).map_or(RankState::Lost, |control| control.state());
-        let any_lost = || (0..context.size() as u32).any(|rank| state(rank) == RankState::Lost);
-        self.await_others(context, || state(self.rank) == RankState::Expected || any_lost())?;
-        if any_lost() {
-            return Err(Error::BadWorld("a rank of this world was lost".to_owned()));
+        let mine = self.rounds.load(StdOrdering::Relaxed);
+        let world = context.world()?;
+        // Acquire: pairs with the Release in `depart`.
+        let open = || world.rounds.load(Ordering::Acquire) == mine;
+        // Who ended without leaving the last round may keep it open for ever.
+        let missing = || {
+            (0..context.size() as u32).find(|&rank| {
+                context.rank(rank).is_ok_and(|control| {
+                    control.is_dead() && control.left.load(Ordering::Relaxed) != mine
+                })
+            })
+        };
+        self.await_others(context, || open() || missing().is_some())?;
+        match missing() {
+            Some(rank) if !open() => {
+                Err(Error::BadWorld(format!("rank {rank} of this world has ended")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn await_others(&self, context: &Context, done: impl Fn() -> bool) -> Result<()> {
@@ -266,16 +296,19 @@ impl Assignment {
     /// The last one out makes the world ready for the next call.
     fn depart(&self, context: &Context) -> Result<()> {
         let world = context.world()?;
-        let ranks = context.size() as u32;
+        let left = self.rounds.fetch_add(1, StdOrdering::Relaxed) + 1;
+        context.rank(self.rank)?.left.store(left, Ordering::Relaxed);
         // Counted down from the outcomes, which everybody alive has posted.
         if world.outcomes.fetch_sub(1, Ordering::AcqRel) == 1 {
-            for rank in 0..ranks {
-                outcome::forget(context, rank)?;
-                let control = context.rank(rank)?;
-                if control.state() == RankState::Finished {
-                    control.set_state(RankState::Expected);
+            world.end_round();
+            for rank in 0..context.size() as u32 {
+                if !context.rank(rank)?.renew() {
+                    burial::miss(context, rank)?;
                 }
             }
+            // Only now, when no rank's state tells of the old round any more. Release: pairs with
+            // the Acquire in `await_round`.
+            world.rounds.store(left, Ordering::Release);
             burial::wake_all(context);
         }
         Ok(())

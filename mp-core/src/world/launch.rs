@@ -24,18 +24,17 @@ use nix::{
     sys::{
         signal::{SigSet, Signal, kill},
         stat::Mode,
-        wait::{WaitStatus, waitpid},
     },
     unistd::{Pid, pipe2, read},
 };
 
 use super::{
-    burial,
+    burial, outcome,
     output::LineMixer,
     site::{Call, Past},
 };
 use crate::{
-    context::{Context, RankState},
+    context::Context,
     error::{Cause, Error, Result},
     segment::{BlockKey, BlockKind, Root},
     sync::Ordering,
@@ -59,7 +58,8 @@ pub(crate) struct Briefing {
     pub(crate) any_call: bool,
     /// What earlier calls returned.
     pub(crate) past: Vec<Past>,
-    pub(crate) policy: Policy,
+    /// How ranks wait; as the program says under a launcher that leaves it open.
+    pub(crate) policy: Option<Policy>,
     /// Threads that can run at the same time.
     pub(crate) cores: u32,
     /// By rank: the CPU it is bound to.
@@ -121,6 +121,16 @@ pub enum Stream {
     Err,
 }
 
+impl Stream {
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Takes the ranks' output: from which rank, of which stream, one or more whole lines (or a piece
+/// of a very long one).
+pub type Sink<'a> = &'a mut dyn FnMut(usize, Stream, &[u8]);
+
 /// How a rank's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -128,6 +138,8 @@ pub enum Ending {
     Exited(i32),
     /// By this signal.
     Killed(i32),
+    /// In a way that nobody saw: this process ignores its children's ends (`SIGCHLD`).
+    Unseen,
 }
 
 impl From<Ending> for Cause {
@@ -135,6 +147,7 @@ impl From<Ending> for Cause {
         match ending {
             Ending::Exited(status) => Self::Exit(status),
             Ending::Killed(signal) => Self::Signal(signal),
+            Ending::Unseen => Self::Vanished,
         }
     }
 }
@@ -156,6 +169,8 @@ struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     ending: Option<Ending>,
+    /// What its code returned or panicked with, if the process ended badly.
+    last_words: Option<Cause>,
     /// Standard output and standard error.
     pipes: [Option<OwnedFd>; 2],
 }
@@ -166,15 +181,17 @@ pub(crate) struct Processes {
     pub(crate) context: Context,
     children: Vec<Child>,
     mixers: [LineMixer; 2],
+    /// The first rank whose process ended badly, and the rank whose code had failed before that.
+    first_failed: Option<(usize, Option<u32>)>,
 }
 
-/// What [`Processes::step`] saw.
+/// What a sleep until something happens was ended by.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Ranks whose processes ended.
-    pub(crate) ended: Vec<usize>,
-    /// The descriptor given to `step` is readable.
-    pub(crate) woken: bool,
+    pub ended: Vec<usize>,
+    /// By index: whether the descriptor to wake up for is readable.
+    pub woken: Vec<bool>,
 }
 
 impl Processes {
@@ -182,7 +199,7 @@ impl Processes {
     pub(crate) fn start(context: Context, program: &Program) -> Result<Self> {
         let size = context.size();
         let mixers = [LineMixer::new(size), LineMixer::new(size)];
-        let mut processes = Self { context, children: Vec::new(), mixers };
+        let mut processes = Self { context, children: Vec::new(), mixers, first_failed: None };
         for rank in 0..size {
             let child = processes.spawn(rank, program)?;
             processes.children.push(child);
@@ -243,53 +260,49 @@ impl Processes {
         let path = text(program.path.as_os_str())?;
         let pid =
             posix_spawnp(&path, &actions, &attributes, &args, &environment).map_err(|errno| {
-                Error::Os {
-                    call: "starting the program",
-                    source: io::Error::other(format!(
-                        "{}: {}",
-                        program.path.display(),
-                        io::Error::from(errno)
-                    )),
-                }
+                let source = io::Error::from(errno);
+                let text = format!("{}: {source}", program.path.display());
+                let source = io::Error::new(source.kind(), text);
+                Error::Os { call: "starting the program", source }
             })?;
         let pidfd = pidfd_open(pid).inspect_err(|_| {
             let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, None);
+            wait_for(pid);
         })?;
         let errors = program.capture_errors.then_some(err_read);
-        Ok(Child { pid, pidfd, ending: None, pipes: [Some(out_read), errors] })
+        let pipes = [Some(out_read), errors];
+        Ok(Child { pid, pidfd, ending: None, last_words: None, pipes })
     }
 
-    /// Sleeps until something happens, forwards output, and buries the dead.
+    /// Sleeps until something happens, forwards output, and buries the dead. Without a sink, the
+    /// ranks' output stays where it is.
     pub(crate) fn step(
         &mut self,
-        wake: Option<BorrowedFd<'_>>,
+        wake: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
-        sink: &mut dyn FnMut(usize, Stream, &[u8]),
+        sink: Option<Sink<'_>>,
     ) -> Result<Seen> {
         enum What {
-            Wake,
+            Wake(usize),
             Pid(usize),
-            Pipe(usize, usize),
+            Pipe,
         }
         let mut whats = Vec::new();
         let mut fds = Vec::new();
-        if let Some(fd) = wake {
-            whats.push(What::Wake);
-            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        for (index, fd) in wake.iter().enumerate() {
+            whats.push(What::Wake(index));
+            fds.push(PollFd::new(*fd, PollFlags::POLLIN));
         }
         for (rank, child) in self.children.iter().enumerate() {
             if child.ending.is_none() {
                 whats.push(What::Pid(rank));
                 fds.push(PollFd::new(child.pidfd.as_fd(), PollFlags::POLLIN));
             }
-            for (stream, pipe) in child.pipes.iter().enumerate() {
-                if let Some(pipe) = pipe
-                    && self.mixers[stream].ready(rank)
-                {
-                    whats.push(What::Pipe(rank, stream));
-                    fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
-                }
+        }
+        if sink.is_some() {
+            for (_, _, pipe) in self.open_pipes() {
+                whats.push(What::Pipe);
+                fds.push(PollFd::new(pipe, PollFlags::POLLIN));
             }
         }
         let timeout = match timeout {
@@ -303,48 +316,102 @@ impl Processes {
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         drop(fds);
-        let mut seen = Seen::default();
+        let mut seen = Seen { woken: vec![false; wake.len()], ended: Vec::new() };
+        let mut output = false;
         // The dead first: survivors wait for this.
         for (what, _) in whats.iter().zip(&ready).filter(|&(_, &ready)| ready) {
             match *what {
-                What::Wake => seen.woken = true,
+                What::Wake(index) => seen.woken[index] = true,
                 What::Pid(rank) => {
                     self.reap(rank)?;
                     seen.ended.push(rank);
                 }
-                What::Pipe(..) => {}
+                What::Pipe => output = true,
             }
         }
-        for (what, _) in whats.iter().zip(&ready).filter(|&(_, &ready)| ready) {
-            if let What::Pipe(rank, stream) = *what {
-                self.forward(rank, stream, sink);
-            }
+        if let Some(sink) = sink.filter(|_| output) {
+            self.forward(sink)?;
         }
         Ok(seen)
     }
 
     fn reap(&mut self, rank: usize) -> Result<()> {
         let child = &mut self.children[rank];
-        child.ending = Some(match waitpid(child.pid, None) {
-            Ok(WaitStatus::Exited(_, status)) => Ending::Exited(status),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Killed(signal as i32),
-            Ok(_) => Ending::Exited(-1),
-            Err(errno) => return Err(Error::os("waitpid")(errno)),
-        });
+        let ending = wait_for(child.pid);
+        child.ending = Some(ending);
+        if ending != Ending::Exited(0) {
+            // Before the burial, which makes others fail and forgets what is left behind. The
+            // type of good results is the program's affair; a bad one looks the same for all.
+            let posted = outcome::read::<()>(&self.context, rank as u32);
+            child.last_words = posted.ok().flatten().and_then(std::result::Result::err);
+            let code_failed = self.context.world()?.first_failed();
+            self.first_failed.get_or_insert((rank, code_failed));
+        }
         Ok(burial::bury(&self.context, rank as u32)?)
     }
 
-    fn forward(&mut self, rank: usize, stream: usize, sink: &mut dyn FnMut(usize, Stream, &[u8])) {
-        let mut bytes = [0; 64 << 10];
-        let Some(pipe) = &self.children[rank].pipes[stream] else { return };
-        let kind = if stream == 0 { Stream::Out } else { Stream::Err };
-        let mixer = &mut self.mixers[stream];
-        match read(pipe, &mut bytes) {
-            Ok(0) | Err(_) => {
-                self.children[rank].pipes[stream] = None;
-                mixer.finish(rank, |lines| sink(rank, kind, lines));
+    /// Forwards what is there; whether there was anything.
+    fn forward(&mut self, sink: Sink<'_>) -> Result<bool> {
+        // What rank 0 says after a call of `run` is often about what the others did in it. So its
+        // output is taken out first, and handed on last if it may come from after a call: all
+        // that the others had said before is there by then.
+        let mut first = Vec::new();
+        for (rank, stream) in self.readable_pipes()? {
+            if rank == 0 {
+                first.push((stream, self.take_output(rank, stream)));
             }
-            Ok(n) => mixer.push(rank, &bytes[..n], |lines| sink(rank, kind, lines)),
+        }
+        let any_first = !first.is_empty();
+        let after_a_call = self.context.rank(0)?.left.load(Ordering::Relaxed) > 0;
+        if !after_a_call {
+            for (stream, bytes) in first.drain(..) {
+                self.hand_on(0, stream, &bytes, sink);
+            }
+        }
+        let others = self.readable_pipes()?;
+        let any = any_first || !others.is_empty();
+        for (rank, stream) in others.into_iter().filter(|&(rank, _)| rank != 0) {
+            let bytes = self.take_output(rank, stream);
+            self.hand_on(rank, stream, &bytes, sink);
+        }
+        for (stream, bytes) in first {
+            self.hand_on(0, stream, &bytes, sink);
+        }
+        Ok(any)
+    }
+
+    /// The pipes whose output should be taken, and that have some or have ended.
+    fn readable_pipes(&self) -> Result<Vec<(usize, Stream)>> {
+        let (which, mut fds): (Vec<_>, Vec<_>) = self
+            .open_pipes()
+            .map(|(rank, stream, fd)| ((rank, stream), PollFd::new(fd, PollFlags::POLLIN)))
+            .unzip();
+        match poll(&mut fds, PollTimeout::ZERO) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(Error::os("poll")(errno)),
+        }
+        let ready = fds.iter().map(|fd| fd.any().unwrap_or(false));
+        Ok(which.into_iter().zip(ready).filter(|&(_, ready)| ready).map(|(pipe, _)| pipe).collect())
+    }
+
+    /// Reads from a pipe that is readable; nothing, and the pipe is closed, if it has ended.
+    fn take_output(&mut self, rank: usize, stream: Stream) -> Vec<u8> {
+        let mut bytes = vec![0; 64 << 10];
+        let pipe = &mut self.children[rank].pipes[stream.index()];
+        let len = pipe.as_ref().and_then(|pipe| read(pipe, &mut bytes).ok()).unwrap_or(0);
+        if len == 0 {
+            *pipe = None;
+        }
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn hand_on(&mut self, rank: usize, stream: Stream, bytes: &[u8], sink: Sink<'_>) {
+        let mixer = &mut self.mixers[stream.index()];
+        if bytes.is_empty() {
+            mixer.finish(rank, |source, lines| sink(source, stream, lines));
+        } else {
+            mixer.push(rank, bytes, |source, lines| sink(source, stream, lines));
         }
     }
 
@@ -357,9 +424,12 @@ impl Processes {
     ) -> Result<()> {
         let mut open = true;
         while self.any_running() {
-            self.step(None, None, &mut |rank, stream, bytes| open &= sink(rank, stream, bytes))?;
+            let mut sink =
+                |rank: usize, stream: Stream, bytes: &[u8]| open &= sink(rank, stream, bytes);
+            self.step(&[], None, Some(&mut sink))?;
             if !open {
-                self.children.iter_mut().for_each(|child| child.pipes = [None, None]);
+                self.close_output(Stream::Out);
+                self.close_output(Stream::Err);
             }
         }
         self.drain(&mut |rank, stream, bytes| {
@@ -367,39 +437,46 @@ impl Processes {
         })
     }
 
-    /// Forwards what the ended processes left in their pipes. Does not wait for strangers that
-    /// hold a pipe open.
-    pub(crate) fn drain(&mut self, sink: &mut dyn FnMut(usize, Stream, &[u8])) -> Result<()> {
-        loop {
-            let fds: Vec<_> = self.open_pipes().map(|(_, _, fd)| fd).collect();
-            let mut fds: Vec<_> =
-                fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
-            if fds.is_empty() || poll(&mut fds, PollTimeout::ZERO).map_err(Error::os("poll"))? == 0
-            {
-                break;
+    /// Forwards what the ended processes left in their pipes. Neither waits for strangers that
+    /// hold a pipe open, nor listens to them for ever.
+    pub(crate) fn drain(&mut self, sink: Sink<'_>) -> Result<()> {
+        // A pipe holds at most 1 MiB (fs.pipe-max-size), of which each round takes 64 KiB; and in
+        // between a pipe may have to wait until another one's line is over.
+        let rounds = 17 * (1 + self.children.len());
+        for _ in 0..rounds {
+            if self.forward(sink)? {
+                continue;
             }
-            let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-            drop(fds);
-            let which: Vec<_> = self.open_pipes().map(|(rank, stream, _)| (rank, stream)).collect();
-            for ((rank, stream), _) in which.into_iter().zip(ready).filter(|&(_, ready)| ready) {
-                self.forward(rank, stream, sink);
+            // A line that will not go on keeps others back no longer.
+            let mut any = false;
+            for stream in [Stream::Out, Stream::Err] {
+                let mixer = &mut self.mixers[stream.index()];
+                if let Some(rank) = mixer.open() {
+                    any = true;
+                    mixer.finish(rank, |source, lines| sink(source, stream, lines));
+                }
+            }
+            if !any {
+                break;
             }
         }
         for rank in 0..self.children.len() {
-            for (stream, kind) in [(0, Stream::Out), (1, Stream::Err)] {
-                self.mixers[stream].finish(rank, |rest| sink(rank, kind, rest));
+            for stream in [Stream::Out, Stream::Err] {
+                let mixer = &mut self.mixers[stream.index()];
+                mixer.finish(rank, |source, lines| sink(source, stream, lines));
             }
         }
         Ok(())
     }
 
-    fn open_pipes(&self) -> impl Iterator<Item = (usize, usize, BorrowedFd<'_>)> {
-        self.children.iter().enumerate().flat_map(|(rank, child)| {
-            child
-                .pipes
-                .iter()
-                .enumerate()
-                .filter_map(move |(stream, pipe)| Some((rank, stream, pipe.as_ref()?.as_fd())))
+    /// The pipes whose output should be taken: not while it would have to wait for the end of
+    /// another rank's line.
+    fn open_pipes(&self) -> impl Iterator<Item = (usize, Stream, BorrowedFd<'_>)> {
+        self.children.iter().enumerate().flat_map(move |(rank, child)| {
+            let streams = [Stream::Out, Stream::Err].into_iter();
+            streams.filter(move |stream| self.mixers[stream.index()].ready(rank)).filter_map(
+                move |stream| Some((rank, stream, child.pipes[stream.index()].as_ref()?.as_fd())),
+            )
         })
     }
 
@@ -411,11 +488,23 @@ impl Processes {
         self.children.get(rank)?.ending
     }
 
+    /// Stops listening to the ranks' output: who writes more gets an error or `SIGPIPE`.
+    pub(crate) fn close_output(&mut self, stream: Stream) {
+        for child in &mut self.children {
+            child.pipes[stream.index()] = None;
+        }
+    }
+
     /// Sends a signal to every process that still runs.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: i32) {
         for child in self.children.iter().filter(|child| child.ending.is_none()) {
-            // Not reaped yet, so that the number is still this child's.
-            let _ = kill(child.pid, signal);
+            // It may be ending at this moment, and needs no signal then.
+            // SAFETY: no pointer but a null one.
+            let _ = unsafe {
+                let (fd, null) =
+                    (child.pidfd.as_raw_fd(), std::ptr::null::<nix::libc::siginfo_t>());
+                nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd, signal, null, 0)
+            };
         }
     }
 
@@ -424,22 +513,53 @@ impl Processes {
         self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether a rank's code came to an end by itself.
-    pub(crate) fn finished(&self, rank: usize) -> bool {
-        self.context.rank(rank as u32).is_ok_and(|c| c.state() == RankState::Finished)
+    /// See [`Launched::failure`](super::Launched::failure).
+    pub(crate) fn failure(&self) -> Option<(usize, Cause)> {
+        let (first, code_failed) = self.first_failed?;
+        let blamed = code_failed.map(|rank| rank as usize);
+        if let Some(rank) = blamed
+            && let Some(child) = self.children.get(rank)
+        {
+            match child.ending? {
+                // The program has mended that failure.
+                Ending::Exited(0) => {}
+                ending => return Some((rank, child.last_words.clone().unwrap_or(ending.into()))),
+            }
+        }
+        Some((first, self.ending(first)?.into()))
+    }
+
+    pub(crate) fn first_failed(&self) -> Option<usize> {
+        self.first_failed.map(|(rank, _)| rank)
     }
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal(Signal::SIGKILL as i32);
         for child in self.children.iter().filter(|child| child.ending.is_none()) {
-            let _ = waitpid(child.pid, None);
+            wait_for(child.pid);
         }
     }
 }
 
 pub(crate) const HEAP_ONLY: &str = "a world on the heap can have no process ranks";
+
+/// How the child ended, when it has. Any signal has a number, also those that `nix` has no name
+/// for.
+fn wait_for(pid: Pid) -> Ending {
+    use nix::libc::{WEXITSTATUS, WIFEXITED, WIFSIGNALED, WTERMSIG, waitpid};
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is alive for the call.
+        match Errno::result(unsafe { waitpid(pid.as_raw(), &mut status, 0) }) {
+            Ok(_) if WIFEXITED(status) => return Ending::Exited(WEXITSTATUS(status)),
+            Ok(_) if WIFSIGNALED(status) => return Ending::Killed(WTERMSIG(status)),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return Ending::Unseen,
+        }
+    }
+}
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(Error::os("pipe2"))?;

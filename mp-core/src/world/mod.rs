@@ -8,16 +8,20 @@
 //! | `join`, `site` | being such a process; which `run` is meant |
 //! | `burial` | what happens when a rank ends |
 //! | `outcome` | results and failures |
+//! | `launched` | another program as the ranks: what `mprun` is made of |
+//! | `report` | worlds seen from outside: who waits for whom |
 
 mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
 mod join;
 mod launch;
+mod launched;
 mod outcome;
 mod output;
 mod processes;
 mod rank;
+pub mod report;
 mod site;
 mod threads;
 
@@ -25,6 +29,10 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+#[cfg(all(test, not(loom), not(miri)))]
+pub(crate) use burial::bury;
+pub use launch::{Ending, Seen, Sink, Stream};
+pub use launched::Launched;
 pub use rank::{MemoryUse, Parties, Rank};
 
 use crate::{
@@ -179,8 +187,8 @@ impl World {
         if let Some(assignment) = join::assignment()? {
             match assignment.part(&call, processes)? {
                 join::Part::Own => {}
-                join::Part::Rank => match assignment.run_and_exit(code)? {},
-                join::Part::Member => return assignment.run_as_member(code),
+                join::Part::Rank => match assignment.run_and_exit(self.policy()?, code)? {},
+                join::Part::Member => return assignment.run_as_member(self.policy()?, code),
                 join::Part::Replayed(result) => return processes::replayed(&result),
             }
         }

@@ -4,8 +4,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     context::Context,
-    error::{Cause, Error, RankFailure, RanksFailed, Result},
-    segment::{BlockKey, BlockKind},
+    error::{Cause, RankFailure, RanksFailed, Result},
+    segment::{BlockKey, BlockKind, SegmentError},
     sync::Ordering,
 };
 
@@ -82,7 +82,7 @@ pub(crate) fn read<T: DeserializeOwned>(
 }
 
 /// Frees a posted outcome.
-pub(crate) fn forget(context: &Context, rank: u32) -> Result<(), Error> {
+pub(crate) fn forget(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
     if let Some(key) = BlockKey::from_word(control.outcome.swap(0, Ordering::AcqRel)) {
         context.free(key);

@@ -30,7 +30,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         call: Some(call.clone()),
         any_call: args.is_some(),
         past: site::past(),
-        policy: policy.into(),
+        policy: Some(policy.into()),
         cores: cores as u32,
         cpus,
     };

@@ -232,7 +232,7 @@ impl Rank {
 }
 
 /// See [`Rank::memory`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MemoryUse {
     /// Bytes in channels, buffers and the library's own tables, with rounding.
     pub in_use: u64,

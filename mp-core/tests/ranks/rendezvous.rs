@@ -186,3 +186,68 @@ fn impatient_ends_lose_and_double_nothing() {
         );
     }
 }
+
+/// A sender that has met a receiver may take its time to fill the slot, or never do it: the
+/// receiver's limit holds all the same, and the message comes when it comes.
+#[test]
+fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
+    let limit = Duration::from_millis(20);
+    on_all(2, |rank| {
+        let mut to = rank.sender::<u8>("step", 1 - rank.id(), Channel::degree(1))?;
+        let from = rank.receiver::<u8>("step", 1 - rank.id(), Channel::degree(1))?;
+        if rank.id() == 0 {
+            let mut meeting = rank.sender::<u64>("meeting", 1, MEETING)?;
+            let mut slot = meeting.reserve()?;
+            from.receive()?;
+            *slot = 1;
+            slot.publish()?;
+            to.send(&0)?;
+            // A slot given up after the receiver has gone leaves nobody to meet.
+            let slot = meeting.reserve()?;
+            from.receive()?;
+            drop(slot);
+            let full = meeting.try_send(&2).err();
+            ensure!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+            to.send(&0)?;
+            meeting.send(&3)?;
+            // Given up while the receiver has come again.
+            let slot = meeting.reserve()?;
+            from.receive()?;
+            sleep(limit);
+            drop(slot);
+            meeting.send(&4)?;
+            // Forgotten.
+            std::mem::forget(meeting.reserve()?);
+            from.receive()?;
+            return Ok(());
+        }
+        let meeting = rank.receiver::<u64>("meeting", 0, MEETING)?;
+        let impatient = || -> Result<()> {
+            // Long enough for the sender to have come.
+            for limit in [limit * 10, limit, Duration::ZERO] {
+                let started = Instant::now();
+                let error = meeting.receive_timeout(limit).err();
+                ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+                ensure!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+                ensure!(meeting.try_receive()?.is_none(), "nothing was published");
+            }
+            Ok(())
+        };
+        impatient()?;
+        to.send(&0)?;
+        from.receive()?;
+        ensure!(*meeting.receive()? == 1, "published while nobody waited any more");
+        impatient()?;
+        to.send(&0)?;
+        from.receive()?;
+        ensure!(*meeting.receive()? == 3, "after the slot that was given up");
+        impatient()?;
+        to.send(&0)?;
+        ensure!(*meeting.receive()? == 4, "after another one");
+        impatient()?;
+        to.send(&0)?;
+        let end = meeting.receive().err();
+        ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
+        Ok(())
+    });
+}

@@ -66,7 +66,9 @@ fn ready_channels_are_served_in_turn() {
             (0..10).try_for_each(|i| sender.send(&i))?;
         }
         let mut select = Select::new();
-        receivers.iter().for_each(|receiver| drop(select.add(receiver)));
+        for receiver in &receivers {
+            select.add(receiver);
+        }
         for round in 0..10 {
             let mut turn = Vec::new();
             for _ in 0..3 {

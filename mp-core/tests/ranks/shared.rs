@@ -191,9 +191,8 @@ fn ranks_leave_early() {
             }
             3 => {
                 let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
-                for _ in 0..5 {
-                    sum += *receiver.receive()?;
-                }
+                // Fewer when the other receiver was fast.
+                sum = receiver.iter().take(5).map(|i| *i).sum();
             }
             _ => {
                 let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;

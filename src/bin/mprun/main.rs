@@ -1,3 +1,85 @@
-//! `mprun`: launches and inspects worlds.
+//! `mprun`: launches programs as the ranks of a world, and shows machines and worlds.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `launch` | launching, from the start of the ranks to an exit status |
+//! | `output`, `signals` | the ranks' output on its way out; signals on their way in |
+//! | `topo`, `ps`, `report` | the subcommands |
+//! | `text` | times, sizes and lists for humans |
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod launch;
+mod output;
+mod ps;
+mod report;
+mod signals;
+mod text;
+mod topo;
+
+use std::{io, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// The exit status for wrong usage, clap's as well.
+const USAGE: u8 = 2;
+/// The exit status when `mprun` itself fails.
+const OWN_FAILURE: u8 = 125;
+
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about = "Runs a program as the ranks of a world; shows machines and worlds.",
+    long_about = None,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report> [OPTIONS]",
+    after_help = "Exit status: that of the rank that failed first (128 + the signal's number if one \
+                  killed it),\n0 when none did; 124 when the time limit was over, 125 when mprun \
+                  itself failed, 126 and 127\nwhen the program could not be started or was not \
+                  found, 2 for wrong usage.\nTo launch a program called topo, ps or report: mprun \
+                  -- report."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    launch: launch::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Draws the machine, and where the ranks of a world would go
+    Topo(topo::Args),
+    /// Lists the worlds that run
+    Ps(ps::Args),
+    /// Shows who waits for whom in a world, and names deadlocks
+    Report(report::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let shown = match &cli.command {
+        None => return launch::run(&cli.launch),
+        Some(Command::Topo(args)) => topo::run(args),
+        Some(Command::Ps(args)) => ps::run(args),
+        Some(Command::Report(args)) => report::run(args),
+    };
+    match shown {
+        Ok(status) => status,
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mprun: {error}");
+            ExitCode::from(OWN_FAILURE)
+        }
+    }
+}
+
+/// The result of a subcommand.
+type Shown = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// Whoever read the output has seen enough.
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -88,6 +88,7 @@ impl Rank {
         let ring = self.ring();
         loop {
             match ring.reserve(self.me, |rank| self.released(rank)) {
+                Look::Corrupt(position) => panic!("position {position} is no such"),
                 Look::Got(held) => return Some(held),
                 Look::Nothing => return None,
                 Look::Orphan(held) => ring.release(held),
@@ -122,6 +123,7 @@ impl Rank {
         let ring = self.ring();
         loop {
             match ring.receive(self.me, |rank| self.released(rank)) {
+                Look::Corrupt(position) => panic!("position {position} is no such"),
                 Look::Got(held) => return Some(held),
                 Look::Nothing => return None,
                 Look::Orphan(held) => {

@@ -1,0 +1,44 @@
+//! Tests that need more than one module's insides.
+
+mod attach;
+mod corruption;
+mod locks;
+mod mappings;
+
+use std::sync::Arc;
+
+use crate::{
+    context::Context,
+    segment::Segment,
+    wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+    world::Rank,
+};
+
+fn waiting() -> Waiting {
+    Waiting {
+        policy: WaitPolicy::Adaptive,
+        asymmetry: Asymmetry::ORDINARY,
+        line_wait: LineWait::detect(),
+        crowded: true,
+    }
+}
+
+/// A world without ranks that run, as its maker sees it.
+fn world(segment: Segment, ranks: u32) -> Context {
+    Context::create(Arc::new(segment), ranks, false, waiting()).unwrap()
+}
+
+fn memfd(bytes: u64) -> Segment {
+    Segment::in_memfd(bytes, false, crate::world::parts()).unwrap()
+}
+
+/// The same world's rank, through a mapping of its own.
+fn rank_elsewhere(world: &Context, rank: u32) -> Rank {
+    let fd = world.segment.fd().unwrap().try_clone_to_owned().unwrap();
+    let segment = Segment::attach(fd, true, crate::world::parts()).unwrap();
+    Rank::new(Arc::new(Context::enter(Arc::new(segment), rank, waiting()).unwrap()))
+}
+
+fn rank_here(world: &Context, rank: u32) -> Rank {
+    Rank::new(Arc::new(world.as_rank(rank)))
+}

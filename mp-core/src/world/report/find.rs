@@ -1,0 +1,255 @@
+//! The worlds of this machine: every process of a world holds its memory open, and /proc shows
+//! that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::WorldReport;
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    segment::{MEMFD_NAME, Segment},
+    wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+};
+
+/// A world that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The processes that hold it open, ascending.
+    pub pids: Vec<u32>,
+    /// What it looks like; or why that can't be told, as for a world of another version of the
+    /// library.
+    pub report: Result<WorldReport>,
+}
+
+/// Tells files apart.
+type Identity = (u64, u64);
+
+/// The worlds of this process's user, the oldest first. Worlds on the heap
+/// ([`World::threads_on_heap`](crate::World::threads_on_heap)) can't be seen.
+///
+/// # Errors
+/// [`Error::Os`] when /proc can't be read.
+pub fn worlds() -> Result<Vec<Found>> {
+    let me = nix::unistd::geteuid().as_raw();
+    find(
+        |_| true,
+        |pid| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == me),
+    )
+}
+
+/// The worlds that a process is part of, or has launched.
+///
+/// # Errors
+/// [`Error::Os`] when there is no such process, or it belongs to somebody else.
+pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
+    let its: BTreeSet<Identity> = segments(pid)
+        .map_err(|source| Error::Os { call: "looking at the process", source })?
+        .into_iter()
+        .map(|(identity, _)| identity)
+        .collect();
+    if its.is_empty() {
+        return Ok(Vec::new());
+    }
+    find(|identity| its.contains(identity), |_| true)
+}
+
+/// The wanted segments, as held open by the wanted processes.
+fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> Result<Vec<Found>> {
+    let mut holders: BTreeMap<Identity, (Vec<PathBuf>, BTreeSet<u32>)> = BTreeMap::new();
+    let no_proc = |source| Error::Os { call: "reading /proc", source };
+    for entry in fs::read_dir("/proc").map_err(no_proc)?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if !process(pid) {
+            continue;
+        }
+        // Processes come and go, and some of one's own can't be looked into.
+        for (identity, path) in segments(pid).unwrap_or_default() {
+            if segment(&identity) {
+                let (paths, pids) = holders.entry(identity).or_default();
+                paths.push(path);
+                pids.insert(pid);
+            }
+        }
+    }
+    let mut found: Vec<Found> = holders
+        .into_values()
+        .filter_map(|(paths, pids)| {
+            // Whoever ended meanwhile took his descriptor along.
+            let file = paths.iter().find_map(|path| fs::File::open(path).ok())?;
+            Some(Found { pids: pids.into_iter().collect(), report: report(file.into()) })
+        })
+        .collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.report.as_ref().map(|r| r.age).ok()));
+    Ok(found)
+}
+
+/// The segments that a process holds open. Not those that it has open for reading only: such a
+/// process is no part of the world, but looks at it as this one does.
+fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
+    let mark = format!("/memfd:{MEMFD_NAME}");
+    let is_segment = |path: &Path| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with(&mark))
+            && fs::symlink_metadata(path).is_ok_and(|link| link.mode() & 0o200 != 0)
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        let path = entry.path();
+        if is_segment(&path)
+            && let Ok(file) = fs::metadata(&path)
+        {
+            found.push(((file.dev(), file.ino()), path));
+        }
+    }
+    Ok(found)
+}
+
+fn report(fd: OwnedFd) -> Result<WorldReport> {
+    Ok(super::of(&attach(fd)?)?)
+}
+
+/// The world in a segment, for reading only.
+fn attach(fd: OwnedFd) -> Result<Context> {
+    let segment = Segment::attach(fd, false, crate::world::parts())?;
+    // A reader never waits.
+    let waiting = Waiting {
+        policy: WaitPolicy::Park,
+        asymmetry: Asymmetry::ORDINARY,
+        line_wait: LineWait::detect(),
+        crowded: false,
+    };
+    Ok(Context::enter(Arc::new(segment), 0, waiting)?)
+}
+
+#[cfg(all(test, not(miri), not(loom)))]
+mod tests {
+    use std::{os::unix::fs::FileExt, time::Duration};
+
+    use nix::{
+        fcntl::{FcntlArg, SealFlag, fcntl},
+        sys::memfd::{MFdFlags, memfd_create},
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        Channel, World,
+        context::RankState,
+        error::Error,
+        segment::SegmentError,
+        wait::{Doing, Operation},
+        world::Rank,
+    };
+
+    /// A world of three, with channels, in which everybody waits.
+    fn blocked_world() -> (Context, Vec<Rank>) {
+        let world = World::threads(3).segment_size(1 << 20);
+        let context = world.create(WaitPolicy::Park, 1).unwrap();
+        let mut ranks = Vec::new();
+        for me in 0..3 {
+            context.rank(me).unwrap().set_state(RankState::Running);
+            ranks.push(Rank::new(Arc::new(context.as_rank(me))));
+        }
+        (context, ranks)
+    }
+
+    /// A file of the segment's length with its first bytes.
+    fn copy(context: &Context, bytes: &[u8]) -> fs::File {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = fs::File::from(memfd_create(MEMFD_NAME, flags).unwrap());
+        file.set_len(context.segment.len()).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+        file
+    }
+
+    fn content(context: &Context) -> Vec<u8> {
+        let file = fs::File::from(context.segment.fd().unwrap().try_clone_to_owned().unwrap());
+        // Past everything that these tests put there.
+        let mut bytes = vec![0; 128 << 10];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_corrupt_world_is_reported_or_refused(
+            garbage in prop::collection::vec((0usize..(128 << 10) / 8, prop_oneof![
+                any::<u64>(), 0u64..100, Just(u64::MAX), (0u64..1024).prop_map(|n| n * 128)
+            ]), 0..400)
+        ) {
+            let (context, ranks) = blocked_world();
+            let one = Channel::degree(1);
+            let ends: Vec<_> = (0..3)
+                .map(|me| ranks[me].receiver::<u64>("next", (me + 1) % 3, one).unwrap())
+                .collect();
+            for (me, end) in ends.iter().enumerate() {
+                let channel = end.descriptor();
+                let doing = Doing { operation: Operation::Select, channel };
+                context.rank(me as u32).unwrap().record.begin(doing, &[channel, 8, 0], 1, None);
+            }
+            let mut bytes = content(&context);
+            for (word, value) in garbage {
+                // The mark, version, layout and size decide alone whether anything is read.
+                if word >= 4 {
+                    bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
+                }
+            }
+            let file = copy(&context, &bytes);
+            if let Ok(context) = attach(file.into()) {
+                let _ = super::super::of_confirmed(&context, Duration::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn an_intact_copy_is_read_like_the_world_itself() {
+        let (context, ranks) = blocked_world();
+        let one = Channel::degree(1);
+        let ends: Vec<_> = (0..3)
+            .map(|me| ranks[me].receiver::<u64>("next", (me + 1) % 3, one).unwrap())
+            .collect();
+        for (me, end) in ends.iter().enumerate() {
+            let doing = Doing { operation: Operation::Receive, channel: end.descriptor() };
+            context.rank(me as u32).unwrap().record.begin(doing, &[], 1, None);
+        }
+        let report = report(copy(&context, &content(&context)).into()).unwrap();
+        assert_eq!(report.cycles, [[0, 1, 2]]);
+        assert_eq!(report.ranks[2].wait.as_ref().unwrap().channels[0].name, "next");
+        // Memory for reading only.
+        let attached = attach(copy(&context, &content(&context)).into()).unwrap();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let base = format!("{:x}-", attached.segment.range(0, 0, "").unwrap().addr());
+        let line = maps.lines().find(|line| line.starts_with(&base)).unwrap();
+        assert!(line.contains(" r--s "), "{line}");
+    }
+
+    #[test]
+    fn files_that_are_no_segments_are_refused_by_name() {
+        let (context, _ranks) = blocked_world();
+        let good = content(&context);
+        let refused = |bytes: &[u8]| match attach(copy(&context, bytes).into()) {
+            Err(Error::Segment(error)) => error,
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(refused(&[1; 4096]), SegmentError::NotASegment { .. }));
+        let mut other_version = good.clone();
+        other_version[8] ^= 1;
+        assert!(matches!(refused(&other_version), SegmentError::Version { .. }));
+        let mut other_layout = good.clone();
+        other_layout[16] ^= 1;
+        assert!(matches!(refused(&other_layout), SegmentError::Layout { .. }));
+        let unsealed = fs::File::from(memfd_create(MEMFD_NAME, MFdFlags::MFD_CLOEXEC).unwrap());
+        unsealed.write_all_at(&good, 0).unwrap();
+        assert!(matches!(attach(unsealed.into()), Err(Error::Segment(SegmentError::NotSealed))));
+    }
+}

@@ -1,0 +1,122 @@
+//! One look at a world, through memory that may change meanwhile and may say anything.
+
+use std::{fs, time::Duration};
+
+use super::{ChannelReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
+use crate::{
+    channel::{Descriptor, Outline},
+    context::{Context, RankControl, RankState},
+    segment::{BlockKind, Offset, SegmentError},
+    sync::Ordering,
+    wait::{Operation, Waited, monotonic_ns},
+    world::MemoryUse,
+};
+
+pub(super) fn look(context: &Context) -> Result<WorldReport, SegmentError> {
+    let world = context.world()?;
+    let kind = match world.processes.load(Ordering::Relaxed) {
+        0 => RankKind::Threads,
+        _ => RankKind::Processes,
+    };
+    let heap = context.segment.heap();
+    let since_ns = world.since_ns.load(Ordering::Relaxed);
+    let mut ranks = Vec::new();
+    for rank in 0..context.size() {
+        ranks.push(rank_report(context, rank)?);
+    }
+    // Whom a wait for results is for shows only when all ranks are known.
+    let unended: Vec<usize> = ranks.iter().filter(|r| !r.stage.ended()).map(|r| r.rank).collect();
+    for report in &mut ranks {
+        if let Some(wait) = &mut report.wait
+            && wait.operation == Operation::Results
+        {
+            wait.peers = unended.iter().copied().filter(|&rank| rank != report.rank).collect();
+        }
+    }
+    Ok(WorldReport {
+        program: world.name(),
+        launcher: world.launcher.load(Ordering::Relaxed),
+        kind,
+        age: Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)),
+        memory: MemoryUse { in_use: heap.used(), touched: heap.touched() },
+        resident: context.segment.resident(),
+        ranks,
+        cycles: Vec::new(),
+    })
+}
+
+fn rank_report(context: &Context, rank: usize) -> Result<RankReport, SegmentError> {
+    let control = context.rank(rank as u32)?;
+    let pid = Some(control.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
+    let stage = stage(control, pid);
+    let waited = control.record.read().filter(|_| stage != RankStage::Lost);
+    let wait = waited.map(|waited| wait_report(context, rank, waited));
+    Ok(RankReport { rank, pid, stage, wait, stuck: false })
+}
+
+fn stage(control: &RankControl, pid: Option<u32>) -> RankStage {
+    match control.state() {
+        RankState::Expected => RankStage::Expected,
+        RankState::Finished => RankStage::Finished,
+        RankState::Lost => RankStage::Lost,
+        // A launcher that is stopped does not bury.
+        RankState::Running if pid.is_some_and(is_zombie) => RankStage::Lost,
+        RankState::Running => RankStage::Running,
+    }
+}
+
+/// Whether the process has ended and waits for its parent to notice. A process that is not there
+/// at all tells nothing: it may be one of another namespace.
+fn is_zombie(pid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which stands in parentheses and may contain some.
+    let name_end = stat.iter().rposition(|&b| b == b')').unwrap_or(stat.len());
+    stat.get(name_end + 2).is_some_and(|state| b"ZX".contains(state))
+}
+
+fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
+    let now_ns = monotonic_ns();
+    let size = context.size();
+    let ranks = |ranks: &[u32]| -> Vec<usize> {
+        ranks.iter().map(|&rank| rank as usize).filter(|&rank| rank < size).collect()
+    };
+    let mut report = WaitReport {
+        operation: waited.operation,
+        channels: Vec::new(),
+        further_channels: waited.unnamed,
+        peers: Vec::new(),
+        since: Duration::from_nanos(now_ns.saturating_sub(waited.since_ns)),
+        gives_up_in: waited
+            .until_ns
+            .map(|until| Duration::from_nanos(until.saturating_sub(now_ns))),
+        version: waited.version,
+    };
+    for channel in waited.channels {
+        // A channel that can't be read may be one that was freed just now.
+        let Ok(outline) = outline(context, channel) else {
+            report.further_channels += 1;
+            continue;
+        };
+        let (senders, receivers) = (&outline.senders, &outline.receivers);
+        let others = if waited.operation == Operation::Send { receivers } else { senders };
+        report.peers.extend(ranks(&others.present));
+        report.channels.push(ChannelReport {
+            senders: ranks(&senders.members),
+            receivers: ranks(&receivers.members),
+            name: outline.name,
+        });
+    }
+    report.peers.sort_unstable();
+    report.peers.dedup();
+    // A rank that is at both ends of a shared channel is blocked at the other one, too.
+    if report.peers.len() > 1 {
+        report.peers.retain(|&peer| peer != rank);
+    }
+    report
+}
+
+fn outline(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
+    let segment = &context.segment;
+    let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
+    Ok(segment.at(Offset::<Descriptor>::new(payload))?.outline())
+}

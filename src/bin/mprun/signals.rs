@@ -1,0 +1,81 @@
+//! Signals on their way to the ranks.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use nix::sys::{
+    signal::{SigSet, Signal, raise},
+    signalfd::{SfdFlags, SignalFd},
+};
+
+/// What is passed on.
+const PASSED_ON: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// The signals for the ranks, taken by descriptor instead of being delivered. From then on
+/// nothing but SIGKILL ends `mprun` before its ranks.
+#[derive(Debug)]
+pub struct Signals {
+    fd: SignalFd,
+}
+
+impl Signals {
+    /// To be called before any other thread is started.
+    pub fn take() -> io::Result<Self> {
+        let set = set();
+        set.thread_block()?;
+        Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
+    }
+
+    /// Lets them be delivered again.
+    pub fn give_back(self) -> io::Result<()> {
+        // Those that came after the last rank's end have nobody to go to.
+        while let Some(_late) = self.fd.read_signal()? {}
+        Ok(set().thread_unblock()?)
+    }
+
+    /// The next signal, and whether the ranks have it already: a terminal sends its signals to
+    /// the whole foreground group, `mprun` and ranks alike.
+    pub fn next(&self) -> io::Result<Option<(Signal, bool)>> {
+        while let Some(info) = self.fd.read_signal()? {
+            let from_terminal = info.ssi_code > 0;
+            if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
+                let for_all = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP];
+                return Ok(Some((signal, from_terminal && for_all.contains(&signal))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stops this process as SIGTSTP would have done; returns for how long.
+    pub fn stop(&self) -> io::Result<Duration> {
+        let mut stop = SigSet::empty();
+        stop.add(Signal::SIGTSTP);
+        let stopped = Instant::now();
+        raise(Signal::SIGTSTP)?;
+        stop.thread_unblock()?;
+        stop.thread_block()?;
+        Ok(stopped.elapsed())
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn set() -> SigSet {
+    PASSED_ON.into_iter().collect()
+}

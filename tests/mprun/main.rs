@@ -1,0 +1,35 @@
+//! `mprun` from outside: what it prints, what it returns, what it leaves behind.
+//!
+//! This program is both sides: with the tests' names it is a test harness, and with `--program`
+//! it is what `mprun` launches.
+#![forbid(unsafe_code)]
+
+mod ending;
+mod harness;
+mod launching;
+mod programs;
+mod watching;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--program") {
+        let name = args.next().unwrap_or_default();
+        return programs::run(&name, &args.collect::<Vec<_>>());
+    }
+    let trials = [launching::tests(), ending::tests(), watching::tests()];
+    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
+}
+
+/// Trials with the names of their functions.
+macro_rules! trials {
+    ($($name:ident),* $(,)?) => {
+        pub fn tests() -> Vec<$crate::Trial> {
+            vec![$($crate::Trial::test(stringify!($name), || { $name(); Ok(()) })),*]
+        }
+    };
+}
+use trials;

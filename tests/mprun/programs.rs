@@ -1,0 +1,352 @@
+//! The programs that `mprun` launches in the tests.
+
+use std::{
+    io::{BufRead, Write},
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use onchip::{RanksFailed, prelude::*};
+
+pub fn run(name: &str, args: &[String]) -> ExitCode {
+    let number = |index: usize| args[index].parse::<usize>().unwrap();
+    let result = match name {
+        "lines" => lines(number(0)),
+        "long_lines" => long_lines(number(0)),
+        "args" => {
+            println!("{args:?}");
+            world().run(|_| Ok(())).map(drop)
+        }
+        "stdin" => stdin(),
+        "muted" => muted(),
+        "sum" => sum(&args[0]),
+        "rounds" => rounds(&args[0]),
+        "early" => early(),
+        "churn" => churn(),
+        "memory" => memory(),
+        "end" => end(&args[0], number(1)),
+        "hang" => hang(),
+        "cycle" => cycle(&args[0], number(1), &args[2]),
+        "pingpong" => pingpong(&args[0]),
+        "select" => select(&args[0], &args[1]),
+        "finish" => finish(),
+        "idle" => idle(),
+        _ => panic!("no program {name:?}"),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the program failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn world() -> World {
+    World::processes(3)
+}
+
+fn world_of(kind: &str, ranks: usize) -> World {
+    match kind {
+        "threads" => World::threads(ranks),
+        "processes" => World::processes(ranks),
+        _ => panic!("no kind {kind:?}"),
+    }
+}
+
+fn lines(count: usize) -> onchip::Result<()> {
+    world().run(|rank| {
+        for line in 0..count {
+            println!("line {line} of rank {}", rank.id());
+        }
+        eprintln!("error of rank {}", rank.id());
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Lines in pieces, some longer than a pipe.
+fn long_lines(count: usize) -> onchip::Result<()> {
+    world().run(|rank| {
+        let letter = char::from(b'a' + rank.id() as u8);
+        let mut out = std::io::stdout().lock();
+        for line in 0..count {
+            let len = if line % 8 == 7 { 200_000 } else { 10 + line };
+            for piece in letter.to_string().repeat(len).as_bytes().chunks(50_000) {
+                out.write_all(piece)?;
+                out.flush()?;
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn stdin() -> onchip::Result<()> {
+    world().run(|rank| {
+        let lines: Vec<String> = std::io::stdin().lock().lines().map_while(Result::ok).collect();
+        println!("rank {} read {lines:?}", rank.id());
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Only what is printed as a rank is heard, but all of rank 0.
+fn muted() -> onchip::Result<()> {
+    println!("before");
+    print!("begun before");
+    world().run(|rank| {
+        println!("inside {}", rank.id());
+        Ok(())
+    })?;
+    println!("after");
+    Ok(())
+}
+
+/// Messages around a ring, and results of every rank.
+fn sum(kind: &str) -> onchip::Result<()> {
+    let results = world_of(kind, 3).run(|rank| {
+        let (me, size) = (rank.id(), rank.size());
+        let mut next = rank.sender::<u64>("ring", (me + 1) % size, Channel::degree(2))?;
+        let previous = rank.receiver::<u64>("ring", (me + size - 1) % size, Channel::degree(2))?;
+        let mut sum = me as u64;
+        for _ in 0..1000 {
+            next.send(&sum)?;
+            sum = sum.wrapping_mul(31).wrapping_add(*previous.receive()?);
+        }
+        Ok((me, sum))
+    })?;
+    if onchip::caller() {
+        println!("{results:?}");
+    }
+    Ok(())
+}
+
+/// One world after another, each with the result of the one before; some fail, and the program
+/// goes on.
+fn rounds(kind: &str) -> onchip::Result<()> {
+    let mut number = 1;
+    for round in 0..20 {
+        let results = world_of(kind, 3).run(|rank| {
+            let me = rank.id();
+            let mut next = rank.sender::<u64>("ring", (me + 1) % 3, Channel::degree(1))?;
+            let previous = rank.receiver::<u64>("ring", (me + 2) % 3, Channel::degree(1))?;
+            if round % 5 == 3 && me == 1 {
+                panic!("round {round}");
+            }
+            if round % 5 == 4 && me == 2 {
+                return Err(Error::other("no more"));
+            }
+            next.send(&(number + me as u64))?;
+            Ok(*previous.receive()?)
+        });
+        let text = match results {
+            Ok(results) => {
+                number = results.iter().sum::<u64>() % 1009;
+                format!("{results:?}")
+            }
+            // The others' fates depend on who was faster.
+            Err(Error::RanksFailed(RanksFailed { failures })) => {
+                let culprit = if round % 5 == 3 { 1 } else { 2 };
+                failures.iter().find(|f| f.rank == culprit).unwrap().to_string()
+            }
+            Err(error) => return Err(error),
+        };
+        if onchip::caller() {
+            println!("{round}: {text}");
+        }
+    }
+    Ok(())
+}
+
+/// A world in which buffers move around; each rank's result is how much memory was ever in use.
+fn buffers() -> onchip::Result<Vec<u64>> {
+    world().run(|rank| {
+        let (me, size) = (rank.id(), rank.size());
+        let channel = Channel::degree(1).max_len(100);
+        let mut next = rank.sender::<[u64]>("ring", (me + 1) % size, channel)?;
+        let previous = rank.receiver::<[u64]>("ring", (me + size - 1) % size, channel)?;
+        next.send_buffer(rank.buffer_from(&[me as u64; 100])?)?;
+        assert_eq!(previous.receive_buffer()?[99] as usize, (me + size - 1) % size);
+        Ok(rank.memory().touched)
+    })
+}
+
+/// Worlds without end.
+fn churn() -> onchip::Result<()> {
+    println!("begun");
+    loop {
+        buffers()?;
+    }
+}
+
+/// How much memory was ever in use after some worlds, and after many.
+fn memory() -> onchip::Result<()> {
+    let mut most = 0;
+    for round in 1..=500 {
+        most = most.max(buffers()?.into_iter().max().unwrap_or(0));
+        if onchip::caller() && [50, 500].contains(&round) {
+            println!("{most}");
+        }
+    }
+    Ok(())
+}
+
+fn is_rank(rank: usize) -> bool {
+    std::env::var("ONCHIP_RANK").is_ok_and(|me| me.starts_with(&format!("{rank}:")))
+}
+
+/// Rank 1 leaves after the first world, without a word.
+fn early() -> onchip::Result<()> {
+    assert_eq!(world().run(|rank| Ok(rank.id()))?, [0, 1, 2]);
+    if is_rank(1) {
+        return Ok(());
+    }
+    let outcome = world().run(|rank| {
+        let from = rank.receiver::<u64>("word", 1, Channel::degree(1))?;
+        match from.receive() {
+            Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+            other => panic!("{other:?}"),
+        }
+    });
+    println!("{}", outcome.unwrap_err());
+    Ok(())
+}
+
+/// Rank `who` ends in some way while the others wait for it.
+fn end(how: &str, who: usize) -> onchip::Result<()> {
+    if how == "panic-outside" && is_rank(who) {
+        panic!("before the world");
+    }
+    world().run(|rank| {
+        if rank.id() != who {
+            let from = rank.receiver::<u64>("never", who, Channel::degree(1))?;
+            return match from.receive() {
+                Err(error @ (Error::PeerLost { .. } | Error::Disconnected { .. })) => Err(error),
+                other => panic!("{other:?}"),
+            };
+        }
+        let signal = |name: &str| {
+            let me = std::process::id().to_string();
+            Command::new("sh").args(["-c", &format!("kill -{name} {me}")]).status()
+        };
+        match how {
+            "exit" => std::process::exit(7),
+            "exit-0" => std::process::exit(0),
+            "kill" => drop(signal("KILL")?),
+            "real-time" => drop(signal("40")?),
+            "abort" => std::process::abort(),
+            "panic" => panic!("so be it"),
+            "error" => return Err(Error::other("no such picture")),
+            _ => return Ok(()),
+        }
+        std::thread::sleep(Duration::from_secs(60));
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn hang() -> onchip::Result<()> {
+    world().run(|rank| {
+        println!("rank {} of {}", rank.id(), std::process::id());
+        std::thread::sleep(Duration::from_secs(600));
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Every rank waits for the next one: to receive, or with full channels to send.
+fn cycle(kind: &str, ranks: usize, operation: &str) -> onchip::Result<()> {
+    world_of(kind, ranks).run(|rank| {
+        let (me, size) = (rank.id(), rank.size());
+        let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+        if operation == "send" {
+            let _keep = rank.receiver::<u64>("to next", previous, Channel::degree(2))?;
+            let mut to = rank.sender::<u64>("to next", next, Channel::degree(2))?;
+            loop {
+                to.send(&1)?;
+            }
+        }
+        let from = rank.receiver::<u64>("from next", next, Channel::degree(2))?;
+        let mut to = rank.sender::<u64>("from next", previous, Channel::degree(2))?;
+        let got = match operation {
+            "receive" => *from.receive()?,
+            "limited" => *from.receive_timeout(Duration::from_secs(600))?,
+            _ => panic!("{operation}"),
+        };
+        to.send(&got)
+    })?;
+    Ok(())
+}
+
+/// Two ranks that wait for each other all the time, and go on all the same.
+fn pingpong(kind: &str) -> onchip::Result<()> {
+    world_of(kind, 2).wait(WaitPolicy::Park).run(|rank| -> onchip::Result<()> {
+        let other = 1 - rank.id();
+        let mut to = rank.sender::<u64>("ball", other, Channel::degree(1))?;
+        let from = rank.receiver::<u64>("ball", other, Channel::degree(1))?;
+        if rank.id() == 0 {
+            to.send(&0)?;
+        }
+        loop {
+            let ball = *from.receive()?;
+            to.send(&(ball + 1))?;
+        }
+    })?;
+    Ok(())
+}
+
+/// Rank 0 selects from 1 and 2; 1 waits for 0; 2 sleeps, or waits for 1.
+fn select(kind: &str, second: &str) -> onchip::Result<()> {
+    world_of(kind, 3).run(|rank| {
+        let one = Channel::degree(1);
+        match rank.id() {
+            0 => {
+                let from = [1, 2].map(|peer| rank.receiver::<u64>("result", peer, one));
+                let [first, second] = from;
+                let (first, second) = (first?, second?);
+                let mut tasks = rank.sender::<u64>("task", 1, one)?;
+                let mut select = Select::new();
+                select.add(&first);
+                select.add(&second);
+                select.ready()?;
+                tasks.send(&1)
+            }
+            1 => {
+                let tasks = rank.receiver::<u64>("task", 0, one)?;
+                let mut results = rank.sender::<u64>("result", 0, one)?;
+                let mut onward = rank.sender::<u64>("onward", 2, one)?;
+                results.send(&*tasks.receive()?)?;
+                onward.send(&1)
+            }
+            _ => {
+                let mut results = rank.sender::<u64>("result", 0, one)?;
+                if second == "sleeps" {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+                let onward = rank.receiver::<u64>("onward", 1, one)?;
+                results.send(&*onward.receive()?)
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// No world at all.
+fn idle() -> onchip::Result<()> {
+    println!("idle");
+    std::thread::sleep(Duration::from_secs(600));
+    Ok(())
+}
+
+/// Rank 0 returns at once; the others sleep.
+fn finish() -> onchip::Result<()> {
+    world().run(|rank| {
+        if rank.id() > 0 {
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
