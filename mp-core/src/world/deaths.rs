@@ -365,6 +365,24 @@ fn while_it_uses_a_shared_channel() {
 }
 
 #[test]
+fn while_it_only_sends_into_a_shared_channel() {
+    let parties = Parties::new([0, 1], [0]);
+    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &parties, channel()).unwrap();
+    at_every_store(
+        |rank, _| (sender(rank), rank.shared_receiver("queue", &parties, channel()).unwrap()),
+        |rank, _| {
+            let mut to = sender(rank);
+            // Nobody receives: it clears the slots that it gives up.
+            for _ in 0..=2 * DEGREE {
+                drop(to.try_reserve(8).unwrap());
+            }
+            to.send(&[7; 4]).unwrap();
+        },
+        after_shared,
+    );
+}
+
+#[test]
 fn while_others_wait_behind_its_slot() {
     at_every_store(
         |rank, _| shared(rank),
