@@ -201,6 +201,8 @@ fn while_its_slots_carry_now_elements_and_now_buffers() {
             slot.fill(3 << 40 | 0x41);
             drop(slot);
             to.send_buffer(buffer(rank, 4)).unwrap();
+            drop(from.receive_buffer().unwrap());
+            to.send(&[3 << 40 | 0x41; 8]).unwrap();
         },
         |_, _, from, mine| drain(&from, mine),
     );
