@@ -192,17 +192,19 @@ fn while_its_slots_carry_now_elements_and_now_buffers() {
             let mut to = rank.sender::<[u64]>("x", 0, channel()).unwrap();
             to.send_buffer(buffer(rank, 2)).unwrap();
             to.send(&[7; 4]).unwrap();
-            let mut to = rank.sender::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
-            let from = rank.receiver::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
-            to.send_buffer(buffer(rank, 3)).unwrap();
-            drop(from.receive_buffer().unwrap());
+            let mut to = rank.sender::<[u64]>("self", 1, channel()).unwrap();
+            let from = rank.receiver::<[u64]>("self", 1, channel()).unwrap();
+            for number in 3..5 {
+                to.send_buffer(buffer(rank, number)).unwrap();
+                drop(from.receive_buffer().unwrap());
+            }
             // Elements that could be a moved buffer, but name no block.
+            let could_be = [3 << 40 | 0x41; 8];
             let mut slot = to.reserve(8).unwrap();
-            slot.fill(3 << 40 | 0x41);
+            slot.copy_from_slice(&could_be);
             drop(slot);
-            to.send_buffer(buffer(rank, 4)).unwrap();
-            drop(from.receive_buffer().unwrap());
-            to.send(&[3 << 40 | 0x41; 8]).unwrap();
+            to.send(&could_be).unwrap();
+            to.send(&could_be).unwrap();
         },
         |_, _, from, mine| drain(&from, mine),
     );
