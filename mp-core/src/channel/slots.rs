@@ -295,7 +295,7 @@ mod model {
     /// For who clears up after a dead rank, without the slot's own words to order it.
     #[test]
     fn the_number_of_a_moved_buffer_comes_last() {
-        explore(3, || {
+        explore(6, || {
             let moved = Rc::new(MovedBuffer::new());
             let writing = thread::spawn({
                 let moved = Rc::clone(&moved);

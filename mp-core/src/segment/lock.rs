@@ -113,7 +113,7 @@ mod model {
 
     #[test]
     fn one_at_a_time() {
-        explore(3, || {
+        explore(6, || {
             let protected = Protected::new();
             let other = thread::spawn({
                 let protected = Rc::clone(&protected);
@@ -126,7 +126,7 @@ mod model {
 
     #[test]
     fn an_unfinished_change_is_reported_to_the_next() {
-        explore(3, || {
+        explore(6, || {
             let protected = Protected::new();
             let other = thread::spawn({
                 let protected = Rc::clone(&protected);
@@ -148,7 +148,7 @@ mod model {
     /// The holder dies in the middle while another waits, and a third comes.
     #[test]
     fn a_dead_holder_is_followed_by_one_who_knows() {
-        explore(3, || {
+        explore(6, || {
             let protected = Protected::new();
             let dying = thread::spawn({
                 let protected = Rc::clone(&protected);

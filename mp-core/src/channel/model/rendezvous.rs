@@ -151,7 +151,7 @@ fn meet(
 
 #[test]
 fn sender_and_receiver_meet() {
-    for (waits, preemptions) in [(Waits::Parked, 2), (Waits::Spinning, 3)] {
+    for (waits, preemptions) in [(Waits::Parked, 2), (Waits::Spinning, 5)] {
         meet(
             waits,
             preemptions,
@@ -168,7 +168,7 @@ fn sender_and_receiver_meet() {
 fn a_receiver_that_gives_up_loses_nothing() {
     meet(
         Waits::Parked,
-        2,
+        3,
         |mut to| to.send(1),
         |from| {
             let message = from.receive_in_time().or_else(|| from.receive());
@@ -209,7 +209,7 @@ fn a_receiver_that_only_looks_is_met_or_goes_on() {
 fn a_sender_that_gives_a_claim_back_can_claim_again() {
     meet(
         Waits::Parked,
-        2,
+        3,
         |mut to| {
             if to.claim().is_some() {
                 to.meeting.unclaim();
@@ -225,7 +225,7 @@ fn a_sender_that_gives_a_claim_back_can_claim_again() {
 fn a_sender_that_closes_ends_every_wait() {
     meet(
         Waits::Parked,
-        3,
+        6,
         |mut to| {
             if to.claim().is_some() {
                 to.meeting.unclaim();

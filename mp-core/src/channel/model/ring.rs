@@ -78,22 +78,22 @@ fn messages_arrive_in_order(degree: u64, count: u64) {
 
 #[test]
 fn one_slot_is_used_again_and_again() {
-    explore(3, || messages_arrive_in_order(1, 3));
+    explore(6, || messages_arrive_in_order(1, 3));
 }
 
 #[test]
 fn two_slots_are_used_in_a_circle() {
-    explore(3, || messages_arrive_in_order(2, 4));
+    explore(6, || messages_arrive_in_order(2, 4));
 }
 
 #[test]
 fn a_number_of_slots_that_divides_nothing() {
-    explore(2, || messages_arrive_in_order(3, 4));
+    explore(6, || messages_arrive_in_order(3, 4));
 }
 
 #[test]
 fn guards_are_dropped_in_any_order() {
-    explore(3, || {
+    explore(6, || {
         let arena = arena(2);
         let (mut sender, receiver) = ends(&arena);
         let sending = thread::spawn(move || (1..=4).for_each(|n| send(&mut sender, n)));
@@ -117,7 +117,7 @@ fn guards_are_dropped_in_any_order() {
 
 #[test]
 fn a_moved_buffer_is_described_whole() {
-    explore(3, || {
+    explore(6, || {
         let arena = arena(1);
         let (mut sender, receiver) = ends(&arena);
         let sending = thread::spawn(move || {
@@ -146,7 +146,7 @@ fn a_moved_buffer_is_described_whole() {
 
 #[test]
 fn what_was_published_before_the_end_is_received() {
-    explore(3, || {
+    explore(6, || {
         let arena = arena(1);
         let bells = Bells::new(Waits::Spinning);
         let (mut sender, receiver) = ends(&arena);

@@ -169,17 +169,17 @@ fn one_sends_and_one_receives(degree: u64) {
 
 #[test]
 fn one_sends_and_one_receives_through_one_slot() {
-    explore(3, || one_sends_and_one_receives(1));
+    explore(5, || one_sends_and_one_receives(1));
 }
 
 #[test]
 fn one_sends_and_one_receives_through_two_slots() {
-    explore(3, || one_sends_and_one_receives(2));
+    explore(5, || one_sends_and_one_receives(2));
 }
 
 #[test]
 fn a_slot_that_is_given_up_can_be_claimed_without_a_receiver() {
-    explore(3, || {
+    explore(6, || {
         let rank = Rank::first(Waits::Spinning, 1);
         let one = rank.other(1);
         let giving_up = thread::spawn(move || one.give_up());
@@ -276,7 +276,7 @@ fn a_lost_senders_slot_is_passed_and_its_buffer_found_once() {
 
 #[test]
 fn a_slot_that_a_lost_receiver_read_is_written_again() {
-    explore(2, || {
+    explore(3, || {
         let rank = Rank::first(Waits::Parked, 1);
         rank.send(1);
         let (one, two) = (rank.other(1), rank.other(2));

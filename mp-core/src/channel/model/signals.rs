@@ -12,7 +12,7 @@ use crate::{
 
 #[test]
 fn a_message_wakes_a_parked_receiver() {
-    explore(3, || {
+    explore(6, || {
         let bells = Bells::new(Waits::Parked);
         let published = Rc::new(AtomicU64::new(0));
         let sending = thread::spawn({
@@ -29,7 +29,7 @@ fn a_message_wakes_a_parked_receiver() {
 
 #[test]
 fn every_message_wakes_a_receiver_that_parks_again() {
-    explore(2, || {
+    explore(6, || {
         let bells = Bells::new(Waits::Parked);
         let published = Rc::new(AtomicU64::new(0));
         let sending = thread::spawn({
@@ -50,7 +50,7 @@ fn every_message_wakes_a_receiver_that_parks_again() {
 
 #[test]
 fn both_ends_can_wait_for_each_other() {
-    explore(2, || {
+    explore(6, || {
         let bells = Bells::new(Waits::Parked);
         let there = Rc::new(AtomicU64::new(0));
         let back = Rc::new(AtomicU64::new(0));
@@ -72,7 +72,7 @@ fn both_ends_can_wait_for_each_other() {
 /// The end of a channel is told without a look at the flag.
 #[test]
 fn the_end_wakes_whoever_waits() {
-    explore(3, || {
+    explore(6, || {
         let bells = Bells::new(Waits::Parked);
         let closing = thread::spawn({
             let bells = Rc::clone(&bells);
@@ -89,7 +89,7 @@ fn the_end_wakes_whoever_waits() {
 /// Two receivers share one flag; two messages, one for each.
 #[test]
 fn a_shared_flag_wakes_all_who_raised_it() {
-    explore(2, || {
+    explore(3, || {
         let signals = Rc::new(Signals::new());
         let published = Rc::new(AtomicU64::new(0));
         let bells = Rc::new([Futex::new(), Futex::new()]);
