@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::error::{FarmError, StreamError};
 use crate::farm::{self, Job, Mode, Ranks, Run, Schedule};
+use crate::filter::instruction_set;
 use crate::frame::Size;
 use crate::input::Input;
 use crate::measure::{Plan, cores, run_once};
@@ -295,6 +296,7 @@ fn single(job: &Job, mode: Mode, ranks: Ranks, run: &Run) -> Report {
         schedule: job.schedule,
         degree: job.degree,
         cores: cores(),
+        vectors: instruction_set().to_owned(),
         preloaded: false,
         rounds: 1,
         rows: vec![Row {

@@ -6,6 +6,7 @@
 
 use crate::error::FarmError;
 use crate::farm::{self, Job, Mode, Preload, Ranks, Run};
+use crate::filter::instruction_set;
 use crate::frame::Size;
 use crate::output::Output;
 use crate::report::{Report, Row, Spread, median};
@@ -84,6 +85,7 @@ impl Plan {
             schedule: self.job.schedule,
             degree: self.job.degree,
             cores: cores(),
+            vectors: instruction_set().to_owned(),
             preloaded: true,
             rounds: self.rounds,
             rows: cells.iter().zip(&samples).map(row).collect(),

@@ -20,6 +20,8 @@ pub struct Report {
     pub degree: usize,
     /// Cores that the program may use.
     pub cores: usize,
+    /// The instruction set whose vectors the filter uses.
+    pub vectors: String,
     /// Whether the frames were in memory before the clock started.
     pub preloaded: bool,
     /// How often everything was measured.

@@ -54,6 +54,7 @@ mod tests {
             schedule: Schedule::RoundRobin,
             degree: 2,
             cores: 2,
+            vectors: "avx2".to_owned(),
             preloaded: true,
             rounds: 3,
             rows: vec![

@@ -12,6 +12,8 @@
 //! | `sender`, `receiver`, `select` | what users hold |
 
 mod directory;
+#[cfg(all(test, loom))]
+mod model;
 mod ranks;
 mod receiver;
 mod rendezvous;

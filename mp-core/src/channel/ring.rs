@@ -129,7 +129,7 @@ impl RingSender {
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         let count = self.ring.slots.count();
         let enough = if patient && count >= LARGE { count / 8 } else { 1 };
-        let mut pauses = 16;
+        let mut pauses = if cfg!(loom) { u32::MAX / 2 } else { 16 };
         loop {
             // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
             // the slot come before our writes.
