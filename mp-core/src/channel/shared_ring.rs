@@ -8,8 +8,9 @@
 //! | `FREE` | a sender r: → `CLAIMED` by r |
 //! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r has released its end: → `TAKEN` by s |
 //! | `FULL` | a receiver r: → `TAKEN` by r |
-//! | `VOID` | anybody, r: → `TAKEN` by r |
-//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `TAKEN` by s |
+//! | `VOID` | a receiver r: → `TAKEN` by r; a sender r: → `CLEARING` by r |
+//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
+//! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
 //! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot
 //! must not be written while somebody who had it still can.
@@ -32,6 +33,8 @@ const CLAIMED: u64 = 1;
 const FULL: u64 = 2;
 const TAKEN: u64 = 3;
 const VOID: u64 = 4;
+/// Not `TAKEN`: the end that r may have released is the other one.
+const CLEARING: u64 = 5;
 
 /// A state word: the message's position modulo 2³², what is up with it, and who is at it.
 fn word(position: u64, what: u64, rank: u32) -> u64 {
@@ -150,8 +153,14 @@ impl SharedRing {
         let _ = pointer.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
-    pub(crate) fn reserve(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
+    /// 1 reserve, for rank `me`. `receiver_gone` and `sender_gone` say whether a rank has released
+    /// that end.
+    pub(crate) fn reserve(
+        &self,
+        me: u32,
+        receiver_gone: impl Fn(u32) -> bool,
+        sender_gone: impl Fn(u32) -> bool,
+    ) -> Look {
         let tail = &*self.control().tail;
         loop {
             let position = tail.load(Ordering::Relaxed);
@@ -175,15 +184,14 @@ impl SharedRing {
                 }
                 // The slot still has the message of one round before.
                 ..0 => {
-                    let orphan =
-                        what(state) == VOID || what(state) == TAKEN && released(rank(state));
-                    if orphan
-                        && let Some(held) = self.take_over(
-                            slot,
-                            state,
-                            me,
-                            position.wrapping_sub(self.slots.count()),
-                        )
+                    let orphan = match what(state) {
+                        VOID => true,
+                        TAKEN => receiver_gone(rank(state)),
+                        CLEARING => sender_gone(rank(state)),
+                        _ => false,
+                    };
+                    let before = position.wrapping_sub(self.slots.count());
+                    if orphan && let Some(held) = self.take_over(slot, state, CLEARING, me, before)
                     {
                         return Look::Orphan(held);
                     }
@@ -198,8 +206,8 @@ impl SharedRing {
         }
     }
 
-    /// 4 receive, for rank `me`. `released` says whether a rank can no longer be writing.
-    pub(crate) fn receive(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
+    /// 4 receive, for rank `me`. `sender_gone` says whether a rank has released that end.
+    pub(crate) fn receive(&self, me: u32, sender_gone: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
             let position = head.load(Ordering::Relaxed);
@@ -219,8 +227,8 @@ impl SharedRing {
                         return Look::Got(Held { slot, position });
                     }
                 }
-                (0, what) if what == VOID || what == CLAIMED && released(rank(state)) => {
-                    if let Some(held) = self.take_over(slot, state, me, position) {
+                (0, what) if what == VOID || what == CLAIMED && sender_gone(rank(state)) => {
+                    if let Some(held) = self.take_over(slot, state, TAKEN, me, position) {
                         return Look::Orphan(held);
                     }
                 }
@@ -237,20 +245,22 @@ impl SharedRing {
 
     /// Takes the slot of message `seen` out of the hands of a rank that is no more. One caller
     /// wins.
-    fn take_over(&self, slot: NonNull<u8>, state: u64, me: u32, seen: u64) -> Option<Held> {
+    fn take_over(
+        &self,
+        slot: NonNull<u8>,
+        state: u64,
+        next: u64,
+        me: u32,
+        seen: u64,
+    ) -> Option<Held> {
         let position = state >> 32;
         // SAFETY: one of the ring's slots.
         let header: &SharedSlotHeader = unsafe { self.slots.header(slot) };
         header
             .state
-            // Acquire: pairs with the Release in `abandon`; a lost rank's stores are ordered by
-            // what `lost` reads.
-            .compare_exchange(
-                state,
-                word(position, TAKEN, me),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
+            // Acquire: pairs with the Release in `abandon`; a dead rank's stores are ordered by
+            // what says that it has released its end.
+            .compare_exchange(state, word(position, next, me), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         // A sender may be the first here when no receiver looks.
         Self::pass(&self.control().head, seen);
@@ -270,12 +280,12 @@ impl SharedRing {
     }
 
     /// Whether a message may be there.
-    pub(crate) fn ready(&self, released: impl Fn(u32) -> bool) -> bool {
+    pub(crate) fn ready(&self, sender_gone: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
         match (ahead(state, position), what(state)) {
             // Behind a lost sender's slot there may be others'.
-            (0, CLAIMED) => released(rank(state)),
+            (0, CLAIMED) => sender_gone(rank(state)),
             (0, FREE) | (..0, _) => false,
             _ => true,
         }
@@ -409,10 +419,10 @@ mod tests {
                 assert!(!ring.ready(NOBODY));
                 assert!(matches!(ring.receive(1, NOBODY), Look::Nothing));
                 for _ in 0..degree {
-                    ring.publish(got(ring.reserve(0, NOBODY)));
+                    ring.publish(got(ring.reserve(0, NOBODY, NOBODY)));
                 }
                 assert!(ring.ready(NOBODY));
-                assert!(matches!(ring.reserve(0, NOBODY), Look::Nothing));
+                assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Nothing));
                 let mut held: Vec<_> = (0..degree).map(|_| got(ring.receive(1, NOBODY))).collect();
                 assert!(held.is_sorted_by_key(|held| held.position));
                 held.reverse();
@@ -426,16 +436,16 @@ mod tests {
         for degree in [1, 3] {
             for wrong in [u64::MAX, 1000u64.wrapping_sub(1 << 30), 1000 - 5 * degree, 0] {
                 let (ring, _memory) = ring_at(1000, degree);
-                ring.publish(got(ring.reserve(0, NOBODY)));
+                ring.publish(got(ring.reserve(0, NOBODY, NOBODY)));
                 ring.control().tail.store(wrong, Ordering::Relaxed);
                 ring.control().head.store(wrong, Ordering::Relaxed);
-                assert!(matches!(ring.reserve(0, NOBODY), Look::Corrupt(_)), "{wrong}");
+                assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Corrupt(_)), "{wrong}");
                 assert!(matches!(ring.receive(1, NOBODY), Look::Corrupt(_)), "{wrong}");
             }
             // Too far ahead looks like a message of an earlier round that is still being read.
             let (ring, _memory) = ring_at(1000, degree);
             ring.control().tail.store(1000 + (1 << 30), Ordering::Relaxed);
-            assert!(matches!(ring.reserve(0, NOBODY), Look::Nothing));
+            assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Nothing));
         }
     }
 }

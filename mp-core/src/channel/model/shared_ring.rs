@@ -87,7 +87,7 @@ impl Rank {
     fn try_reserve(&self) -> Option<Held> {
         let ring = self.ring();
         loop {
-            match ring.reserve(self.me, |rank| self.released(rank)) {
+            match ring.reserve(self.me, |rank| self.released(rank), |rank| self.released(rank)) {
                 Look::Corrupt(position) => panic!("position {position} is no such"),
                 Look::Got(held) => return Some(held),
                 Look::Nothing => return None,
