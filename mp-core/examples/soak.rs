@@ -28,7 +28,12 @@ fn main() {
     let mut rounds = 0u64;
     loop {
         let seed = first.wrapping_add(rounds);
-        round(seed);
+        // A thread remembers what its worlds returned, and tells the ranks of later ones: with
+        // thousands of rounds that would become more than the worlds themselves.
+        let ended = std::thread::spawn(move || round(seed)).join();
+        if ended.is_err() {
+            std::process::exit(1);
+        }
         rounds += 1;
         if started.elapsed() >= Duration::from_secs(seconds) {
             break;

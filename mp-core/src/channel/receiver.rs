@@ -86,6 +86,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(guard) = self.receive_fast() {
             return Ok(guard);
         }
+        if self.appears()
+            && let Some(guard) = self.receive_fast()
+        {
+            return Ok(guard);
+        }
         self.receive_slowly(self.wait.get())
     }
 
@@ -106,7 +111,20 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(guard) = self.receive_fast() {
             return Ok(guard);
         }
+        if self.appears()
+            && let Some(guard) = self.receive_fast()
+        {
+            return Ok(guard);
+        }
         self.receive_slowly(wait.into())
+    }
+
+    /// Looks some times at nothing but the slot, as fast as it can be looked at: a message that is
+    /// just under way is met without a pause, and goes on without a detour.
+    #[inline(always)]
+    fn appears(&self) -> bool {
+        let Kind::Pair(ring) = &self.kind else { return false };
+        (0..LOOKS).any(|_| ring.ready())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.
@@ -125,7 +143,7 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     #[cold]
     fn receive_slowly(&self, wait: Wait) -> Result<Guard<'_, M>> {
-        let place = self.take(wait)?;
+        let place = self.take_slowly(wait)?;
         self.guard(place)
     }
 
@@ -155,8 +173,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         Messages { receiver: self }
     }
 
+    #[inline]
     fn take(&self, wait: Wait) -> Result<Place> {
         if let Kind::Pair(ring) = &self.kind
+            && self.appears()
             && let Some(received) = ring.receive()
         {
             return Ok(Place::Own(received));
@@ -244,17 +264,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             return self.meet(ring, wait);
         }
         let line = match &self.kind {
-            Kind::Pair(ring) => {
-                // Nothing but the slot, as fast as it can be looked at: a message that is just
-                // under way is met without a pause.
-                for _ in 0..LOOKS {
-                    if let Some(received) = ring.receive() {
-                        return Ok(Place::Own(received));
-                    }
-                }
-                ring.watched()
-            }
-            Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?

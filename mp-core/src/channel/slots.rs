@@ -242,7 +242,7 @@ impl Cursor {
 /// not been there (`cargo bench --bench ratios -- stream` measures it).
 const AHEAD: usize = 2 * LINE;
 /// A ring smaller than this is not looked ahead in.
-const SMALL: usize = 16 * LINE;
+const SMALL: usize = 32 * LINE;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
