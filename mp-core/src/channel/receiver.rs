@@ -94,7 +94,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.receive_slowly(self.wait.get())
     }
 
-    /// [`receive`](Self::receive) that waits at most for `limit`.
+    /// [`receive`](Self::receive) that waits at most for `limit`. At degree 0 the limit is for
+    /// meeting a sender: one that has been met is waited for while it writes its
+    /// [`Slot`](crate::Slot).
     ///
     /// # Errors
     /// As `receive`, and [`Error::Timeout`].
@@ -147,7 +149,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.guard(place)
     }
 
-    /// The next message if it is there already.
+    /// The next message if it is there already. At degree 0 that is the message of a sender that
+    /// waits, which is then waited for while it writes its [`Slot`](crate::Slot).
     ///
     /// # Errors
     /// As [`receive`](Self::receive).

@@ -558,7 +558,8 @@ fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
         let touched = rank.memory().touched;
         (2..100).try_for_each(step)?;
         let after = rank.memory().touched;
-        ensure!(after <= 2 * touched, "{touched} bytes became {after}");
+        // How many of the ten channels of a step are there at the same time is a matter of luck.
+        ensure!(after <= touched + 11 * 4096, "{touched} bytes became {after}");
         Ok(())
     });
 }
