@@ -203,8 +203,13 @@ fn while_its_slots_carry_now_elements_and_now_buffers() {
             let mut slot = to.reserve(8).unwrap();
             slot.copy_from_slice(&could_be);
             drop(slot);
-            to.send(&could_be).unwrap();
-            to.send(&could_be).unwrap();
+            for _ in 0..2 {
+                to.send(&could_be).unwrap();
+                drop(from.receive().unwrap());
+            }
+            for number in 5..7 {
+                to.send_buffer(buffer(rank, number)).unwrap();
+            }
         },
         |_, _, from, mine| drain(&from, mine),
     );
