@@ -178,7 +178,7 @@ fn while_it_sends_and_receives() {
             to.send_buffer(buffer(rank, 2)).unwrap();
             let first = from.receive_buffer().unwrap();
             assert_eq!(*from.receive().unwrap(), [7; 4]);
-            to.send_buffer(first).unwrap();
+            to.try_send_buffer(first).unwrap();
         },
         after_pair,
     );
