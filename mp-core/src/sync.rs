@@ -167,8 +167,15 @@ mod model {
         }
     }
 
-    /// Loom has no compiler fences: an ordinary one is at least as strong.
-    pub(crate) fn compiler_fence(order: Ordering) {
-        fence(order);
+    /// Runs `test` in all interleavings, and with all values that its loads may see, that have up
+    /// to `preemptions` involuntary changes of the thread (`LOOM_MAX_PREEMPTIONS` goes before it).
+    #[cfg(test)]
+    pub(crate) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(preemptions));
+        model.check(test);
     }
+
+    /// What it orders, loom keeps in order; and it orders nothing for other threads.
+    pub(crate) fn compiler_fence(_order: Ordering) {}
 }

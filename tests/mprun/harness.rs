@@ -1,5 +1,6 @@
 //! Running programs under a watchdog, and looking for what they leave behind.
 
+use std::os::unix::process::CommandExt;
 use std::{
     fs,
     io::Read,
@@ -129,6 +130,8 @@ fn start(program: &str, args: &[&str], input: Stdio) -> Run {
 
 fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
+    // A group of its own: an orphaned one, as under a daemon, could not be stopped.
+    command.process_group(0);
     command.args(args).env_remove("ONCHIP_WAIT").env_remove("ONCHIP_RANK");
     command
 }

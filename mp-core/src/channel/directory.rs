@@ -469,6 +469,13 @@ impl Opened {
         }
     }
 
+    /// A control word of the shared ring says what can't be.
+    #[cold]
+    pub(crate) fn corrupt_position(&self, position: u64) -> Error {
+        let offset = self.descriptor_offset().bytes();
+        self.context.segment.corrupt("a shared channel's position", offset, position).into()
+    }
+
     /// Whether nothing of the rank can touch this channel at that end any more: it has closed it,
     /// or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or
     /// have left others behind.) What it held of a shared channel's slots is then the others'.

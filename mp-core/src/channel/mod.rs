@@ -12,6 +12,8 @@
 //! | `sender`, `receiver`, `select` | what users hold |
 
 mod directory;
+#[cfg(all(test, loom))]
+mod model;
 mod ranks;
 mod receiver;
 mod rendezvous;
@@ -22,6 +24,8 @@ mod shared_ring;
 mod signals;
 mod slots;
 mod spec;
+#[cfg(all(test, not(loom)))]
+mod test_memory;
 
 pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
 pub use receiver::{Guard, Messages, Receiver};

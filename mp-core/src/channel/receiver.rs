@@ -86,6 +86,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(guard) = self.receive_fast() {
             return Ok(guard);
         }
+        if self.appears()
+            && let Some(guard) = self.receive_fast()
+        {
+            return Ok(guard);
+        }
         self.receive_slowly(self.wait.get())
     }
 
@@ -106,7 +111,20 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(guard) = self.receive_fast() {
             return Ok(guard);
         }
+        if self.appears()
+            && let Some(guard) = self.receive_fast()
+        {
+            return Ok(guard);
+        }
         self.receive_slowly(wait.into())
+    }
+
+    /// Looks some times at nothing but the slot, as fast as it can be looked at: a message that is
+    /// just under way is met without a pause, and goes on without a detour.
+    #[inline(always)]
+    fn appears(&self) -> bool {
+        let Kind::Pair(ring) = &self.kind else { return false };
+        (0..LOOKS).any(|_| ring.ready())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.
@@ -125,7 +143,7 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     #[cold]
     fn receive_slowly(&self, wait: Wait) -> Result<Guard<'_, M>> {
-        let place = self.take(wait)?;
+        let place = self.take_slowly(wait)?;
         self.guard(place)
     }
 
@@ -155,8 +173,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         Messages { receiver: self }
     }
 
+    #[inline]
     fn take(&self, wait: Wait) -> Result<Place> {
         if let Kind::Pair(ring) = &self.kind
+            && self.appears()
             && let Some(received) = ring.receive()
         {
             return Ok(Place::Own(received));
@@ -213,8 +233,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         let context = &self.opened.context;
         let attempt = || loop {
             match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
-                Look::Got(held) => return Some(Place::Shared(held)),
-                Look::Nothing => return None,
+                Look::Got(held) => return Ok(Some(Place::Shared(held))),
+                Look::Nothing => return Ok(None),
+                Look::Corrupt(position) => return Err(self.opened.corrupt_position(position)),
                 Look::Orphan(held) => {
                     if let Some(key) = ring.buffer_in(held) {
                         context.free(key);
@@ -225,11 +246,11 @@ impl<M: Message + ?Sized> Receiver<M> {
                 }
             }
         };
-        if let Some(place) = attempt() {
+        if let Some(place) = attempt()? {
             return Ok(Some(place));
         }
         if self.opened.signals().for_receiver.ended() {
-            if let Some(place) = attempt() {
+            if let Some(place) = attempt()? {
                 return Ok(Some(place));
             }
             return Err(self.opened.why_ended(Operation::Receive));
@@ -243,17 +264,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             return self.meet(ring, wait);
         }
         let line = match &self.kind {
-            Kind::Pair(ring) => {
-                // Nothing but the slot, as fast as it can be looked at: a message that is just
-                // under way is met without a pause.
-                for _ in 0..LOOKS {
-                    if let Some(received) = ring.receive() {
-                        return Ok(Place::Own(received));
-                    }
-                }
-                ring.watched()
-            }
-            Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?
@@ -494,8 +505,9 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
     }
 }
 
-/// A received message, read where it lies. Dropping it gives the slot back to the sender; leaking
-/// it keeps the slot taken, and nothing worse.
+/// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
+/// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
+/// channel, with [`Error::GuardsHeld`] here and a full channel there, and does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
     place: Place,
@@ -548,10 +560,9 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another; ends when every sender has closed.
-///
-/// A sender that was *lost* does not end it silently: the last item is then the error. To end on
-/// any error, use `while let Ok(message) = receiver.receive()`.
+/// The messages of a channel one after another; ends when there can be no more. Why, the next
+/// [`receive`](Receiver::receive) tells: [`Error::Disconnected`] when every sender has closed,
+/// [`Error::PeerLost`] when one was lost, [`Error::GuardsHeld`] when the messages were kept.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
 }

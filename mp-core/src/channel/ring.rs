@@ -129,7 +129,7 @@ impl RingSender {
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         let count = self.ring.slots.count();
         let enough = if patient && count >= LARGE { count / 8 } else { 1 };
-        let mut pauses = 16;
+        let mut pauses = if cfg!(loom) { u32::MAX / 2 } else { 16 };
         loop {
             // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
             // the slot come before our writes.
@@ -384,6 +384,78 @@ impl RingReceiver {
         self.any_early.set(!early.is_empty());
         if head != self.head.get() {
             self.advance_head(head);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::channel::{slots::Geometry, test_memory::TestMemory};
+
+    /// Both ends of a ring whose first message has this number.
+    fn ring_at(position: u64, degree: u64) -> (RingSender, RingReceiver, TestMemory<RingControl>) {
+        let geometry = Geometry { stride: 16, payload: 8, count: degree };
+        let word = || CachePadded::new(AtomicU64::new(position));
+        let control = RingControl { head: word(), tail: word() };
+        let memory = TestMemory::new(control, degree as usize);
+        // SAFETY: large enough, aligned enough for these headers, and kept by the caller.
+        let slots = unsafe { Slots::new(memory.slots(), geometry) };
+        // SAFETY: nobody else has it.
+        unsafe { slots.format(|_| SlotHeader::new()) };
+        // SAFETY: formatted, and kept by the caller.
+        let ring = || unsafe { Ring::new(memory.control, slots) };
+        let mut sender = RingSender::new(ring());
+        (sender.tail, sender.limit) = (position, position + degree);
+        let receiver = RingReceiver::new(ring());
+        receiver.next.set(position);
+        receiver.head.set(position);
+        (sender, receiver, memory)
+    }
+
+    fn reserve(sender: &mut RingSender) -> Result<Option<NonNull<u8>>, CorruptHead> {
+        sender.reserve().map_or_else(|| sender.look(false), |slot| Ok(Some(slot)))
+    }
+
+    /// The slots know 32 bits of a message's number.
+    #[test]
+    fn numbers_go_on_past_four_billion() {
+        const TURN: u64 = 1 << 32;
+        for degree in [1, 2, 3, 5] {
+            let (mut sender, receiver, _memory) = ring_at(TURN - 7, degree);
+            for _ in 0..20 {
+                for _ in 0..degree {
+                    assert!(!receiver.ready() && receiver.receive().is_none());
+                    let slot = reserve(&mut sender).unwrap().expect("a free slot");
+                    sender.publish(slot);
+                    assert!(receiver.ready());
+                    let received = receiver.receive().unwrap();
+                    receiver.release(received);
+                }
+                for _ in 0..degree {
+                    let slot = reserve(&mut sender).unwrap().expect("a free slot");
+                    sender.publish(slot);
+                }
+                assert!(reserve(&mut sender).unwrap().is_none());
+                let mut held: Vec<_> = (0..degree).map(|_| receiver.receive().unwrap()).collect();
+                assert!(receiver.all_held() && receiver.receive().is_none());
+                held.reverse();
+                held.into_iter().for_each(|received| receiver.release(received));
+                assert!(!receiver.all_held());
+            }
+        }
+    }
+
+    #[test]
+    fn a_count_that_can_not_be_is_an_error() {
+        for head in [u64::MAX, 101 + 3, 99, 0] {
+            let (mut sender, _receiver, _memory) = ring_at(100, 3);
+            for _ in 0..3 {
+                let slot = reserve(&mut sender).unwrap().unwrap();
+                sender.publish(slot);
+            }
+            sender.ring.control().head.store(head, Ordering::Relaxed);
+            assert_eq!(reserve(&mut sender), Err(CorruptHead { head, tail: 103 }));
         }
     }
 }

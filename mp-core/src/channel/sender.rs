@@ -229,10 +229,14 @@ impl<M: Message + ?Sized> Sender<M> {
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
-                    let released = |rank| self.opened.released(End::Receiver, rank);
-                    match ring.reserve(context.me, released) {
+                    let receiver_gone = |rank| self.opened.released(End::Receiver, rank);
+                    let sender_gone = |rank| self.opened.released(End::Sender, rank);
+                    match ring.reserve(context.me, receiver_gone, sender_gone) {
                         Look::Got(held) => return Ok(Some(Claim::Shared(held))),
                         Look::Nothing => return Ok(None),
+                        Look::Corrupt(position) => {
+                            return Err(self.opened.corrupt_position(position));
+                        }
                         Look::Orphan(held) => {
                             if let Some(key) = ring.buffer_in(held) {
                                 context.free(key);

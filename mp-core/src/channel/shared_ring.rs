@@ -8,8 +8,9 @@
 //! | `FREE` | a sender r: → `CLAIMED` by r |
 //! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r has released its end: → `TAKEN` by s |
 //! | `FULL` | a receiver r: → `TAKEN` by r |
-//! | `VOID` | anybody, r: → `TAKEN` by r |
-//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `TAKEN` by s |
+//! | `VOID` | a receiver r: → `TAKEN` by r; a sender r: → `CLEARING` by r |
+//! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
+//! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
 //! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot
 //! must not be written while somebody who had it still can.
@@ -32,6 +33,8 @@ const CLAIMED: u64 = 1;
 const FULL: u64 = 2;
 const TAKEN: u64 = 3;
 const VOID: u64 = 4;
+/// Not `TAKEN`: the end that r may have released is the other one.
+const CLEARING: u64 = 5;
 
 /// A state word: the message's position modulo 2³², what is up with it, and who is at it.
 fn word(position: u64, what: u64, rank: u32) -> u64 {
@@ -111,6 +114,8 @@ pub(crate) enum Look {
     /// A slot of a message that nobody will finish, now this rank's: free the
     /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, look again.
     Orphan(Held),
+    /// The position to look at is none that the slots can have come to.
+    Corrupt(u64),
 }
 
 impl SharedRing {
@@ -134,15 +139,28 @@ impl SharedRing {
         (slot, unsafe { self.slots.header(slot) })
     }
 
+    /// Whether a slot is further on than it can be while `pointer` still says `position`: the
+    /// others pass it before they go round again.
+    fn impossible(&self, pointer: &AtomicU64, position: u64, state: u64) -> bool {
+        i64::from(ahead(state, position)) > self.slots.count() as i64
+            && pointer.load(Ordering::Relaxed) == position
+    }
+
     /// Moves a pointer past `position`, unless somebody has.
     fn pass(pointer: &AtomicU64, position: u64) {
         // Relaxed: a hint; the state words carry the order.
-        let _ =
-            pointer.compare_exchange(position, position + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let next = position.wrapping_add(1);
+        let _ = pointer.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`. `released` says whether a rank can no longer be reading.
-    pub(crate) fn reserve(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
+    /// 1 reserve, for rank `me`. `receiver_gone` and `sender_gone` say whether a rank has released
+    /// that end.
+    pub(crate) fn reserve(
+        &self,
+        me: u32,
+        receiver_gone: impl Fn(u32) -> bool,
+        sender_gone: impl Fn(u32) -> bool,
+    ) -> Look {
         let tail = &*self.control().tail;
         loop {
             let position = tail.load(Ordering::Relaxed);
@@ -166,11 +184,14 @@ impl SharedRing {
                 }
                 // The slot still has the message of one round before.
                 ..0 => {
-                    let orphan =
-                        what(state) == VOID || what(state) == TAKEN && released(rank(state));
-                    if orphan
-                        && let Some(held) =
-                            self.take_over(slot, state, me, position - self.slots.count())
+                    let orphan = match what(state) {
+                        VOID => true,
+                        TAKEN => receiver_gone(rank(state)),
+                        CLEARING => sender_gone(rank(state)),
+                        _ => false,
+                    };
+                    let before = position.wrapping_sub(self.slots.count());
+                    if orphan && let Some(held) = self.take_over(slot, state, CLEARING, me, before)
                     {
                         return Look::Orphan(held);
                     }
@@ -178,14 +199,15 @@ impl SharedRing {
                         return Look::Nothing;
                     }
                 }
+                _ if self.impossible(tail, position, state) => return Look::Corrupt(position),
                 // Claimed by somebody who has not moved the tail yet.
                 _ => Self::pass(tail, position),
             }
         }
     }
 
-    /// 4 receive, for rank `me`. `released` says whether a rank can no longer be writing.
-    pub(crate) fn receive(&self, me: u32, released: impl Fn(u32) -> bool) -> Look {
+    /// 4 receive, for rank `me`. `sender_gone` says whether a rank has released that end.
+    pub(crate) fn receive(&self, me: u32, sender_gone: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
             let position = head.load(Ordering::Relaxed);
@@ -205,8 +227,8 @@ impl SharedRing {
                         return Look::Got(Held { slot, position });
                     }
                 }
-                (0, what) if what == VOID || what == CLAIMED && released(rank(state)) => {
-                    if let Some(held) = self.take_over(slot, state, me, position) {
+                (0, what) if what == VOID || what == CLAIMED && sender_gone(rank(state)) => {
+                    if let Some(held) = self.take_over(slot, state, TAKEN, me, position) {
                         return Look::Orphan(held);
                     }
                 }
@@ -215,6 +237,7 @@ impl SharedRing {
                         return Look::Nothing;
                     }
                 }
+                _ if self.impossible(head, position, state) => return Look::Corrupt(position),
                 _ => Self::pass(head, position),
             }
         }
@@ -222,20 +245,22 @@ impl SharedRing {
 
     /// Takes the slot of message `seen` out of the hands of a rank that is no more. One caller
     /// wins.
-    fn take_over(&self, slot: NonNull<u8>, state: u64, me: u32, seen: u64) -> Option<Held> {
+    fn take_over(
+        &self,
+        slot: NonNull<u8>,
+        state: u64,
+        next: u64,
+        me: u32,
+        seen: u64,
+    ) -> Option<Held> {
         let position = state >> 32;
         // SAFETY: one of the ring's slots.
         let header: &SharedSlotHeader = unsafe { self.slots.header(slot) };
         header
             .state
-            // Acquire: pairs with the Release in `abandon`; a lost rank's stores are ordered by
-            // what `lost` reads.
-            .compare_exchange(
-                state,
-                word(position, TAKEN, me),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
+            // Acquire: pairs with the Release in `abandon`; a dead rank's stores are ordered by
+            // what says that it has released its end.
+            .compare_exchange(state, word(position, next, me), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         // A sender may be the first here when no receiver looks.
         Self::pass(&self.control().head, seen);
@@ -255,12 +280,12 @@ impl SharedRing {
     }
 
     /// Whether a message may be there.
-    pub(crate) fn ready(&self, released: impl Fn(u32) -> bool) -> bool {
+    pub(crate) fn ready(&self, sender_gone: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
         match (ahead(state, position), what(state)) {
             // Behind a lost sender's slot there may be others'.
-            (0, CLAIMED) => released(rank(state)),
+            (0, CLAIMED) => sender_gone(rank(state)),
             (0, FREE) | (..0, _) => false,
             _ => true,
         }
@@ -330,7 +355,7 @@ impl SharedRing {
     pub(crate) fn release(&self, held: Held) {
         let header = self.header(held);
         header.race.reading();
-        let next = held.position + self.slots.count();
+        let next = held.position.wrapping_add(self.slots.count());
         // Release: pairs with the Acquire in `reserve`.
         header.state.store(word(next, FREE, 0), Ordering::Release);
     }
@@ -348,5 +373,79 @@ impl SharedRing {
             }
         }
         keys
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::channel::{slots::Geometry, test_memory::TestMemory};
+
+    /// A ring whose first message has this number.
+    fn ring_at(position: u64, degree: u64) -> (SharedRing, TestMemory<SharedControl>) {
+        let geometry = Geometry { stride: 16, payload: 16, count: degree };
+        let start = || CachePadded::new(AtomicU64::new(position));
+        let control = SharedControl { tail: start(), head: start() };
+        let memory = TestMemory::new(control, degree as usize);
+        let round = position - position % degree;
+        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
+        // else has it.
+        let ring = unsafe {
+            let slots = Slots::new(memory.slots(), geometry);
+            slots.format(|index| {
+                let first = round + index;
+                SharedSlotHeader::new(if first < position { first + degree } else { first })
+            });
+            SharedRing::new(memory.control, slots)
+        };
+        (ring, memory)
+    }
+
+    fn got(look: Look) -> Held {
+        match look {
+            Look::Got(held) => held,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const NOBODY: fn(u32) -> bool = |_| false;
+
+    /// The slots know 32 bits of a message's number.
+    #[test]
+    fn numbers_go_on_past_four_billion() {
+        for degree in [1, 2, 3, 5] {
+            let (ring, _memory) = ring_at((1 << 32) - 7, degree);
+            for _ in 0..20 {
+                assert!(!ring.ready(NOBODY));
+                assert!(matches!(ring.receive(1, NOBODY), Look::Nothing));
+                for _ in 0..degree {
+                    ring.publish(got(ring.reserve(0, NOBODY, NOBODY)));
+                }
+                assert!(ring.ready(NOBODY));
+                assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Nothing));
+                let mut held: Vec<_> = (0..degree).map(|_| got(ring.receive(1, NOBODY))).collect();
+                assert!(held.is_sorted_by_key(|held| held.position));
+                held.reverse();
+                held.into_iter().for_each(|held| ring.release(held));
+            }
+        }
+    }
+
+    #[test]
+    fn a_position_that_can_not_be_is_an_error() {
+        for degree in [1, 3] {
+            for wrong in [u64::MAX, 1000u64.wrapping_sub(1 << 30), 1000 - 5 * degree, 0] {
+                let (ring, _memory) = ring_at(1000, degree);
+                ring.publish(got(ring.reserve(0, NOBODY, NOBODY)));
+                ring.control().tail.store(wrong, Ordering::Relaxed);
+                ring.control().head.store(wrong, Ordering::Relaxed);
+                assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Corrupt(_)), "{wrong}");
+                assert!(matches!(ring.receive(1, NOBODY), Look::Corrupt(_)), "{wrong}");
+            }
+            // Too far ahead looks like a message of an earlier round that is still being read.
+            let (ring, _memory) = ring_at(1000, degree);
+            ring.control().tail.store(1000 + (1 << 30), Ordering::Relaxed);
+            assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Nothing));
+        }
     }
 }

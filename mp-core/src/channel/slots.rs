@@ -47,6 +47,12 @@ pub(crate) struct MovedBuffer {
 }
 
 impl MovedBuffer {
+    /// Of no buffer.
+    #[cfg(all(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self { key: AtomicU64::new(0), len: AtomicU64::new(0), seq: AtomicU32::new(0) }
+    }
+
     pub(crate) fn write(&self, key: BlockKey, len: u64, seq: u32) {
         self.key.store(key.word(), Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
@@ -236,7 +242,7 @@ impl Cursor {
 /// not been there (`cargo bench --bench ratios -- stream` measures it).
 const AHEAD: usize = 2 * LINE;
 /// A ring smaller than this is not looked ahead in.
-const SMALL: usize = 16 * LINE;
+const SMALL: usize = 32 * LINE;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -274,5 +280,31 @@ mod tests {
         }
         assert_eq!(geometry(16, 32).payload % 32, 0);
         assert_eq!(geometry(64, 64).payload % 64, 0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::rc::Rc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::explore;
+
+    /// For who clears up after a dead rank, without the slot's own words to order it.
+    #[test]
+    fn the_number_of_a_moved_buffer_comes_last() {
+        explore(3, || {
+            let moved = Rc::new(MovedBuffer::new());
+            let writing = thread::spawn({
+                let moved = Rc::clone(&moved);
+                move || moved.write(BlockKey::from_word(5).unwrap(), 6, 7)
+            });
+            if let Some((key, len, 7)) = moved.read() {
+                assert_eq!((key.word(), len), (5, 6));
+            }
+            writing.join().unwrap();
+        });
     }
 }

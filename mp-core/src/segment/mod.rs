@@ -21,19 +21,22 @@ use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
+    time::{Duration, Instant},
 };
 
 use nix::{
     fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl},
     sys::{
         memfd::{MFdFlags, memfd_create},
-        mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap},
+        mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap},
         stat::fstat,
     },
     unistd::ftruncate,
 };
 
 pub use error::SegmentError;
+#[cfg(test)]
+pub(crate) use heap::BlockInfo;
 pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
 pub(crate) use offset::Offset;
 
@@ -48,6 +51,8 @@ const VERSION: u32 = 1;
 pub(crate) const PAGE: u64 = 4096;
 /// Size and alignment of a huge page on the supported machines.
 const HUGE: usize = 2 << 20;
+/// Blocks from this size on are worth huge pages.
+pub(crate) const LARGE: u64 = 256 << 10;
 
 /// A structure that may lie in a segment.
 ///
@@ -98,6 +103,10 @@ pub(crate) struct Segment {
     base: NonNull<u8>,
     len: usize,
     backing: Backing,
+    /// Bytes that may be committed before the machine's memory is looked at again.
+    advance: AtomicU64,
+    /// 1 when huge pages are not to be had, or cost too much.
+    fragmented: AtomicU32,
 }
 
 // SAFETY: the mapping is plain memory that stays until drop; everything that is read and written
@@ -123,7 +132,13 @@ impl Segment {
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).map_err(SegmentError::os("fcntl(F_ADD_SEALS)"))?;
         let base = map(fd.as_fd(), size as usize, true)?;
-        let segment = Self { base, len: size as usize, backing: Backing::Memfd(fd) };
+        let segment = Self {
+            base,
+            len: size as usize,
+            backing: Backing::Memfd(fd),
+            advance: AtomicU64::new(0),
+            fragmented: AtomicU32::new(0),
+        };
         segment.format(membarrier, parts)?;
         Ok(segment)
     }
@@ -139,7 +154,13 @@ impl Segment {
         let layout = Layout::from_size_align(size as usize, PAGE as usize).map_err(|_| full())?;
         // SAFETY: the layout's size is not 0.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(full)?;
-        let segment = Self { base, len: size as usize, backing: Backing::Heap(layout) };
+        let segment = Self {
+            base,
+            len: size as usize,
+            backing: Backing::Heap(layout),
+            advance: AtomicU64::new(0),
+            fragmented: AtomicU32::new(0),
+        };
         segment.format(membarrier, parts)?;
         Ok(segment)
     }
@@ -166,7 +187,13 @@ impl Segment {
             }
             map(fd.as_fd(), size as usize, writable)?
         };
-        let segment = Self { base, len: size as usize, backing: Backing::Memfd(fd) };
+        let segment = Self {
+            base,
+            len: size as usize,
+            backing: Backing::Memfd(fd),
+            advance: AtomicU64::new(0),
+            fragmented: AtomicU32::new(0),
+        };
         let header = segment.header();
         let version = header.version.load(Ordering::Relaxed);
         if version != VERSION {
@@ -276,37 +303,79 @@ impl Segment {
         SegmentError::Corrupt { what, offset, len, size: self.len as u64 }
     }
 
-    /// Makes sure that the pages of a range exist, so that touching them can't fail.
-    pub(crate) fn commit(&self, offset: u64, len: u64) -> Result<(), SegmentError> {
-        let Backing::Memfd(fd) = &self.backing else { return Ok(()) };
+    /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns up to
+    /// where they do, which may be further.
+    pub(crate) fn commit(&self, offset: u64, len: u64) -> Result<u64, SegmentError> {
+        let Backing::Memfd(fd) = &self.backing else { return Ok(offset + len) };
+        // A large block is worth the huge pages that it lies in, also where it fills them only
+        // together with its neighbours.
+        let huge = HUGE as u64;
+        let (start, end) = if len >= LARGE {
+            let end = (offset + len).next_multiple_of(huge).min(self.len as u64);
+            (offset / huge * huge, end)
+        } else {
+            (offset, offset + len)
+        };
+        self.check_memory(end - start)?;
+        if len >= LARGE {
+            self.make_huge(fd, start, end);
+        }
+        fallocate(fd, FallocateFlags::empty(), start as i64, (end - start) as i64)
+            .map_err(SegmentError::os("fallocate"))?;
+        Ok(end)
+    }
+
+    /// Whether the machine has memory for so many bytes more.
+    fn check_memory(&self, len: u64) -> Result<(), SegmentError> {
         // What others may take between this look and the pages' allocation.
         const MARGIN: u64 = 32 << 20;
-        if let Some((available, limit)) = memory::available()
-            && len.saturating_add(MARGIN) > available
-        {
-            let available = available.saturating_sub(MARGIN);
+        // What may be taken after a look without another one, which costs more than a page.
+        const ADVANCE: u64 = 8 << 20;
+        let advance = self.advance.load(Ordering::Relaxed);
+        if len <= advance {
+            self.advance.store(advance - len, Ordering::Relaxed);
+            return Ok(());
+        }
+        let Some((available, limit)) = memory::available() else { return Ok(()) };
+        let available = available.saturating_sub(MARGIN);
+        if len > available {
             return Err(SegmentError::OutOfMemory { asked: len, available, limit });
         }
-        fallocate(fd, FallocateFlags::empty(), offset as i64, len as i64)
-            .map_err(SegmentError::os("fallocate"))?;
-        self.collapse(offset, len);
+        self.advance.store(ADVANCE.min(available - len), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Asks for huge pages under the whole huge pages of a committed range. Works where the
-    /// system-wide setting for shared memory is "never", too; refused, it changes nothing.
-    fn collapse(&self, offset: u64, len: u64) {
-        let first = (offset as usize).next_multiple_of(HUGE);
-        let end = (offset + len) as usize / HUGE * HUGE;
-        if first >= end {
-            return;
+    /// Asks for huge pages instead of 512 small ones each. Refused, it changes nothing.
+    ///
+    /// `MADV_COLLAPSE` works although the system-wide setting for shared memory is "never". Where
+    /// nothing of a huge page exists yet it needs one small page to begin with; then there is
+    /// nothing to copy, and the whole is there in a tenth of the time that small pages take. But
+    /// where the machine's memory is in small pieces the kernel first moves pages about, which
+    /// takes longer than small pages would: then it is not asked again.
+    fn make_huge(&self, fd: &OwnedFd, start: u64, end: u64) {
+        /// Bytes asked for at a time, between two looks at the clock.
+        const STEP: usize = 16 << 20;
+        /// What 512 small pages take, made and touched for the first time.
+        const SMALL_PAGES: Duration = Duration::from_millis(1);
+        for first in (start..end).step_by(STEP) {
+            if self.fragmented.load(Ordering::Relaxed) != 0 {
+                return;
+            }
+            let began = Instant::now();
+            let step = (end - first).min(STEP as u64);
+            let pieces = step / HUGE as u64;
+            for piece in (first..first + step).step_by(HUGE) {
+                if fallocate(fd, FallocateFlags::empty(), piece as i64, PAGE as i64).is_err() {
+                    return;
+                }
+            }
+            // SAFETY: the range lies in this mapping, and the advice changes no content.
+            let made =
+                unsafe { madvise_collapse(self.base.add(first as usize).cast(), step as usize) };
+            if made.is_err() || began.elapsed() > SMALL_PAGES * pieces as u32 {
+                self.fragmented.store(1, Ordering::Relaxed);
+            }
         }
-        // SAFETY: the range lies in this mapping, and the advice changes no content.
-        let _ = unsafe {
-            let start = self.base.add(first).cast();
-            madvise(start, end - first, MmapAdvise::MADV_POPULATE_WRITE)
-                .and_then(|()| madvise_collapse(start, end - first))
-        };
     }
 
     /// Gives the pages of a range back to the system; they read as zero and must be committed
@@ -399,7 +468,7 @@ fn map(fd: BorrowedFd<'_>, len: usize, writable: bool) -> Result<NonNull<u8>, Se
     Ok(mapped.map_err(SegmentError::os("mmap"))?.cast())
 }
 
-/// `madvise(MADV_COLLAPSE)`, which nix does not name yet.
+/// `madvise(MADV_COLLAPSE)` (Linux 6.1), which nix does not name yet.
 ///
 /// # Safety
 /// The range must be mapped.

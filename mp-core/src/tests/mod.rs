@@ -1,6 +1,7 @@
 //! Tests that need more than one module's insides.
 
 mod attach;
+mod corruption;
 mod locks;
 mod mappings;
 

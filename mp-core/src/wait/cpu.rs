@@ -39,8 +39,8 @@ impl LineWait {
         Self::Pause
     }
 
-    /// Sleeps on the line of `address` for at most some thousands of cycles, unless `ready` says
-    /// after the watch is armed that there is nothing to wait for.
+    /// Sleeps on the line of `address` (null: there is no single one) for at most some thousands of
+    /// cycles, unless `ready` says after the watch is armed that there is nothing to wait for.
     ///
     /// The bound on the sleep makes the call harmless where the line never changes. Without an
     /// address it is one pause.
@@ -93,6 +93,31 @@ mod x86 {
             asm!("xchg rbx, {limit}", "mwaitx", "xchg rbx, {limit}",
                 limit = inout(reg) CYCLES => _, in("eax") 0xf0u32, in("ecx") 2u32,
                 options(nostack, preserves_flags));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The instructions fault on an address that is not mapped.
+    #[test]
+    fn without_a_line_there_is_nothing_to_watch() {
+        let mut waits = vec![LineWait::Pause, LineWait::detect()];
+        #[cfg(target_arch = "x86_64")]
+        waits.extend([LineWait::Umwait, LineWait::Mwaitx]);
+        for wait in waits {
+            wait.sleep_on_line(std::ptr::null(), || false);
+        }
+    }
+
+    #[test]
+    fn a_watched_line_is_slept_on_for_a_bounded_time() {
+        let line = 0u64;
+        for _ in 0..100 {
+            LineWait::detect().sleep_on_line(std::ptr::from_ref(&line).cast(), || false);
+            LineWait::detect().sleep_on_line(std::ptr::from_ref(&line).cast(), || true);
         }
     }
 }

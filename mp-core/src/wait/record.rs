@@ -52,7 +52,10 @@ pub(crate) struct Doing {
 }
 
 /// The most channels of one wait that are written down.
-const CHANNELS: usize = 64;
+const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// How often a record that changes is looked at again.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// One rank's current wait, in its control block.
 #[derive(Debug)]
@@ -139,7 +142,7 @@ impl WaitRecord {
 
     /// The current wait, if there is one and it holds still long enough to be read.
     pub(crate) fn read(&self) -> Option<Waited> {
-        for _ in 0..100 {
+        for _ in 0..LOOKS {
             let version = self.version.load(Ordering::Acquire);
             if version % 2 == 1 {
                 std::hint::spin_loop();
@@ -213,5 +216,62 @@ mod tests {
         }
         record.version.store(1, Ordering::Relaxed);
         assert_eq!(record.read(), None, "a writer that died in the middle");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::rc::Rc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::explore;
+
+    #[test]
+    fn a_reader_never_sees_half_a_wait() {
+        explore(2, || {
+            let record = Rc::new(WaitRecord::new());
+            let first = Doing { operation: Operation::Send, channel: 1 };
+            let second = Doing { operation: Operation::Receive, channel: 2 };
+            let writing = thread::spawn({
+                let record = Rc::clone(&record);
+                move || {
+                    record.begin(first, &[], 10, None);
+                    record.end();
+                    record.begin(second, &[], 20, None);
+                }
+            });
+            let read = || record.read().map(|w| (w.operation, w.channels, w.since_ns));
+            match read() {
+                None => {}
+                Some((Operation::Send, channels, 10)) => assert_eq!(channels, [1]),
+                Some((Operation::Receive, channels, 20)) => assert_eq!(channels, [2]),
+                other => panic!("{other:?}"),
+            }
+            writing.join().unwrap();
+            assert_eq!(read(), Some((Operation::Receive, vec![2], 20)));
+        });
+    }
+
+    #[test]
+    fn two_writers_do_not_mix() {
+        explore(2, || {
+            let record = Rc::new(WaitRecord::new());
+            let doing = |n| Doing { operation: Operation::Send, channel: n };
+            let writing: Vec<_> = (1..3)
+                .map(|n| {
+                    let record = Rc::clone(&record);
+                    thread::spawn(move || record.begin(doing(n), &[], 10 * n, None))
+                })
+                .collect();
+            let mut seen = Vec::from_iter(record.read());
+            writing.into_iter().for_each(|thread| thread.join().unwrap());
+            seen.extend(record.read());
+            assert!(!seen.is_empty());
+            for waited in seen {
+                assert_eq!(waited.channels, [waited.since_ns / 10]);
+            }
+        });
     }
 }

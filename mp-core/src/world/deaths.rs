@@ -192,15 +192,19 @@ fn while_its_slots_carry_now_elements_and_now_buffers() {
             let mut to = rank.sender::<[u64]>("x", 0, channel()).unwrap();
             to.send_buffer(buffer(rank, 2)).unwrap();
             to.send(&[7; 4]).unwrap();
-            let mut to = rank.sender::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
-            let from = rank.receiver::<[u64]>("self", 1, Channel::degree(1).max_len(8)).unwrap();
-            to.send_buffer(buffer(rank, 3)).unwrap();
-            drop(from.receive_buffer().unwrap());
+            let mut to = rank.sender::<[u64]>("self", 1, channel()).unwrap();
+            let from = rank.receiver::<[u64]>("self", 1, channel()).unwrap();
+            for number in 3..5 {
+                to.send_buffer(buffer(rank, number)).unwrap();
+                drop(from.receive_buffer().unwrap());
+            }
             // Elements that could be a moved buffer, but name no block.
+            let could_be = [3 << 40 | 0x41; 8];
             let mut slot = to.reserve(8).unwrap();
-            slot.fill(3 << 40 | 0x41);
+            slot.copy_from_slice(&could_be);
             drop(slot);
-            to.send_buffer(buffer(rank, 4)).unwrap();
+            to.send(&could_be).unwrap();
+            to.send(&could_be).unwrap();
         },
         |_, _, from, mine| drain(&from, mine),
     );
@@ -358,6 +362,24 @@ fn while_it_uses_a_shared_channel() {
             assert_eq!(*from.receive().unwrap(), [7; 4]);
             drop(to.reserve(8).unwrap());
             drop(from.receive_buffer().unwrap());
+            to.send(&[7; 4]).unwrap();
+        },
+        after_shared,
+    );
+}
+
+#[test]
+fn while_it_only_sends_into_a_shared_channel() {
+    let parties = Parties::new([0, 1], [0]);
+    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &parties, channel()).unwrap();
+    at_every_store(
+        |rank, _| (sender(rank), rank.shared_receiver("queue", &parties, channel()).unwrap()),
+        |rank, _| {
+            let mut to = sender(rank);
+            // Nobody receives: it clears the slots that it gives up.
+            for _ in 0..=2 * DEGREE {
+                drop(to.try_reserve(8).unwrap());
+            }
             to.send(&[7; 4]).unwrap();
         },
         after_shared,

@@ -29,6 +29,8 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+#[cfg(all(test, not(loom), not(miri)))]
+pub(crate) use burial::bury;
 pub use launch::{Ending, Seen, Sink, Stream};
 pub use launched::Launched;
 pub use rank::{MemoryUse, Parties, Rank};

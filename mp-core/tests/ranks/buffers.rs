@@ -297,3 +297,44 @@ fn a_full_segment_is_an_error_value_and_serves_again() {
         },
     );
 }
+
+/// A rank's table of buffers can't grow: the buffer that does not fit into it is not lost.
+#[test]
+fn a_buffer_that_can_not_be_taken_is_freed() {
+    on_all_with(
+        1,
+        |world| world.segment_size(2 << 20),
+        |rank| {
+            drop(rank.buffer::<u64>(1)?);
+            let start = rank.memory().in_use;
+            let mut to = rank.sender::<[u64]>("many", 0, Channel::degree(600))?;
+            let from = rank.receiver::<[u64]>("many", 0, Channel::degree(600))?;
+            for _ in 0..600 {
+                to.send_buffer(rank.buffer(1)?)?;
+            }
+            let mut all = Vec::new();
+            let mut len = 1 << 20;
+            while len > 0 {
+                match rank.buffer::<u8>(len) {
+                    Ok(buffer) => all.push(buffer),
+                    Err(_) => len /= 2,
+                }
+            }
+            let mut held = Vec::new();
+            let error = loop {
+                match from.receive_buffer() {
+                    Ok(buffer) => held.push(buffer),
+                    Err(error) => break error,
+                }
+            };
+            let full = matches!(error, Error::Segment(SegmentError::Full { .. }));
+            ensure!(full && held.len() > 300, "{error} after {} buffers", held.len());
+            drop(all);
+            held.push(from.receive_buffer()?);
+            drop((held, from, to));
+            let after = rank.memory().in_use;
+            ensure!(after == start, "{start} bytes became {after}");
+            Ok(())
+        },
+    );
+}

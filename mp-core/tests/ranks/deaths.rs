@@ -225,3 +225,13 @@ fn the_heap_survives_the_death_of_who_changes_it() {
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+#[test]
+fn a_crowd_survives_the_death_of_any_of_its_ranks() {
+    for seed in 0..12 {
+        let _watchdog = Watchdog::start();
+        let result = World::processes(scenarios::CROWD).run(|rank| scenarios::crowd(rank, seed));
+        scenarios::check(result, scenarios::crowd_victim(seed))
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}

@@ -6,6 +6,7 @@ mod support;
 
 mod buffers;
 mod deaths;
+mod model;
 mod pairs;
 mod rendezvous;
 mod select;

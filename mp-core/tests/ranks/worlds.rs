@@ -1,10 +1,10 @@
 //! Worlds from start to end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mp_core::{Cause, Channel, Error, Parties, Rank, RanksFailed, Result, WaitPolicy, World};
+use mp_core::{Bind, Cause, Channel, Error, Parties, Rank, RanksFailed, Result, WaitPolicy, World};
 
-use crate::support::{SIZES, Watchdog, on_all, on_all_with, run_on_all_with};
+use crate::support::{SIZES, Together, Watchdog, on_all, on_all_with, run_on_all_with};
 
 fn failures<T: std::fmt::Debug>(result: Result<Vec<T>>) -> Vec<(usize, Cause)> {
     match result {
@@ -330,18 +330,21 @@ fn blocked_ranks_use_no_processor_time() {
     let blocked = Duration::from_secs(1);
     let used = World::processes(8)
         .run(|rank| {
-            let (before, started) = (cpu_time(), Instant::now());
-            let limit = blocked.saturating_sub(started.elapsed());
-            if rank.id() % 2 == 0 {
+            let mut together = Together::new(rank)?;
+            let before = cpu_time();
+            let error = if rank.id() % 2 == 0 {
                 let receiver =
                     rank.receiver::<u64>("silence", rank.id() + 1, Channel::degree(1))?;
-                ensure!(receiver.receive_timeout(limit).is_err(), "a message");
+                receiver.receive_timeout(blocked).err()
             } else {
                 let mut sender = rank.sender::<u64>("full", rank.id() - 1, Channel::degree(0))?;
-                ensure!(sender.send_timeout(&0, limit).is_err(), "a receiver");
-            }
-            // (A rank whose peer's second was over first is told so, a little early.)
-            Ok(cpu_time() - before)
+                sender.send_timeout(&0, blocked).err()
+            };
+            let used = cpu_time() - before;
+            ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+            // Nobody ends before: that would wake the others.
+            together.wait()?;
+            Ok(used)
         })
         .unwrap();
     let all: Duration = used.iter().sum();
@@ -406,4 +409,28 @@ fn what_is_taken_out_of_a_world_stays_good() {
         .unwrap();
     let taken = taken.into_inner().unwrap();
     assert_eq!(taken.iter().map(|buffer| buffer.iter().sum::<u64>()).sum::<u64>(), 1000);
+}
+
+#[test]
+fn bound_ranks_run_where_they_were_put() {
+    let topology = mp_core::topology::Topology::read().unwrap();
+    // The last one first, so that it is not the order of chance.
+    let cpus: Vec<usize> = topology.usable_cpus().iter().collect();
+    let cpus: Vec<usize> = cpus.into_iter().rev().take(3).collect();
+    let places = on_all_with(
+        cpus.len(),
+        |world| world.bind(Bind::List(cpus.clone())),
+        |_| {
+            let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))
+                .map_err(|errno| Error::other(errno.desc()))?;
+            let cpus = nix::sched::CpuSet::count();
+            Ok((0..cpus).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect::<Vec<_>>())
+        },
+    );
+    assert_eq!(places, cpus.iter().map(|&cpu| vec![cpu]).collect::<Vec<_>>());
+    on_all_with(2, |world| world.bind(Bind::Auto), |rank| Ok(rank.id()));
+    for world in [World::threads(2), World::processes(2)] {
+        let error = world.bind(Bind::List(vec![cpus[0], 99_999])).run(|_| Ok(())).unwrap_err();
+        assert!(matches!(error, Error::Topology(_)), "{error}");
+    }
 }

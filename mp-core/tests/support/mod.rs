@@ -14,7 +14,7 @@ macro_rules! ensure {
 }
 
 pub mod scenarios;
-mod watchdog;
+pub mod watchdog;
 
 use std::fmt::Debug;
 

@@ -28,6 +28,15 @@ fn die_after(delay: Duration) {
     });
 }
 
+/// The one that is to die does not end before.
+fn await_death(dying: bool) {
+    if dying {
+        loop {
+            sleep(Duration::from_secs(1));
+        }
+    }
+}
+
 /// Which of `ranks` dies, and when.
 fn fate(seed: u64, ranks: u64, within: Duration) -> (usize, Duration) {
     let mut random = Random::new(seed);
@@ -142,9 +151,7 @@ pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
         _ => collect(rank, victim, results),
     };
     done.or_else(ended)?;
-    while rank.id() == victim {
-        sleep(Duration::from_secs(1));
-    }
+    await_death(rank.id() == victim);
     Ok(())
 }
 
@@ -230,6 +237,151 @@ pub fn churn(rank: &Rank, seed: u64) -> Result<()> {
             ensure!(buffer.iter().all(|element| element == of), "somebody wrote into a buffer");
         }
         held.truncate(random.below(5) as usize);
+    }
+    Ok(())
+}
+
+/// Ranks of [`crowd`].
+pub const CROWD: usize = 7;
+const CROWD_MESSAGES: u64 = 300;
+
+pub fn crowd_victim(seed: u64) -> usize {
+    crowd_fate(seed).0
+}
+
+fn crowd_fate(seed: u64) -> (usize, Duration) {
+    fate(seed, CROWD as u64 - 1, Duration::from_millis(8))
+}
+
+/// Three senders and three receivers on one shared channel, with slots given up, guards held,
+/// buffers and copies, and limits that are too short; and one who counts at the end.
+pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
+    let (victim, delay) = crowd_fate(seed);
+    let me = rank.id();
+    let report = Channel::degree(1);
+    if me == CROWD - 1 {
+        let mut reports = Vec::new();
+        for from in 3..6 {
+            let from = rank.receiver::<[u64]>("report", from, report)?;
+            reports.push(from.receive_buffer());
+        }
+        count(&reports, victim)?;
+        drop(reports);
+        return observe(rank);
+    }
+    be_observed(rank)?;
+    if me == victim {
+        die_after(delay);
+    }
+    let mut random = Random::new(seed ^ (me as u64 + 1) << 32);
+    let parties = Parties::new([0, 1, 2], [3, 4, 5]);
+    let channel = Channel::degree(1 + (seed % 6) as u32).max_len(4);
+    if me < 3 {
+        let mut sender = rank.shared_sender::<[u64]>("crowd", &parties, channel)?;
+        for i in 0..CROWD_MESSAGES {
+            let message = (me as u64) << 32 | i;
+            loop {
+                let limit = Duration::from_micros(random.below(300));
+                let sent = match random.below(4) {
+                    0 => sender.send_timeout(&[message; 4], limit),
+                    1 => {
+                        let mut buffer = rank.buffer(1 + random.below(900) as usize)?;
+                        buffer.fill(message);
+                        sender.send_buffer_with(buffer, limit).map_err(Error::from)
+                    }
+                    2 => sender.reserve_with(3, limit).and_then(|mut slot| {
+                        slot.fill(message);
+                        slot.publish()
+                    }),
+                    // Given up.
+                    _ => match sender.reserve_with(2, limit) {
+                        Ok(mut slot) => {
+                            slot.fill(u64::MAX);
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    },
+                };
+                match sent {
+                    Ok(()) => break,
+                    Err(Error::Timeout { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    } else {
+        let receiver = rank.shared_receiver::<[u64]>("crowd", &parties, channel)?;
+        let mut received = Vec::new();
+        let mut held = None;
+        let mut select = Select::new();
+        select.add(&receiver);
+        loop {
+            let limit = Duration::from_micros(random.below(300));
+            if random.below(2) == 0 && select.ready_with(limit).is_err() {
+                continue;
+            }
+            match receiver.receive_timeout(limit) {
+                Ok(message) => {
+                    ensure!(!message.is_empty(), "an empty message");
+                    ensure!(message.iter().all(|m| *m == message[0]), "a message came broken");
+                    received.push(message[0]);
+                    // Three that hold one each would stop a narrow channel for ever.
+                    if channel != Channel::degree(1).max_len(4) && me == 3 {
+                        held = Some(message);
+                    }
+                }
+                Err(Error::Timeout { .. }) => {}
+                Err(Error::Disconnected { .. }) => break,
+                Err(Error::PeerLost { rank, .. }) if rank == victim => break,
+                Err(error) => return Err(error),
+            }
+            if random.below(2) == 0 {
+                held = None;
+            }
+        }
+        drop(held);
+        let mut to = rank.sender::<[u64]>("report", CROWD - 1, report)?;
+        to.send_buffer(rank.buffer_from(&received)?)?;
+    }
+    await_death(me == victim);
+    Ok(())
+}
+
+/// What three receivers report together.
+fn count(reports: &[Result<mp_core::SharedBuffer<u64>>], victim: usize) -> Result<()> {
+    let mut all = Vec::new();
+    for (i, report) in reports.iter().enumerate() {
+        match report {
+            Ok(report) => {
+                for sender in 0..3 {
+                    let in_order = report.iter().filter(|m| *m >> 32 == sender).is_sorted();
+                    ensure!(in_order, "receiver {} got them out of order", i + 3);
+                }
+                all.extend_from_slice(report);
+            }
+            Err(Error::PeerLost { rank, .. }) if *rank == victim && victim == i + 3 => {}
+            Err(error) => return Err(Error::other(format!("report {i}: {error}"))),
+        }
+    }
+    all.sort_unstable();
+    ensure!(all.windows(2).all(|pair| pair[0] < pair[1]), "a message came twice");
+    // A receiver that died took what it had received along.
+    let complete = victim < 3 || reports[victim - 3].is_ok();
+    for sender in 0..3u64 {
+        let of: Vec<u64> =
+            all.iter().filter(|m| *m >> 32 == sender).map(|m| m & 0xffff_ffff).collect();
+        ensure!(
+            of.last().is_none_or(|&last| last < CROWD_MESSAGES),
+            "a slot given up was received"
+        );
+        if complete {
+            ensure!(
+                of.iter().copied().eq(0..of.len() as u64),
+                "gaps in what {sender} sent: {of:?}"
+            );
+            let all_of_it = of.len() as u64 == CROWD_MESSAGES;
+            ensure!(all_of_it || sender as usize == victim, "{} messages of {sender}", of.len());
+        }
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::Write,
     sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::JoinHandle,
     time::Duration,
@@ -62,7 +61,34 @@ fn report(test: &str, limit: Duration) {
         }
     }
     let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
-    let _ = std::io::stderr().flush();
+    // After the processes, since a broken world might not even be looked at.
+    let text = worlds(me);
+    let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
+}
+
+/// Who waits for whom, in all worlds that this process has (those of other tests as well).
+fn worlds(me: u32) -> String {
+    let mut text = String::new();
+    for found in mp_core::report::worlds_of(me).into_iter().flatten() {
+        let report = match found.report {
+            Ok(report) => report,
+            Err(error) => {
+                text += &format!("a world that can't be read: {error}\n");
+                continue;
+            }
+        };
+        text += &format!("world of {:?}, {:?} old:\n", report.kind, report.age);
+        for rank in report.ranks {
+            text += &format!("  rank {} is {:?}", rank.rank, rank.stage);
+            if let Some(wait) = rank.wait {
+                let channels: Vec<_> = wait.channels.into_iter().map(|c| c.name).collect();
+                let (operation, peers, since) = (wait.operation, wait.peers, wait.since);
+                text += &format!(": {operation} {channels:?} of ranks {peers:?} for {since:?}");
+            }
+            text += if rank.stuck { ", stuck\n" } else { "\n" };
+        }
+    }
+    text
 }
 
 /// The processes whose parent is `parent`.

@@ -1,0 +1,130 @@
+//! The channels' protocols under a model checker that tries all interleavings, and for every load
+//! all values that the memory model allows.
+//!
+//! Messages are real memory, in which the checker sees no race; the slots' markers stand for them.
+//! The threads of a model run on one thread of the system, so that `Rc` will do.
+
+mod rendezvous;
+mod ring;
+mod shared_ring;
+mod signals;
+
+use std::{ptr::NonNull, rc::Rc};
+
+use super::{
+    signals::{Signal, Signals},
+    slots::{Geometry, MovedBuffer, Slots},
+};
+use crate::{
+    sync::{Futex, yield_now},
+    wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
+};
+
+/// Room for a channel's words and slots, as a segment would give it.
+struct Arena<C, H> {
+    control: Box<C>,
+    memory: Box<[u128]>,
+    slots: Slots<H>,
+}
+
+impl<C, H> Arena<C, H> {
+    fn new(control: C, count: u64, header: impl FnMut(u64) -> H) -> Rc<Self> {
+        const GRAIN: usize = size_of::<u128>();
+        let payload = size_of::<H>().next_multiple_of(GRAIN);
+        let stride = payload + size_of::<MovedBuffer>().next_multiple_of(GRAIN);
+        let geometry = Geometry { stride, payload, count };
+        let mut memory = vec![0u128; geometry.bytes() / GRAIN].into_boxed_slice();
+        let first = NonNull::from(&mut *memory).cast();
+        // SAFETY: the memory is as large as that, aligned for the checker's words, and moves
+        // nowhere; nobody else knows it yet.
+        let slots = unsafe {
+            let slots = Slots::new(first, geometry);
+            slots.format(header);
+            for index in 0..count {
+                slots.payload(slots.slot(index)).cast::<MovedBuffer>().write(MovedBuffer::new());
+            }
+            slots
+        };
+        Rc::new(Self { control: Box::new(control), memory, slots })
+    }
+
+    fn control(&self) -> NonNull<C> {
+        NonNull::from(&*self.control)
+    }
+}
+
+/// How ends wait in a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// They look again and again. No fence that waking takes helps the protocol under test; but
+    /// the checker comes to an end only where no two threads do this at the same time.
+    Spinning,
+    /// They sleep as in earnest.
+    Parked,
+}
+
+/// What the two ends call each other with.
+struct Bells {
+    waits: Waits,
+    signals: Signals,
+    sender: Futex,
+    receiver: Futex,
+}
+
+impl Bells {
+    fn new(waits: Waits) -> Rc<Self> {
+        let (sender, receiver) = (Futex::new(), Futex::new());
+        Rc::new(Self { waits, signals: Signals::new(), sender, receiver })
+    }
+
+    /// What a sender does after each of its moves.
+    fn attend_receiver(&self) {
+        attend(self.waits, &self.signals.for_sender, &[&self.receiver]);
+    }
+
+    /// What a receiver does after each of its moves.
+    fn attend_sender(&self) {
+        attend(self.waits, &self.signals.for_receiver, &[&self.sender]);
+    }
+
+    fn receiver_waits<T>(&self, poll: impl FnMut() -> Option<T>) -> T {
+        wait(self.waits, &self.receiver, &*self.signals.for_sender, poll)
+    }
+
+    fn sender_waits<T>(&self, poll: impl FnMut() -> Option<T>) -> T {
+        wait(self.waits, &self.sender, &*self.signals.for_receiver, poll)
+    }
+}
+
+/// As `Sender::attend` and `Receiver::attend` do.
+fn attend(waits: Waits, signal: &Signal, bells: &[&Futex]) {
+    if waits == Waits::Spinning {
+        return;
+    }
+    Asymmetry::ORDINARY.light();
+    if !signal.quiet() && signal.take_parked() {
+        for bell in bells {
+            bell.advance_and_wake();
+        }
+    }
+}
+
+fn wait<T>(waits: Waits, bell: &Futex, flag: &dyn Flag, mut poll: impl FnMut() -> Option<T>) -> T {
+    while waits == Waits::Spinning {
+        match poll() {
+            Some(answer) => return answer,
+            None => yield_now(),
+        }
+    }
+    let waiting = Waiting {
+        policy: WaitPolicy::Park,
+        asymmetry: Asymmetry::ORDINARY,
+        line_wait: LineWait::Pause,
+        crowded: false,
+    };
+    let doing = Doing { operation: Operation::Receive, channel: 0 };
+    let record = WaitRecord::new();
+    waiting
+        .wait(Wait::forever(), (bell, &record), doing, std::ptr::null(), flag, poll)
+        .expect("a wait without a limit ends with an answer")
+}

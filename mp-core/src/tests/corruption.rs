@@ -1,0 +1,242 @@
+//! Worlds in whose control words somebody has written: every call ends, with a result or an error.
+//!
+//! What can't be told from the truth is left out: a lock held by a rank that is alive.
+
+use std::time::Duration;
+
+use proptest::{prelude::*, sample::Index};
+
+use super::*;
+use crate::{
+    Channel, Message, Parties, Receiver, Select, Sender, SharedBuffer,
+    segment::{BlockInfo, BlockKind},
+    sync::{AtomicU32, Ordering},
+    world::bury,
+};
+
+const LIMIT: Duration = Duration::from_micros(200);
+/// Where the holder of the heap's lock stands.
+const HOLDER: u64 = 32;
+
+/// A world in the middle of its work: every kind of channel, with messages under way and buffers
+/// in all places.
+struct Busy {
+    world: Context,
+    ranks: [Rank; 2],
+    numbers: (Sender<u64>, Receiver<u64>),
+    slices: (Sender<[u32]>, Receiver<[u32]>),
+    meeting: (Sender<u64>, Receiver<u64>),
+    shared: (Sender<[u32]>, Receiver<[u32]>),
+    /// Its other end was never opened.
+    _unmet: Sender<u8>,
+    held: Vec<SharedBuffer<u32>>,
+}
+
+impl Busy {
+    fn new() -> Self {
+        let segment = Segment::in_memfd(2 << 20, false, crate::world::parts()).unwrap();
+        let world = world(segment, 2);
+        let ranks = [rank_here(&world, 0), rank_here(&world, 1)];
+        let channel = Channel::degree(3).max_len(20);
+        fn pair<M: Message + ?Sized>(
+            ranks: &[Rank; 2],
+            name: &str,
+            channel: Channel,
+        ) -> (Sender<M>, Receiver<M>) {
+            let sender = ranks[0].sender(name, 1, channel).unwrap();
+            (sender, ranks[1].receiver(name, 0, channel).unwrap())
+        }
+        let parties = Parties::new([0, 1], [0, 1]);
+        let shared = (
+            ranks[0].shared_sender("shared", &parties, channel).unwrap(),
+            ranks[1].shared_receiver("shared", &parties, channel).unwrap(),
+        );
+        let mut busy = Self {
+            numbers: pair(&ranks, "numbers", channel),
+            slices: pair(&ranks, "slices", channel),
+            meeting: pair(&ranks, "meeting", Channel::degree(0)),
+            _unmet: ranks[1].sender("unmet", 0, Channel::degree(1)).unwrap(),
+            shared,
+            held: Vec::new(),
+            world,
+            ranks,
+        };
+        for i in 0..5 {
+            busy.numbers.0.send(&i).unwrap();
+            busy.numbers.1.receive().unwrap();
+            let buffer = busy.ranks[0].buffer_from(&[i as u32; 50]).unwrap();
+            busy.slices.0.send_buffer(buffer).unwrap();
+            busy.held.push(busy.slices.1.receive_buffer().unwrap());
+            busy.shared.0.send(&[1, 2]).unwrap();
+            busy.shared.1.receive().unwrap();
+        }
+        busy.held.remove(2);
+        busy.numbers.0.send(&7).unwrap();
+        busy.slices.0.send(&[1; 20]).unwrap();
+        busy.slices.0.send_buffer(busy.ranks[0].buffer(300).unwrap()).unwrap();
+        busy.shared.0.send_buffer(busy.ranks[0].buffer(300).unwrap()).unwrap();
+        busy
+    }
+
+    /// One call, chosen by a number. Its result does not matter.
+    fn call(&mut self, which: u8, number: u64) {
+        let [zero, one] = &self.ranks;
+        match which % 20 {
+            0 => drop(self.numbers.0.send_timeout(&number, LIMIT)),
+            1 => drop(self.numbers.1.receive_timeout(LIMIT).map(|m| *m)),
+            2 => drop(self.slices.0.send_timeout(&[number as u32; 9], LIMIT)),
+            3 => drop(self.slices.1.receive_timeout(LIMIT).map(|m| m.iter().max().copied())),
+            4 => self.held.extend(self.slices.1.receive_buffer_with(LIMIT)),
+            5 => {
+                if let Some(buffer) = self.held.pop() {
+                    drop(self.slices.0.send_buffer_with(buffer, LIMIT));
+                }
+            }
+            6 => drop(self.shared.0.send_timeout(&[number as u32; 20], LIMIT)),
+            7 => drop(self.shared.1.receive_timeout(LIMIT).map(|m| m.iter().max().copied())),
+            8 => self.held.extend(self.shared.1.receive_buffer_with(LIMIT)),
+            9 => {
+                if let Some(buffer) = self.held.pop() {
+                    drop(self.shared.0.send_buffer_with(buffer, LIMIT));
+                }
+            }
+            10 => drop(self.meeting.0.send_timeout(&number, LIMIT)),
+            11 => drop(self.meeting.1.receive_timeout(LIMIT)),
+            12 => drop(self.meeting.1.try_receive()),
+            13 => {
+                if let Ok(mut buffer) = zero.buffer::<u32>((number % 5000) as usize) {
+                    buffer.fill(number as u32);
+                    self.held.push(buffer);
+                }
+            }
+            14 => drop(self.held.pop()),
+            15 => {
+                let channel = Channel::degree(1 + (number % 5) as u32).max_len(5);
+                let sender = one.sender::<[u64]>("new", 1, channel);
+                let receiver = one.receiver::<[u64]>("new", 1, channel);
+                if let (Ok(mut sender), Ok(receiver)) = (sender, receiver) {
+                    drop(sender.send_timeout(&[number; 5], LIMIT));
+                    drop(receiver.receive_timeout(LIMIT).map(|m| m.len()));
+                }
+            }
+            16 => drop(zero.receiver::<u8>("unmet", 1, Channel::degree(1))),
+            17 => {
+                let mut select = Select::new();
+                select.add(&self.numbers.1);
+                select.add(&self.slices.1);
+                select.add(&self.meeting.1);
+                select.add(&self.shared.1);
+                drop(select.ready_with(LIMIT));
+            }
+            // A rank dies with the lock held: the heap is mended.
+            18 => {
+                if let Ok(heap) = self.world.segment.heap().lock(77, |rank| rank > 2) {
+                    std::mem::forget(heap);
+                }
+            }
+            _ => drop(self.world.segment.heap().trim(2, |rank| rank > 2)),
+        }
+    }
+
+    /// Where control words lie: of the segment, the heap, the world, the channels. With `used`
+    /// only those that say something.
+    fn control_words(&self, used: bool) -> Vec<u64> {
+        let heap = self.world.segment.heap().lock(2, |_| false).unwrap();
+        let mut words: Vec<u64> = (0..4096).step_by(4).collect();
+        for block in heap.blocks().unwrap() {
+            let start = block.key.payload();
+            // A channel's slots and a buffer's elements are what ranks say to each other.
+            let len = if block.kind == BlockKind::Buffer { 0 } else { block.len.min(4096) };
+            words.extend((start - 128..start + len).step_by(4));
+        }
+        words.retain(|&at| !used || self.word(at).load(Ordering::Relaxed) != 0);
+        words
+    }
+
+    fn word(&self, at: u64) -> &AtomicU32 {
+        let place = self.world.segment.range(at, 4, "a word to be spoilt").unwrap();
+        // SAFETY: in range, and a multiple of 4 bytes from an aligned start; everything in the
+        // segment may be written at any time.
+        unsafe { place.cast::<AtomicU32>().as_ref() }
+    }
+
+    fn poke_all(&self, pokes: &[(u64, &Spoilt)]) {
+        let blocks = self.world.segment.heap().lock(2, |_| false).unwrap().blocks().unwrap();
+        pokes.iter().for_each(|(at, with)| self.poke(*at, with, &blocks));
+    }
+
+    /// Overwrites a word, or two.
+    fn poke(&self, at: u64, with: &Spoilt, blocks: &[BlockInfo]) {
+        let value = match with {
+            Spoilt::Half(word) => u64::from(*word),
+            Spoilt::Whole(word) => *word,
+            Spoilt::Block(which) => which.get(blocks).key.payload() - 128,
+            Spoilt::Key(which) => which.get(blocks).key.word(),
+        };
+        if at & !7 == HOLDER && (1..=3).contains(&(value as u32)) {
+            return;
+        }
+        if let Spoilt::Half(word) = with {
+            return self.word(at).store(*word, Ordering::Relaxed);
+        }
+        let at = at & !7;
+        self.word(at).store(value as u32, Ordering::Relaxed);
+        self.word(at + 4).store((value >> 32) as u32, Ordering::Relaxed);
+    }
+}
+
+/// What to write over control words: values that mean something somewhere, and others.
+#[derive(Clone, Debug)]
+enum Spoilt {
+    Half(u32),
+    Whole(u64),
+    /// Where a block lies.
+    Block(Index),
+    /// A block's key.
+    Key(Index),
+}
+
+fn spoilt() -> impl Strategy<Value = Spoilt> {
+    prop_oneof![
+        (0u32..8).prop_map(Spoilt::Half),
+        Just(Spoilt::Half(u32::MAX)),
+        (0u32..32).prop_map(|bit| Spoilt::Half(1 << bit)),
+        any::<u32>().prop_map(Spoilt::Half),
+        Just(Spoilt::Whole(u64::MAX)),
+        (0u64..64).prop_map(|bit| Spoilt::Whole((1 << bit) - 1)),
+        any::<u64>().prop_map(Spoilt::Whole),
+        any::<Index>().prop_map(Spoilt::Block),
+        any::<Index>().prop_map(Spoilt::Key),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").map_or(200, |cases| cases.parse().unwrap()),
+        failure_persistence: None,
+        max_shrink_time: 20_000,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_call_crashes_or_hangs(
+        pokes in prop::collection::vec((any::<Index>(), any::<bool>(), spoilt()), 1..8),
+        calls in prop::collection::vec((any::<u8>(), any::<u64>()), 1..40),
+        kill in any::<bool>(),
+    ) {
+        let mut busy = Busy::new();
+        let (used, all) = (busy.control_words(true), busy.control_words(false));
+        let pokes: Vec<_> = pokes
+            .iter()
+            .map(|(at, used_only, with)| (*at.get(if *used_only { &used } else { &all }), with))
+            .collect();
+        busy.poke_all(&pokes);
+        for (which, number) in calls {
+            busy.call(which, number);
+        }
+        if kill {
+            let _ = bury(&busy.world, 1);
+        }
+        drop(busy);
+    }
+}

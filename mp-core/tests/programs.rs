@@ -1,0 +1,490 @@
+//! Programs that run worlds, seen from outside: what they print, how they end, what they leave.
+//!
+//! Each case executes this program again with a name of its own, as a user's program would run:
+//! without the test harness, which captures output and has its own threads.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{Read, Write},
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use mp_core::{Channel, Error, Result, World};
+
+use support::{Watchdog, watchdog::children_of};
+
+/// A program, and what is expected of it.
+type Case = (&'static str, fn() -> Result<()>, fn());
+
+const CASES: [Case; 13] = [
+    ("lines", lines, lines_stay_whole),
+    ("long-lines", long_lines, long_lines_stay_whole),
+    ("input", input, rank_0_has_the_input),
+    ("before", before, what_comes_before_is_heard_once),
+    ("statuses", statuses, statuses_reach_the_caller),
+    ("arguments", arguments, ranks_get_their_own_arguments),
+    ("wait", wait, the_environment_names_the_policy),
+    ("leftovers", leftovers, nothing_is_left_behind),
+    ("orphans", orphans, ranks_die_with_their_launcher),
+    ("hangs", hangs, the_watchdog_ends_what_hangs),
+    ("descendants", descendants, a_ranks_own_children_are_no_ranks),
+    ("forged", forged, a_forged_assignment_is_refused),
+    ("closed-output", closed_output, a_closed_output_is_told_to_the_ranks),
+];
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let first = args.next().unwrap_or_default();
+    if let Some((_, program, _)) = CASES.iter().find(|(name, ..)| *name == first) {
+        if let Err(error) = program() {
+            eprintln!("{error}");
+            std::process::exit(9);
+        }
+        return;
+    }
+    // Like the standard harness: words choose cases, options are its own affair.
+    let words: Vec<String> = std::iter::once(first)
+        .chain(args)
+        .filter(|a| !a.is_empty() && !a.starts_with('-'))
+        .collect();
+    let mut ran = 0;
+    for (name, _, check) in CASES {
+        if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
+            check();
+            println!("program {name} ... ok");
+            ran += 1;
+        }
+    }
+    println!("{ran} of {} programs ran as they should", CASES.len());
+}
+
+fn program(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(name).stdin(Stdio::null());
+    command
+}
+
+/// Runs a program to its end, or to the watchdog's.
+fn run(command: &mut Command) -> Output {
+    let _watchdog = Watchdog::start();
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("output in UTF-8")
+}
+
+fn succeeded(output: &Output) -> &str {
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
+const LINES: usize = 3000;
+
+fn lines() -> Result<()> {
+    World::processes(8).run(|rank| {
+        let mut random = support::Random::new(rank.id() as u64);
+        for line in 0..LINES {
+            // In pieces, so that a pipe's reader meets half lines.
+            print!("rank {} ", rank.id());
+            if random.below(50) == 0 {
+                let _ = std::io::stdout().flush();
+            }
+            println!("line {line} {}", "=".repeat(random.below(100) as usize));
+        }
+        println!("rank {} line {LINES} end", rank.id());
+        Ok(())
+    })?;
+    println!("all ranks have ended");
+    Ok(())
+}
+
+fn lines_stay_whole() {
+    let output = run(&mut program("lines"));
+    let text = succeeded(&output);
+    let mut next: HashMap<usize, usize> = HashMap::new();
+    let mut lines = text.lines();
+    assert_eq!(lines.next_back(), Some("all ranks have ended"), "the caller's line comes last");
+    for line in lines {
+        let words: Vec<_> = line.split(' ').collect();
+        let [rank_word, rank, line_word, number, rest] = words[..] else { panic!("{line:?}") };
+        assert_eq!((rank_word, line_word), ("rank", "line"), "{line:?}");
+        assert!(rest == "end" || rest.bytes().all(|b| b == b'='), "{line:?}");
+        let next = next.entry(rank.parse().unwrap()).or_default();
+        assert_eq!(number.parse(), Ok(*next), "{line:?}");
+        *next += 1;
+    }
+    assert_eq!(next.len(), 8);
+    assert!(next.values().all(|&lines| lines == LINES + 1), "{next:?}");
+}
+
+fn long_lines() -> Result<()> {
+    World::processes(3)
+        .run(|rank| {
+            let letter = [b'a' + rank.id() as u8];
+            for len in [1, 60_000, 65_535, 65_536, 65_537, 300_000, 2, 1_000_000, 3] {
+                let mut line = letter.repeat(len);
+                line.push(b'\n');
+                std::io::stdout().write_all(&line)?;
+            }
+            Ok(())
+        })
+        .map(drop)
+}
+
+fn long_lines_stay_whole() {
+    let output = run(&mut program("long-lines"));
+    let mut lens: HashMap<u8, Vec<usize>> = HashMap::new();
+    for line in succeeded(&output).lines() {
+        let letter = line.as_bytes()[0];
+        assert!(line.bytes().all(|b| b == letter), "a line of two ranks");
+        lens.entry(letter).or_default().push(line.len());
+    }
+    assert_eq!(lens.len(), 3);
+    for lens in lens.values() {
+        assert_eq!(*lens, [1, 60_000, 65_535, 65_536, 65_537, 300_000, 2, 1_000_000, 3]);
+    }
+}
+
+fn input() -> Result<()> {
+    let read = World::processes(3).run(|_| {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text)?;
+        Ok(text)
+    })?;
+    assert_eq!(read, ["what was typed\n", "", ""]);
+    Ok(())
+}
+
+fn rank_0_has_the_input() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("input")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"what was typed\n").unwrap();
+    succeeded(&child.wait_with_output().unwrap());
+}
+
+fn before() -> Result<()> {
+    println!("before");
+    if mp_core::caller() {
+        println!("only the caller");
+    }
+    let first = World::processes(2).run(|rank| {
+        println!("first world");
+        Ok(rank.id())
+    })?;
+    println!("between {first:?}");
+    World::processes(2).run(|rank| {
+        if rank.id() == 0 {
+            println!("second world {first:?} {}", mp_core::caller());
+        }
+        Ok(())
+    })?;
+    println!("after");
+    Ok(())
+}
+
+fn what_comes_before_is_heard_once() {
+    let output = run(&mut program("before"));
+    let expected = "before\nonly the caller\nfirst world\nfirst world\nbetween [0, 1]\n\
+                    second world [0, 1] false\nafter\n";
+    assert_eq!(succeeded(&output), expected);
+}
+
+fn statuses() -> Result<()> {
+    let how = std::env::args().nth(2).unwrap_or_default();
+    let world = World::processes(3).run(|rank| {
+        if rank.id() != 1 {
+            return Ok(());
+        }
+        match how.as_str() {
+            "error" => Err(Error::other("it would not work")),
+            "panic" => panic!("it could not be"),
+            "exit" => std::process::exit(3),
+            "abort" => std::process::abort(),
+            _ => Ok(()),
+        }
+    });
+    world.map(drop)
+}
+
+fn statuses_reach_the_caller() {
+    let ends = |how: &str| {
+        let output = run(program("statuses").arg(how));
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    assert_eq!(ends("well"), (Some(0), String::new()));
+    assert_eq!(ends("error"), (Some(9), "rank 1: it would not work\n".to_owned()));
+    assert_eq!(ends("exit"), (Some(9), "rank 1 ended early with exit status 3\n".to_owned()));
+    assert_eq!(ends("abort"), (Some(9), "rank 1 was killed by SIGABRT\n".to_owned()));
+    let (code, text) = ends("panic");
+    assert_eq!(code, Some(9));
+    // The rank's own message came first, on the same standard error.
+    assert!(text.ends_with("rank 1 panicked: it could not be\n"), "{text}");
+}
+
+fn arguments() -> Result<()> {
+    let mut args = std::env::args().skip(2);
+    let given = args.next();
+    if given.as_deref() != Some("straight") {
+        // A rank must not come here.
+        assert!(mp_core::caller(), "a rank took the long way");
+        println!("the long way");
+    }
+    // A place in the source that is passed once by ranks, and several times by the caller.
+    for round in 0..3 {
+        let results = World::processes(2)
+            .args(["arguments", "straight", &round.to_string()])
+            .run(|rank| Ok((rank.id(), std::env::args().nth(3))))?;
+        assert_eq!(results, [0, 1].map(|id| (id, Some(round.to_string()))));
+    }
+    println!("done");
+    Ok(())
+}
+
+fn ranks_get_their_own_arguments() {
+    assert_eq!(succeeded(&run(&mut program("arguments"))), "the long way\ndone\n");
+}
+
+fn wait() -> Result<()> {
+    let sum = |world: World| {
+        world.run(|rank| {
+            let peer = 1 - rank.id();
+            let mut to = rank.sender::<u64>("x", peer, Channel::degree(1))?;
+            let from = rank.receiver::<u64>("x", peer, Channel::degree(1))?;
+            to.send(&(rank.id() as u64 + 1))?;
+            Ok(*from.receive()?)
+        })
+    };
+    assert_eq!(sum(World::threads(2))?, [2, 1]);
+    assert_eq!(sum(World::processes(2))?, [2, 1]);
+    World::solo().map(drop)
+}
+
+fn the_environment_names_the_policy() {
+    for policy in ["spin", "adaptive", "park"] {
+        succeeded(&run(program("wait").env(mp_core::WAIT_VARIABLE, policy)));
+    }
+    for wrong in ["", "Spin", "nap"] {
+        let output = run(program("wait").env(mp_core::WAIT_VARIABLE, wrong));
+        assert_eq!(output.status.code(), Some(9));
+        let text = text(&output.stderr);
+        assert!(text.contains(mp_core::WAIT_VARIABLE) && text.contains("adaptive"), "{text}");
+    }
+}
+
+/// What this process has of worlds: processes, descriptors, mappings, threads.
+fn possessions() -> (Vec<u32>, Vec<PathBuf>, Vec<String>, usize) {
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    (
+        children_of(std::process::id()),
+        // The folder itself is open while it is read.
+        descriptors
+            .filter_map(|entry| fs::read_link(entry.path()).ok())
+            .filter(|link| !link.starts_with("/proc"))
+            .collect(),
+        maps.lines().filter(|line| line.contains("memfd")).map(str::to_owned).collect(),
+        fs::read_dir("/proc/self/task").unwrap().count(),
+    )
+}
+
+fn leftovers() -> Result<()> {
+    // Process ranks come this way, too: what they have is another matter.
+    let check = |when: &str, before: &(Vec<u32>, Vec<PathBuf>, Vec<String>, usize)| {
+        if mp_core::caller() {
+            let now = possessions();
+            assert_eq!(now, *before, "{when}");
+            assert!(now.0.is_empty() && now.2.is_empty(), "{when}");
+        }
+    };
+    let before = possessions();
+    let busy = |rank: &mp_core::Rank| {
+        let next = (rank.id() + 1) % rank.size();
+        let previous = (rank.id() + rank.size() - 1) % rank.size();
+        let mut to = rank.sender::<[u64]>("ring", next, Channel::degree(2))?;
+        let from = rank.receiver::<[u64]>("ring", previous, Channel::degree(2))?;
+        to.send_buffer(rank.buffer_zeroed(100_000)?)?;
+        let taken = from.receive_buffer()?;
+        Ok(taken.len())
+    };
+    World::processes(4).run(busy)?;
+    check("processes", &before);
+    let killed = World::processes(4).run(|rank| {
+        busy(rank)?;
+        match rank.id() {
+            0 => match support::scenarios::die() {},
+            1 => panic!("as well"),
+            2 => Err(Error::other("as well")),
+            _ => Ok(0),
+        }
+    });
+    assert!(killed.is_err());
+    check("killed processes", &before);
+    for _ in 0..3 {
+        assert!(World::processes(0).run(busy).is_err());
+    }
+    check("no processes", &before);
+    World::threads(4).run(busy)?;
+    World::threads_on_heap(4).run(busy)?;
+    check("threads", &before);
+    let panicked = World::threads(4).run(|rank| {
+        busy(rank)?;
+        if rank.id() == 0 { panic!("so be it") } else { Ok(0) }
+    });
+    assert!(panicked.is_err());
+    check("panicked threads", &before);
+    drop(World::solo()?.buffer::<u8>(1 << 20)?);
+    check("a world of one", &before);
+    Ok(())
+}
+
+fn nothing_is_left_behind() {
+    let names = || -> Vec<PathBuf> {
+        let folder = |path| fs::read_dir(path).into_iter().flatten().flatten();
+        folder("/dev/shm").chain(folder("/tmp")).map(|entry| entry.path()).collect()
+    };
+    let ours = |paths: Vec<PathBuf>| {
+        paths.into_iter().filter(|p| p.to_string_lossy().to_lowercase().contains("onchip")).count()
+    };
+    let before = ours(names());
+    succeeded(&run(&mut program("leftovers")));
+    assert_eq!(ours(names()), before, "files in /dev/shm or /tmp");
+}
+
+/// Ranks that wait for ever, one of them for a message, one in a loop of its own.
+fn orphans() -> Result<()> {
+    World::processes(3)
+        .run(|rank| {
+            println!("{}", std::process::id());
+            match rank.id() {
+                0 => rank.receiver::<u8>("never", 1, Channel::degree(1))?.receive().map(drop),
+                1 => loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                },
+                _ => loop {
+                    std::hint::spin_loop();
+                },
+            }
+        })
+        .map(drop)
+}
+
+fn gone(pid: u32) -> bool {
+    let started = Instant::now();
+    while fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        if started.elapsed() > Duration::from_secs(10) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+fn ranks_die_with_their_launcher() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("orphans").stdout(Stdio::piped()).spawn().unwrap();
+    let output = std::io::BufReader::new(child.stdout.take().unwrap());
+    let pids: Vec<u32> = std::io::BufRead::lines(output)
+        .take(3)
+        .map(|line| line.unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(pids.len(), 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for pid in pids {
+        assert!(gone(pid), "rank process {pid} lives on");
+    }
+}
+
+fn hangs() -> Result<()> {
+    let _watchdog = Watchdog::with_limit(Duration::from_millis(500));
+    World::processes(2)
+        .run(|rank| {
+            println!("{}", std::process::id());
+            rank.receiver::<u8>("never", 1 - rank.id(), Channel::degree(1))?.receive().map(drop)
+        })
+        .map(drop)
+}
+
+fn the_watchdog_ends_what_hangs() {
+    let started = Instant::now();
+    let output = run(&mut program("hangs"));
+    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("hangs: not done after 500ms"), "{said}");
+    assert!(said.contains("rank 0 is Running: receive [\"never\"] of ranks [1]"), "{said}");
+    let pids: Vec<u32> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 2);
+    for pid in pids {
+        assert!(said.contains(&format!("process {pid}:")), "{pid} in {said}");
+        assert!(gone(pid), "rank process {pid} lives on");
+    }
+}
+
+/// A rank starts another program that uses the library.
+fn descendants() -> Result<()> {
+    let texts = World::processes(2).run(|_| {
+        let output = run(&mut program("before"));
+        Ok((output.status.success(), text(&output.stdout).to_owned()))
+    })?;
+    for (success, text) in texts {
+        assert!(success && text.starts_with("before\nonly the caller\n"), "{text}");
+    }
+    Ok(())
+}
+
+fn a_ranks_own_children_are_no_ranks() {
+    succeeded(&run(&mut program("descendants")));
+}
+
+fn forged() -> Result<()> {
+    World::processes(2).run(|_| Ok(())).map(drop)
+}
+
+fn a_forged_assignment_is_refused() {
+    let me = std::process::id();
+    let variable = "ONCHIP_RANK";
+    // A launcher's word without a launcher's descriptors.
+    for value in ["", "x", "0", "0:", ":1", "0:0:0", "-1:1", "0:99999999999", &format!("0:{me}")] {
+        let output = run(program("forged").env(variable, value));
+        assert_eq!(output.status.code(), Some(9), "{value:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("can't enter its world"), "{value:?}");
+    }
+}
+
+/// Ranks print until they are told that nobody listens.
+fn closed_output() -> Result<()> {
+    World::processes(2)
+        .run(|rank| {
+            let mut output = std::io::stdout();
+            while writeln!(output, "rank {} speaks", rank.id()).is_ok() {}
+            // In one piece: nobody puts lines of standard error together.
+            Ok(std::io::stderr().write_all(format!("rank {} knows\n", rank.id()).as_bytes())?)
+        })
+        .map(drop)
+}
+
+fn a_closed_output_is_told_to_the_ranks() {
+    let _watchdog = Watchdog::start();
+    let mut child =
+        program("closed-output").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    // Lines that nobody read are no good end.
+    assert_eq!(output.status.code(), Some(9));
+    let said = text(&output.stderr);
+    assert!(said.contains("rank 0 knows\n") && said.contains("rank 1 knows\n"), "{said}");
+    assert!(said.ends_with("Broken pipe (os error 32)\n"), "{said}");
+}
