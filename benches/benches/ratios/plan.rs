@@ -176,7 +176,7 @@ pub struct Farm {
 impl Farm {
     /// Pixels of a frame in either direction.
     pub const SIDE: usize = 1000;
-    pub const TWO_WORKERS: Farm = Farm { workers: 2, degree: 2, held: 24, passes: 12 };
+    pub const TWO_WORKERS: Farm = Farm { workers: 2, degree: 4, held: 24, passes: 12 };
 
     /// Frames that the clock sees.
     pub fn measured(self) -> usize {

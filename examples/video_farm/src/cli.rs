@@ -60,7 +60,7 @@ pub struct Options {
     pub schedule: Schedule,
 
     /// How many frames a channel holds without blocking its sender
-    #[arg(long, value_name = "K", default_value_t = 2, value_parser = parse_degree)]
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = parse_degree)]
     pub degree: usize,
 
     /// For --mode all: how often to measure every mode

@@ -137,13 +137,15 @@ pub(crate) struct Waiting {
 }
 
 /// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for.
+///
+/// Or yields, in a crowded world: that is time for some rounds of switching between ranks that
+/// have little to do. A rank that yields for longer seems busy to the system all the while, which
+/// then does not move one with work to this core.
 const SPIN: Duration = Duration::from_micros(20);
 /// Looks with a plain pause between them before the processor's line wait is worth arming.
 const PAUSES: u32 = 128;
 /// Looks before the first yield in a crowded world: the message may be just under way.
 const CROWDED_PAUSES: u32 = 8;
-/// How long a crowded world yields before it sleeps: some rounds of every thread running once.
-const YIELD: Duration = Duration::from_micros(100);
 /// How long a sleep lasts that a waker may not have heard of.
 const UNSURE: Duration = Duration::from_millis(1);
 /// Looks between two readings of the clock.
@@ -216,7 +218,6 @@ impl Waiting {
         let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);
         let budget = match policy {
             WaitPolicy::Park => Duration::ZERO,
-            _ if self.crowded => YIELD,
             _ => SPIN,
         };
         let mut told = false;

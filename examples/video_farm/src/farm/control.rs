@@ -37,7 +37,7 @@ fn requests(job: &Job) -> (Parties, Channel) {
 const END: u64 = u64::MAX;
 
 fn orders(job: &Job) -> Channel {
-    Channel::degree(job.in_flight() as u32)
+    Channel::degree(job.pool() as u32)
 }
 
 const FORMAT: Channel = Channel::degree(1);

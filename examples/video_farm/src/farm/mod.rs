@@ -21,6 +21,7 @@ mod feed;
 mod lanes;
 pub mod moved;
 pub mod no_kt;
+mod placement;
 pub mod queue;
 mod roles;
 pub mod sh_mem;
@@ -95,7 +96,8 @@ pub struct Job {
     pub workers: usize,
     /// To which worker the next frame goes.
     pub schedule: Schedule,
-    /// How many frames may be in a channel between two ranks without blocking the sender.
+    /// How many frames may be in a channel between two ranks without blocking the sender. Results
+    /// that go by reference have room anyway: their number is that of the buffers.
     pub degree: usize,
     /// Read the stream ahead and measure the farm alone, as the paper does.
     pub preload: Option<Preload>,

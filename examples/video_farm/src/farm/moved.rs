@@ -22,13 +22,15 @@ pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
     roles::run(job, ranks, &Roles { emit, work, collect })
 }
 
-/// A channel of moved buffers needs no room for frames.
+/// From the emitter to a worker. A channel of moved buffers needs no room for frames.
 fn lane(job: &Job) -> Channel {
     Channel::degree(job.degree as u32)
 }
 
-/// Has room for every buffer there is: the collector never waits for the emitter.
-fn back(job: &Job) -> Channel {
+/// Has room for every buffer there is. So a worker goes on while the collector waits for an older
+/// frame of another, and the collector never waits for the emitter. How much memory the farm takes
+/// is for the buffers to say.
+fn unblocked(job: &Job) -> Channel {
     Channel::degree(job.pool() as u32)
 }
 
@@ -58,7 +60,7 @@ impl Buffers {
 fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
     let mut dispatch = Dispatch::open(rank, job)?;
     let mut lanes = lanes::frames_out(rank, job, lane(job))?;
-    let back = lanes::back_in(rank, job, back(job))?;
+    let back = lanes::back_in(rank, job, unblocked(job))?;
     let mut buffers = Buffers { at_hand: VecDeque::new(), back, to_make: job.pool() };
     let mut feed = Feed::open(job)?;
     let format = feed.format();
@@ -87,7 +89,7 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
 fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
     let mut desk = Desk::open(rank, job)?;
     let frames = lanes::frames_in(rank, lane(job))?;
-    let mut results = lanes::results_out(rank, job, lane(job))?;
+    let mut results = lanes::results_out(rank, job, unblocked(job))?;
     desk.begin(job)?;
     loop {
         let mut frame = frames.receive_buffer()?;
@@ -99,8 +101,8 @@ fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
 
 fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
     let orders = Orders::open(rank, job)?;
-    let results = lanes::results_in(rank, job, lane(job))?;
-    let mut back = lanes::back_out(rank, back(job))?;
+    let results = lanes::results_in(rank, job, unblocked(job))?;
+    let mut back = lanes::back_out(rank, unblocked(job))?;
     let format = orders.begin()?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {

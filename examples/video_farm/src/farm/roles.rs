@@ -3,7 +3,7 @@
 use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Job, Ranks, Run};
+use super::{Job, Ranks, Run, placement};
 use crate::error::FarmError;
 
 /// The rank of the emitter.
@@ -72,6 +72,7 @@ fn misfit(job: &Job, rank: &Rank) -> FarmError {
 pub(super) fn run(job: &Job, ranks: Ranks, roles: &Roles) -> Result<Run, FarmError> {
     let size = collector_rank(job) + 1;
     let code = |rank: &Rank| -> onchip::Result<Outcome> {
+        placement::take_place(rank.id(), job);
         let outcome = match rank.id() {
             _ if rank.size() != size => Err(Stop::Farm(misfit(job, rank))),
             EMITTER => (roles.emit)(rank, job).map(|()| Outcome::Done),

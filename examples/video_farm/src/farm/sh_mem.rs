@@ -5,7 +5,9 @@ use std::thread;
 
 use super::collect::Collection;
 use super::feed::Feed;
+use super::placement::take_place;
 use super::queue::{Consumer, Producer, queue};
+use super::roles::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Run, Schedule};
 use crate::error::FarmError;
 use crate::filter::gray_in_place;
@@ -51,10 +53,21 @@ pub fn run(job: &Job) -> Result<Run, FarmError> {
     let (emitter, workers, collector) = connect(job);
     let lost = |name: &str| FarmError::World(format!("the {name} panicked"));
     thread::scope(|scope| {
-        let emitter = scope.spawn(move || emitter.run(job));
-        let collector = scope.spawn(move || collector.run(job));
-        let workers: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(move || worker.run(job))).collect();
+        let emitter = scope.spawn(move || {
+            take_place(EMITTER, job);
+            emitter.run(job)
+        });
+        let collector = scope.spawn(move || {
+            take_place(collector_rank(job), job);
+            collector.run(job)
+        });
+        let workers = workers.into_iter().map(|worker| {
+            scope.spawn(move || {
+                take_place(worker_rank(worker.id), job);
+                worker.run(job)
+            })
+        });
+        let workers: Vec<_> = workers.collect();
         // All are joined before any result is looked at, so that every panic is accounted for.
         let emitted = emitter.join().map_err(|_| lost("emitter"));
         let worked = workers.into_iter().map(|worker| worker.join().map_err(|_| lost("worker")));
@@ -67,13 +80,14 @@ pub fn run(job: &Job) -> Result<Run, FarmError> {
 }
 
 fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
-    let (order_in, order_out) = queue(job.in_flight());
+    let (order_in, order_out) = queue(job.pool());
     let (free_in, free_out) = queue(job.pool());
     let (ready_in, ready_out) = queue(job.workers * job.requests_of_a_worker());
     let (mut to_workers, mut from_workers, mut workers) = (Vec::new(), Vec::new(), Vec::new());
     for id in 0..job.workers {
         let (to_worker, input) = queue(job.degree);
-        let (output, from_worker) = queue(job.degree);
+        // Room for all: a worker goes on while the collector waits for an older frame of another.
+        let (output, from_worker) = queue(job.pool());
         let ready = (job.schedule == Schedule::OnDemand).then(|| ready_in.clone());
         to_workers.push(to_worker);
         from_workers.push(from_worker);
