@@ -444,6 +444,12 @@ impl Opened {
         }
     }
 
+    /// Instead of the ring between two ranks in a channel that has another.
+    pub(crate) fn no_ring(&self) -> Ring {
+        // SAFETY: as in `ring`; the blank slot stays for ever.
+        unsafe { Ring::new(NonNull::from(&self.middle().ring), Slots::blank()) }
+    }
+
     /// The ring among several.
     pub(crate) fn shared_ring(&self) -> SharedRing {
         // SAFETY: as in `ring`.

@@ -27,9 +27,12 @@ use crate::{
 ///
 /// Dropping the receiver closes this end: the sender then gets [`Error::Disconnected`].
 pub struct Receiver<M: Message + ?Sized> {
+    /// At degree 0 it has a message only within a call, and always none where several ranks are at
+    /// an end: so the fast path asks nothing else.
+    ring: RingReceiver,
+    asymmetry: Asymmetry,
     opened: Opened,
     kind: Kind,
-    asymmetry: Asymmetry,
     wait: std::cell::Cell<Wait>,
     message: PhantomData<fn() -> *const M>,
 }
@@ -39,8 +42,8 @@ pub struct Receiver<M: Message + ?Sized> {
 unsafe impl<M: Message + ?Sized> Send for Receiver<M> {}
 
 enum Kind {
-    Pair(RingReceiver),
-    Rendezvous(RingReceiver),
+    Pair,
+    Rendezvous,
     Shared(SharedRing),
 }
 
@@ -60,14 +63,15 @@ enum Place {
 
 impl<M: Message + ?Sized> Receiver<M> {
     pub(crate) fn new(opened: Opened) -> Self {
-        let kind = match (opened.agreement.shared, opened.agreement.spec.degree) {
-            (true, _) => Kind::Shared(opened.shared_ring()),
-            (false, 0) => Kind::Rendezvous(RingReceiver::new(opened.ring())),
-            (false, _) => Kind::Pair(RingReceiver::new(opened.ring())),
+        let (ring, kind) = match (opened.agreement.shared, opened.agreement.spec.degree) {
+            (true, _) => (opened.no_ring(), Kind::Shared(opened.shared_ring())),
+            (false, 0) => (opened.ring(), Kind::Rendezvous),
+            (false, _) => (opened.ring(), Kind::Pair),
         };
+        let ring = RingReceiver::new(ring);
         let asymmetry = opened.context.waiting.asymmetry;
         let wait = std::cell::Cell::new(Wait::forever());
-        Self { opened, kind, asymmetry, wait, message: PhantomData }
+        Self { ring, asymmetry, opened, kind, wait, message: PhantomData }
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
@@ -125,14 +129,13 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// just under way is met without a pause, and goes on without a detour.
     #[inline(always)]
     fn appears(&self) -> bool {
-        let Kind::Pair(ring) = &self.kind else { return false };
-        (0..LOOKS).any(|_| ring.ready())
+        matches!(self.kind, Kind::Pair) && (0..LOOKS).any(|_| self.ring.ready())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.
     #[inline(always)]
     fn receive_fast(&self) -> Option<Guard<'_, M>> {
-        let Kind::Pair(ring) = &self.kind else { return None };
+        let ring = &self.ring;
         let received = ring.peek()?;
         let len = if M::SLICE { ring.len(received.slot) as usize } else { 1 };
         if M::SLICE && len > self.opened.agreement.spec.max_len {
@@ -178,9 +181,8 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     #[inline]
     fn take(&self, wait: Wait) -> Result<Place> {
-        if let Kind::Pair(ring) = &self.kind
-            && self.appears()
-            && let Some(received) = ring.receive()
+        if self.appears()
+            && let Some(received) = self.ring.receive()
         {
             return Ok(Place::Own(received));
         }
@@ -189,9 +191,7 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// 4 receive.
     fn take_now(&self) -> Result<Option<Place>> {
-        if let Kind::Pair(ring) = &self.kind
-            && let Some(received) = ring.receive()
-        {
+        if let Some(received) = self.ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
         self.take_now_slowly()
@@ -200,14 +200,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// A look after the ring seemed empty.
     fn take_now_slowly(&self) -> Result<Option<Place>> {
         match &self.kind {
-            Kind::Pair(ring) => self.look(ring),
-            Kind::Rendezvous(ring) => self.meet_if_wanted(ring),
+            Kind::Pair => self.look(),
+            Kind::Rendezvous => self.meet_if_wanted(),
             Kind::Shared(ring) => self.look_shared(ring),
         }
     }
 
-    fn check_guards(&self, ring: &RingReceiver) -> Result<()> {
-        if ring.all_held() {
+    fn check_guards(&self) -> Result<()> {
+        if self.ring.all_held() {
             let agreement = &self.opened.agreement;
             let held = agreement.spec.degree.max(1);
             return Err(Error::GuardsHeld { channel: agreement.name.clone(), held });
@@ -216,15 +216,15 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// The next message, or why there will be none.
-    fn look(&self, ring: &RingReceiver) -> Result<Option<Place>> {
-        if let Some(received) = ring.receive() {
+    fn look(&self) -> Result<Option<Place>> {
+        if let Some(received) = self.ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
-        ring.ran_dry();
-        self.check_guards(ring)?;
+        self.ring.ran_dry();
+        self.check_guards()?;
         if self.opened.signals().for_receiver.ended() {
             // What was published before the end was raised is visible by now.
-            if let Some(received) = ring.receive() {
+            if let Some(received) = self.ring.receive() {
                 return Ok(Some(Place::Own(received)));
             }
             return Err(self.opened.why_ended(Operation::Receive));
@@ -263,11 +263,9 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     #[cold]
     fn take_slowly(&self, wait: Wait) -> Result<Place> {
-        if let Kind::Rendezvous(ring) = &self.kind {
-            return self.meet(ring, wait);
-        }
         let line = match &self.kind {
-            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.watched(),
+            Kind::Pair => self.ring.watched(),
+            Kind::Rendezvous => return self.meet(wait),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?
@@ -303,14 +301,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0: offers, and waits for a sender to meet the offer.
-    fn meet(&self, ring: &RingReceiver, wait: Wait) -> Result<Place> {
-        self.check_guards(ring)?;
+    fn meet(&self, wait: Wait) -> Result<Place> {
+        self.check_guards()?;
         self.opened.meeting().offer();
         self.attend();
-        let met = self.block(wait, ring.watched(), || self.look(ring).transpose());
+        let met = self.block(wait, self.ring.watched(), || self.look().transpose());
         let met = match met {
             // Out of time: unless a sender has just claimed the offer.
-            Ok(None) => self.end_offer(ring, true),
+            Ok(None) => self.end_offer(true),
             Ok(Some(met)) => met.map(Some),
             Err(error) => Err(error.into()),
         };
@@ -318,31 +316,31 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0, without waiting: meets a sender that waits.
-    fn meet_if_wanted(&self, ring: &RingReceiver) -> Result<Option<Place>> {
-        self.check_guards(ring)?;
-        let mut met = self.look(ring);
+    fn meet_if_wanted(&self) -> Result<Option<Place>> {
+        self.check_guards()?;
+        let mut met = self.look();
         if let Ok(None) = met {
             if !self.opened.meeting().wanted() {
                 return Ok(None);
             }
             self.opened.meeting().offer();
             self.attend();
-            met = self.end_offer(ring, false);
+            met = self.end_offer(false);
         }
         self.after_meeting(met)
     }
 
     /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
     /// sender wants it any more. A sender that does nothing is not waited for.
-    fn end_offer(&self, ring: &RingReceiver, withdraw: bool) -> Result<Option<Place>> {
+    fn end_offer(&self, withdraw: bool) -> Result<Option<Place>> {
         /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
-        let met = self.block(PROMPT.into(), ring.watched(), || match self.look(ring) {
+        let met = self.block(PROMPT.into(), self.ring.watched(), || match self.look() {
             Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
             other => Some(other),
         });
-        met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look(ring) })
+        met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look() })
     }
 
     /// With a message or without a sender, the offer is over.
@@ -370,7 +368,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn adopt(&self, place: Place, len: u32) -> Result<(Parts, NonNull<M::Element>)> {
         let moved = match (&self.kind, &place) {
             _ if len != MOVED => None,
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.moved(m.slot),
+            (_, Place::Own(m)) => self.ring.moved(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.moved(*held),
             _ => None,
         };
@@ -389,7 +387,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn payload(&self, place: &Place) -> NonNull<u8> {
         match (&self.kind, place) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.payload(m.slot),
+            (_, Place::Own(m)) => self.ring.payload(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.payload(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
@@ -398,7 +396,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn stated_len(&self, place: &Place) -> u32 {
         match (&self.kind, place) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(m)) => ring.len(m.slot),
+            (_, Place::Own(m)) => self.ring.len(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.len(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
@@ -413,9 +411,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn release(&self, place: Place) {
         match (&self.kind, place) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Place::Own(message)) => {
-                ring.release(message);
-            }
+            (_, Place::Own(message)) => self.ring.release(message),
             (_, Place::Buffer(parts)) => return parts.free(&self.opened.context),
             (Kind::Shared(ring), Place::Shared(held)) => ring.release(held),
             _ => return,
@@ -473,8 +469,8 @@ impl<T: Plain> Receiver<[T]> {
 impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
         let there = match &self.kind {
-            Kind::Pair(ring) => ring.ready(),
-            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
+            Kind::Pair => self.ring.ready(),
+            Kind::Rendezvous => self.opened.meeting().wanted() || self.ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()
@@ -548,11 +544,11 @@ impl<M: Message + ?Sized> Deref for Guard<'_, M> {
 impl<M: Message + ?Sized> Drop for Guard<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let (Kind::Pair(ring), Place::Own(message)) = (&self.receiver.kind, self.place) {
-            ring.release(message);
-            self.receiver.attend();
-        } else {
-            self.receiver.release_slowly(self.place);
+        match self.place {
+            Place::Own(message) if self.receiver.ring.release_oldest(message) => {
+                self.receiver.attend();
+            }
+            place => self.receiver.release_slowly(place),
         }
     }
 }

@@ -110,7 +110,7 @@ pub(crate) struct RingSender {
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
+        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor(u64::MAX));
         Self { ring, tail: 0, limit, cursor }
     }
 
@@ -207,21 +207,31 @@ impl RingSender {
 /// The receiving end. Messages may be held and given back in any order.
 #[derive(Debug)]
 pub(crate) struct RingReceiver {
-    ring: Ring,
-    /// Messages received.
-    next: Cell<u64>,
     /// The slot of message `next`.
     cursor: Cursor,
-    /// Slots given back.
-    head: Cell<u64>,
-    /// Messages given back before older ones were.
-    early: RefCell<Vec<u64>>,
-    /// At positions with none of these bits, [`keep_distance`](Self::keep_distance).
-    checkpoint: u64,
-    any_early: Cell<bool>,
+    /// Messages received.
+    next: Cell<u64>,
+    /// Slots given back, which is also the message that advances `head` when it is given back;
+    /// [`NEVER`] while there are `early` ones.
+    oldest: Cell<u64>,
+    ring: Ring,
+    early: RefCell<Early>,
+    /// Whether this is a large ring, in which to [keep distance](Self::keep_distance).
+    large: bool,
     /// Whether an empty slot was met since the last look at the distance.
     ran_dry: Cell<bool>,
 }
+
+/// Messages given back before older ones were.
+#[derive(Debug, Default)]
+struct Early {
+    /// Slots given back in order, while `positions` has any.
+    head: u64,
+    positions: Vec<u64>,
+}
+
+/// No message's position.
+const NEVER: u64 = u64::MAX;
 
 /// A message that was received and not given back yet.
 #[derive(Clone, Copy, Debug)]
@@ -241,13 +251,12 @@ impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
         let large = ring.slots.count() >= 4 * DISTANCE;
         Self {
-            checkpoint: if large { DISTANCE - 1 } else { u64::MAX },
-            cursor: ring.slots.cursor(),
-            ring,
+            cursor: ring.slots.cursor(DISTANCE),
             next: Cell::new(0),
-            head: Cell::new(0),
+            oldest: Cell::new(0),
+            ring,
             early: RefCell::default(),
-            any_early: Cell::new(false),
+            large,
             ran_dry: Cell::new(false),
         }
     }
@@ -280,8 +289,7 @@ impl RingReceiver {
     pub(crate) fn take(&self) {
         let next = self.next.get() + 1;
         self.next.set(next);
-        self.cursor.advance();
-        if next & self.checkpoint == 0 {
+        if self.cursor.advance() {
             self.keep_distance(next);
         }
     }
@@ -296,6 +304,9 @@ impl RingReceiver {
     #[cold]
     fn keep_distance(&self, next: u64) {
         const PAUSES: u32 = 64;
+        if !self.large {
+            return;
+        }
         // Relaxed: only a measure of the distance.
         let ahead = self.ring.control().tail.load(Ordering::Relaxed).wrapping_sub(next);
         if !self.ran_dry.replace(false) && ahead < DISTANCE {
@@ -326,7 +337,9 @@ impl RingReceiver {
 
     /// Whether every slot is held by a guard, so that no message can come.
     pub(crate) fn all_held(&self) -> bool {
-        self.next.get() - self.head.get() >= self.ring.slots.count()
+        let oldest = self.oldest.get();
+        let head = if oldest == NEVER { self.early.borrow().head } else { oldest };
+        self.next.get() - head >= self.ring.slots.count()
     }
 
     /// 5 read in place: where the message lies, and the length that its header states.
@@ -351,39 +364,53 @@ impl RingReceiver {
     /// 6 release on drop.
     #[inline(always)]
     pub(crate) fn release(&self, message: Received) {
+        if !self.release_oldest(message) {
+            self.release_early(message);
+        }
+    }
+
+    /// Gives the message back if it is the oldest one.
+    #[inline(always)]
+    pub(crate) fn release_oldest(&self, message: Received) -> bool {
+        if message.position != self.oldest.get() {
+            return false;
+        }
         // SAFETY: `message` comes from `receive`.
         unsafe { self.ring.slots.header(message.slot) }.race.reading();
-        if message.position == self.head.get() && !self.any_early.get() {
-            self.advance_head(message.position + 1);
-        } else {
-            self.release_out_of_order(message);
-        }
+        self.oldest.set(message.position + 1);
+        self.advance_head(message.position + 1);
+        true
     }
 
     #[inline(always)]
     fn advance_head(&self, head: u64) {
-        self.head.set(head);
         // Release: pairs with the Acquire in `RingSender::look`.
         self.ring.control().head.store(head, Ordering::Release);
     }
 
     #[cold]
-    fn release_out_of_order(&self, message: Received) {
+    fn release_early(&self, message: Received) {
+        // SAFETY: `message` comes from `receive`.
+        let header = unsafe { self.ring.slots.header(message.slot) };
+        header.race.reading();
         // `head` may not tell for long that the message was received, and never will if an older
         // one is leaked or its holder dies: a buffer in it must not seem stranded.
         // Release: whoever sees it sees the buffer in this rank's table.
-        // SAFETY: `message` comes from `receive`.
-        unsafe { self.ring.slots.header(message.slot) }.len.store(0, Ordering::Release);
+        header.len.store(0, Ordering::Release);
         let mut early = self.early.borrow_mut();
-        early.push(message.position);
-        let mut head = self.head.get();
-        while let Some(at) = early.iter().position(|&position| position == head) {
-            early.swap_remove(at);
-            head += 1;
+        let oldest = self.oldest.replace(NEVER);
+        let before = if oldest == NEVER { early.head } else { oldest };
+        early.head = before;
+        early.positions.push(message.position);
+        while let Some(at) = early.positions.iter().position(|&position| position == early.head) {
+            early.positions.swap_remove(at);
+            early.head += 1;
         }
-        self.any_early.set(!early.is_empty());
-        if head != self.head.get() {
-            self.advance_head(head);
+        if early.positions.is_empty() {
+            self.oldest.set(early.head);
+        }
+        if early.head != before {
+            self.advance_head(early.head);
         }
     }
 }
@@ -409,7 +436,7 @@ mod tests {
         (sender.tail, sender.limit) = (position, position + degree);
         let receiver = RingReceiver::new(ring());
         receiver.next.set(position);
-        receiver.head.set(position);
+        receiver.oldest.set(position);
         (sender, receiver, memory)
     }
 

@@ -27,6 +27,12 @@ pub(crate) struct SlotHeader {
 }
 
 impl SlotHeader {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self { seq: AtomicU32::new(0), len: AtomicU32::new(0), race: RaceMarker::new() }
+    }
+
+    #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self { seq: AtomicU32::new(0), len: AtomicU32::new(0), race: RaceMarker::new() }
     }
@@ -126,6 +132,21 @@ impl<H> Clone for Slots<H> {
 
 impl<H> Copy for Slots<H> {}
 
+impl Slots<SlotHeader> {
+    /// One slot in which there will never be a message.
+    pub(crate) fn blank() -> Self {
+        #[cfg(not(loom))]
+        static BLANK: SlotHeader = SlotHeader::new();
+        #[cfg(not(loom))]
+        let header = NonNull::from(&BLANK);
+        #[cfg(loom)]
+        let header = NonNull::from(Box::leak(Box::new(SlotHeader::new())));
+        let size = size_of::<SlotHeader>();
+        let geometry = Geometry { stride: size, payload: size, count: 1 };
+        Self { first: header.cast(), geometry, header: PhantomData }
+    }
+}
+
 impl<H> Slots<H> {
     /// # Safety
     /// At `first` lie `geometry.bytes()` bytes, aligned to a line, for as long as the value and
@@ -157,13 +178,17 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
-    /// A cursor at slot 0.
-    pub(crate) fn cursor(&self) -> Cursor {
+    /// A cursor at slot 0 with a stop after every `stage` slots.
+    pub(crate) fn cursor(&self, stage: u64) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
         let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
-        let (at, stride) = (Cell::new(self.first), self.geometry.stride);
-        Cursor { at, first: self.first, end, stride, begins }
+        let stride = self.geometry.stride;
+        let stage = stride * stage.min(self.geometry.count) as usize;
+        let (at, first) = (Cell::new(self.first), self.first);
+        let cursor = Cursor { at, stride, stop: Cell::new(end), first, end, stage, begins };
+        cursor.turn();
+        cursor
     }
 
     /// # Safety
@@ -195,9 +220,13 @@ impl<H> Slots<H> {
 #[derive(Debug)]
 pub(crate) struct Cursor {
     at: Cell<NonNull<u8>>,
+    stride: usize,
+    /// Where [`advance`](Self::advance) has more to do than one addition.
+    stop: Cell<NonNull<u8>>,
     first: NonNull<u8>,
     end: NonNull<u8>,
-    stride: usize,
+    /// Bytes between two stops; the end is always one.
+    stage: usize,
     /// An address with none of these bits begins a line from which to look ahead.
     begins: usize,
 }
@@ -208,20 +237,28 @@ impl Cursor {
         self.at.get()
     }
 
+    /// Goes to the next slot. True at the end of a stage.
     #[inline(always)]
-    pub(crate) fn advance(&self) {
-        // SAFETY: at most one past the last slot.
+    pub(crate) fn advance(&self) -> bool {
+        // SAFETY: at most one past the last slot, because `stop` is at most that.
         let next = unsafe { self.at.get().add(self.stride) };
         self.at.set(next);
         // A branch that is foreseen; a conditional move would make every step wait for the last.
-        if next == self.end {
-            self.wrap();
+        let stops = next == self.stop.get();
+        if stops {
+            self.turn();
         }
+        stops
     }
 
     #[cold]
-    fn wrap(&self) {
-        self.at.set(self.first);
+    fn turn(&self) {
+        if self.at.get() == self.end {
+            self.at.set(self.first);
+        }
+        let left = self.end.addr().get() - self.at.get().addr().get();
+        // SAFETY: at most one past the last slot.
+        self.stop.set(unsafe { self.at.get().add(self.stage.min(left)) });
     }
 
     /// When the slot is the first on its line: the address some lines ahead of it.
