@@ -32,6 +32,8 @@ pub struct Receiver<M: Message + ?Sized> {
     asymmetry: Asymmetry,
     opened: Opened,
     kind: Kind,
+    /// How often to look at an empty slot before the wait proper.
+    looks: u32,
     wait: Cell<Wait>,
     /// For the next moved buffer.
     berth: Cell<Option<Berth>>,
@@ -48,7 +50,7 @@ enum Kind {
     Shared(SharedRing),
 }
 
-/// Looks at an empty slot before the wait proper.
+/// As long as a message takes that is just under way.
 const LOOKS: u32 = 200;
 
 /// Where a received message lies.
@@ -71,8 +73,22 @@ impl<M: Message + ?Sized> Receiver<M> {
         };
         let ring = RingReceiver::new(ring);
         let asymmetry = opened.context.waiting.asymmetry;
+        // In a crowded world the sender may need this very core.
+        let looks = match kind {
+            Kind::Pair if !opened.context.waiting.crowded => LOOKS,
+            _ => 0,
+        };
         let wait = Cell::new(Wait::forever());
-        Self { ring, asymmetry, opened, kind, wait, berth: Cell::new(None), message: PhantomData }
+        Self {
+            ring,
+            asymmetry,
+            opened,
+            kind,
+            looks,
+            wait,
+            berth: Cell::new(None),
+            message: PhantomData,
+        }
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
@@ -130,7 +146,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// just under way is met without a pause, and goes on without a detour.
     #[inline(always)]
     fn appears(&self) -> bool {
-        matches!(self.kind, Kind::Pair) && (0..LOOKS).any(|_| self.ring.ready())
+        (0..self.looks).any(|_| self.ring.ready())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.

@@ -105,8 +105,8 @@ pub(crate) struct Segment {
     backing: Backing,
     /// Bytes that may be committed before the machine's memory is looked at again.
     advance: AtomicU64,
-    /// 1 when huge pages are not to be had, or cost too much.
-    fragmented: AtomicU32,
+    /// What huge pages may still cost beyond small ones.
+    patience_us: AtomicU64,
 }
 
 // SAFETY: the mapping is plain memory that stays until drop; everything that is read and written
@@ -137,7 +137,7 @@ impl Segment {
             len: size as usize,
             backing: Backing::Memfd(fd),
             advance: AtomicU64::new(0),
-            fragmented: AtomicU32::new(0),
+            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
         };
         segment.format(membarrier, parts)?;
         Ok(segment)
@@ -159,7 +159,7 @@ impl Segment {
             len: size as usize,
             backing: Backing::Heap(layout),
             advance: AtomicU64::new(0),
-            fragmented: AtomicU32::new(0),
+            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
         };
         segment.format(membarrier, parts)?;
         Ok(segment)
@@ -192,7 +192,7 @@ impl Segment {
             len: size as usize,
             backing: Backing::Memfd(fd),
             advance: AtomicU64::new(0),
-            fragmented: AtomicU32::new(0),
+            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
         };
         let header = segment.header();
         let version = header.version.load(Ordering::Relaxed);
@@ -350,15 +350,18 @@ impl Segment {
     /// `MADV_COLLAPSE` works although the system-wide setting for shared memory is "never". Where
     /// nothing of a huge page exists yet it needs one small page to begin with; then there is
     /// nothing to copy, and the whole is there in a tenth of the time that small pages take. But
-    /// where the machine's memory is in small pieces the kernel first moves pages about, which
-    /// takes longer than small pages would: then it is not asked again.
+    /// where the machine's memory is in small pieces the kernel first moves pages about, and where
+    /// a host has yet to give the memory it takes as long. What is used again and again earns that
+    /// back (a frame of 3 MB is filtered in two thirds of the time), so a segment may spend
+    /// [`PATIENCE`] on it in all, and then does without.
     fn make_huge(&self, fd: &OwnedFd, start: u64, end: u64) {
         /// Bytes asked for at a time, between two looks at the clock.
         const STEP: usize = 16 << 20;
         /// What 512 small pages take, made and touched for the first time.
         const SMALL_PAGES: Duration = Duration::from_millis(1);
         for first in (start..end).step_by(STEP) {
-            if self.fragmented.load(Ordering::Relaxed) != 0 {
+            let left = self.patience_us.load(Ordering::Relaxed);
+            if left == 0 {
                 return;
             }
             let began = Instant::now();
@@ -372,9 +375,9 @@ impl Segment {
             // SAFETY: the range lies in this mapping, and the advice changes no content.
             let made =
                 unsafe { madvise_collapse(self.base.add(first as usize).cast(), step as usize) };
-            if made.is_err() || began.elapsed() > SMALL_PAGES * pieces as u32 {
-                self.fragmented.store(1, Ordering::Relaxed);
-            }
+            let spent = began.elapsed().saturating_sub(SMALL_PAGES * pieces as u32).as_micros();
+            let left = if made.is_ok() { left.saturating_sub(spent as u64) } else { 0 };
+            self.patience_us.store(left, Ordering::Relaxed);
         }
     }
 
@@ -403,6 +406,9 @@ impl Drop for Segment {
         }
     }
 }
+
+/// What huge pages may cost a process beyond what small ones would.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The size of a new segment for which `asked` bytes were asked.
 fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {

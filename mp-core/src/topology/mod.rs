@@ -56,6 +56,7 @@ pub use cgroup::Quota;
 pub use cpulist::CpuSet;
 pub use draw::Drawing;
 pub use error::Error;
+pub(crate) use pin::start_in_blocks;
 pub use pin::{confine_current_thread, current_affinity, pin_current_thread};
 pub use placement::{Bind, Place, Plan, Unbound};
 

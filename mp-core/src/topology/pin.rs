@@ -29,6 +29,23 @@ pub fn confine_current_thread(cpus: &CpuSet) -> Result<(), Error> {
         .map_err(|errno| Error::Pin { cpus: cpus.clone(), source: errno.into() })
 }
 
+/// Moves the calling thread to its share of the CPUs it may use, as one of `of` threads in blocks:
+/// neighbours come to one CPU. It stays free to be moved from there.
+///
+/// For threads that outnumber the CPUs and hand messages to their neighbours. Where two of them
+/// share a CPU, whoever yields to the other is answered before it runs again; otherwise only one
+/// half of the exchange is done in that time (`cargo bench --bench ratios -- pairs`).
+pub(crate) fn start_in_blocks(place: usize, of: usize) -> Result<(), Error> {
+    let Some(cpus) = current_affinity().filter(|cpus| (2..of).contains(&cpus.len())) else {
+        return Ok(());
+    };
+    if let Some(cpu) = cpus.iter().nth(place * cpus.len() / of) {
+        pin_current_thread(cpu)?;
+        confine_current_thread(&cpus)?;
+    }
+    Ok(())
+}
+
 /// The CPUs the calling thread may run on; `None` on machines with more CPUs than the mask of the
 /// system call has bits (1024).
 pub fn current_affinity() -> Option<CpuSet> {

@@ -144,8 +144,6 @@ pub(crate) struct Waiting {
 const SPIN: Duration = Duration::from_micros(20);
 /// Looks with a plain pause between them before the processor's line wait is worth arming.
 const PAUSES: u32 = 128;
-/// Looks before the first yield in a crowded world: the message may be just under way.
-const CROWDED_PAUSES: u32 = 8;
 /// How long a sleep lasts that a waker may not have heard of.
 const UNSURE: Duration = Duration::from_millis(1);
 /// Looks between two readings of the clock.
@@ -203,7 +201,8 @@ impl Waiting {
         }
         let pauses = match policy {
             WaitPolicy::Park => 0,
-            _ if self.crowded => CROWDED_PAUSES,
+            // Whoever is waited for may need this very core.
+            _ if self.crowded => 0,
             _ => PAUSES,
         };
         for _ in 0..pauses {

@@ -28,7 +28,7 @@ use crate::{
     error::{Cause, Error, Result},
     segment::{Segment, SegmentError},
     sync::Ordering,
-    topology::pin_current_thread,
+    topology::{pin_current_thread, start_in_blocks},
     wait::{Asymmetry, Doing, LineWait, Operation, Wait, WaitPolicy, Waiting},
 };
 
@@ -162,8 +162,9 @@ impl Assignment {
         if getppid() != self.launcher {
             return Err(Error::BadWorld("its launcher is gone".to_owned()));
         }
-        if let Some(&Some(cpu)) = self.briefing.cpus.get(self.rank as usize) {
-            pin_current_thread(cpu)?;
+        match self.briefing.cpus.get(self.rank as usize) {
+            Some(&Some(cpu)) => pin_current_thread(cpu)?,
+            _ => start_in_blocks(self.rank as usize, context.size())?,
         }
         Ok(())
     }

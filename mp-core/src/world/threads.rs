@@ -11,7 +11,7 @@ use crate::{
     context::{Context, RankState},
     error::{Cause, Error, Result},
     sync::Ordering,
-    topology::pin_current_thread,
+    topology::{pin_current_thread, start_in_blocks},
 };
 
 /// Runs every rank's code in a thread of its own; returns when all have ended.
@@ -29,8 +29,9 @@ pub(crate) fn run<T: Send>(
     let run_rank = move |rank: u32, cpu: Option<usize>| {
         // Whatever happens in the rank, the others must hear of its end.
         let outcome = outcome_of(|| {
-            if let Some(cpu) = cpu {
-                pin_current_thread(cpu)?;
+            match cpu {
+                Some(cpu) => pin_current_thread(cpu)?,
+                None => start_in_blocks(rank as usize, world.size())?,
             }
             code(&Rank::new(Arc::new(world.as_rank(rank))))
         });
