@@ -292,7 +292,8 @@ impl On {
         } else {
             thread.lost += 1;
         }
-        let is_enough = thread.pieces.len() >= thread.enough && thread.pieces.len() % STEP == 0;
+        let is_enough =
+            thread.pieces.len() >= thread.enough && thread.pieces.len().is_multiple_of(STEP);
         // Adding up takes all threads' locks, this one's too.
         drop(thread);
         // Not where another thread is about to do it: nobody waits for arithmetic.
