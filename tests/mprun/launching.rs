@@ -196,6 +196,7 @@ fn topo_places_communication_threads() {
         (&["topo", "--placement", "kt-w", "--kts", "2"], "fixes the number"),
         (&["topo", "-n", "2", "--placement", "kt-specialized"], "an emitter, workers and"),
         (&["topo", "--kts", "2"], "--placement"),
+        (&["topo", "-n", "99999999"], "99999999"),
         (&["topo", "--force"], "--placement"),
     ] {
         mprun(args).done().expect_code(2).expect_err(reason);

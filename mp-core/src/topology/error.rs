@@ -91,6 +91,12 @@ pub enum Error {
         /// The placement.
         placement: &'static str,
     },
+    /// More communication threads than any machine has CPUs.
+    #[error("{kts} communication threads are more than any machine has CPUs")]
+    TooManyKts {
+        /// How many were asked for.
+        kts: usize,
+    },
     /// A number of communication threads for a placement that says itself how many there are.
     #[error("{placement} fixes the number of communication threads itself")]
     FixedKts {

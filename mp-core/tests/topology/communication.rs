@@ -353,6 +353,14 @@ fn placements_are_parsed_and_shown() {
     let none = KtPlacement::Specialized { emitter_kts: Some(0), group: 10 };
     assert!(refused(&laptop().read(), &Role::farm(1), none).contains("at least one"));
     assert!(refused(&laptop().read(), &workers(1), skt(0)).contains("at least one"));
+    for kts in [1 << 16, usize::MAX] {
+        let many = KtPlacement::SPECIALIZED.with_kts(kts, 3).unwrap();
+        let error = KtPlan::forced(&laptop().read(), &Role::farm(1), &Bind::Auto, many);
+        assert!(matches!(error, Err(Error::TooManyKts { .. })), "{error:?}");
+        let many = GENERALIZED.with_kts(kts, 3).unwrap();
+        assert_eq!(plan(&laptop().read(), &workers(3), many).kts().len(), 3);
+        assert_eq!(plan(&laptop().read(), &workers(3), skt(kts)).kts().len(), 1);
+    }
 }
 
 #[test]

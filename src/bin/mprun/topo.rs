@@ -9,11 +9,14 @@ use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Plan, Role, Topology};
 
 use super::{Shown, USAGE};
 
+/// More than the largest machine has CPUs; past that a number is a mistake.
+const MOST_RANKS: i64 = 1 << 16;
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many ranks to place [default: as many as can run at the same time]
-    #[arg(short = 'n', long = "ranks", value_name = "N")]
-    ranks: Option<usize>,
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_RANKS))]
+    ranks: Option<u32>,
     /// How to place them: auto, none, or a list of CPUs such as 0,2-5
     #[arg(long, value_name = "HOW", default_value = "auto")]
     bind: Bind,
@@ -21,8 +24,8 @@ pub struct Args {
     /// kt-specialized the first rank is an emitter, the last a collector
     #[arg(long, value_name = "POLICY")]
     placement: Option<KtPlacement>,
-    /// How many communication threads: in all for skt, at most for kt-generalized, the emitter's
-    /// for kt-specialized
+    /// How many communication threads: about so many for skt, at most so many for kt-generalized,
+    /// those of the emitter for kt-specialized
     #[arg(long, value_name = "N", requires = "placement")]
     kts: Option<usize>,
     /// Place communication threads even where ranks use every hardware thread
@@ -45,7 +48,7 @@ pub fn run(args: &Args) -> Shown {
 }
 
 fn draw(topology: &Topology, args: &Args) -> Result<String, Error> {
-    let ranks = args.ranks.unwrap_or_else(|| topology.usable_parallelism());
+    let ranks = args.ranks.map_or_else(|| topology.usable_parallelism(), |ranks| ranks as usize);
     let Some(mut placement) = args.placement else {
         let plan = Plan::for_ranks(topology, ranks, &args.bind)?;
         return Ok(topology.draw(Some(&plan)).to_string());

@@ -64,9 +64,9 @@ pub enum KtPlacement {
     /// distribution; the workers' KTs serve a group of workers each (*KT-specialized*, section
     /// V.A.2).
     ///
-    /// All KTs are on cores that have nothing else to do, as in the paper, or else on other
-    /// hardware threads of the emitter's and collector's cores, and beside workers last. The
-    /// collector, which only receives, has no KT of its own; what it may have to send goes through
+    /// Each KT is near whom it serves: there on a core that has nothing else to do, as in the
+    /// paper, or else on another hardware thread of the emitter's or the collector's core, and
+    /// beside workers last. The collector, which only receives, has no KT of its own; what it may have to send goes through
     /// that of the last workers.
     Specialized {
         /// The number of the emitter's KTs; `None`: one for 12 workers, rounded up, which is where
@@ -233,8 +233,8 @@ impl KtPlan {
     /// # Errors
     /// Those of [`Plan::for_ranks`](super::Plan::for_ranks); and where the machine is too small
     /// for the policy, [`Error::NoSibling`], [`Error::TooFewThreads`],
-    /// [`Error::NoDedicatedCores`]; and [`Error::Roles`], [`Error::NoKts`] for what makes no
-    /// sense on any machine. [`KtPlacement::Automatic`] fails for none of these.
+    /// [`Error::NoDedicatedCores`]; and [`Error::Roles`], [`Error::NoKts`],
+    /// [`Error::TooManyKts`] for what makes no sense on any machine. [`KtPlacement::Automatic`] fails for none of these.
     pub fn new(
         topology: &Topology,
         roles: &[Role],
@@ -249,8 +249,8 @@ impl KtPlan {
     /// machine.
     ///
     /// # Errors
-    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks), [`Error::Roles`] and
-    /// [`Error::NoKts`].
+    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks), [`Error::Roles`], [`Error::NoKts`]
+    /// and [`Error::TooManyKts`].
     pub fn forced(
         topology: &Topology,
         roles: &[Role],

@@ -51,9 +51,16 @@ fn check_numbers(placement: KtPlacement) -> Result<(), Error> {
         | KtPlacement::Generalized { kts: Some(0) } => {
             Err(Error::NoKts { placement: placement.name() })
         }
+        KtPlacement::Specialized { emitter_kts: Some(kts @ MOST_KTS..), .. } => {
+            Err(Error::TooManyKts { kts })
+        }
         _ => Ok(()),
     }
 }
+
+/// From here on a number of KTs is a mistake, also for a plan that is forced: no machine has so
+/// many CPUs.
+const MOST_KTS: usize = 1 << 16;
 
 /// The ranks of a farm, by role.
 struct Farm {
@@ -235,6 +242,8 @@ impl Planner<'_> {
         let for_emitter =
             emitter_kts.unwrap_or(workers.div_ceil(KtPlacement::WORKERS_PER_EMITTER_KT));
         let chosen = KtPlacement::Specialized { emitter_kts: Some(for_emitter), group };
+        // Before that many are made.
+        self.check_room(chosen, for_emitter)?;
         let mut groups = vec![self.farm.emitters.clone(); for_emitter];
         groups.extend(self.groups(&self.farm.workers, group));
         self.check_room(chosen, groups.len())?;
@@ -285,7 +294,8 @@ impl Planner<'_> {
             served.push(Served { ranks, cpu });
         }
         // The rest go where they are near and few are served.
-        for (_, (_, ranks)) in cores.iter().enumerate().filter(|(at, _)| !homes.contains(at)) {
+        let rest = (0..cores.len()).filter(|at| !homes.contains(at));
+        for ranks in rest.map(|at| &cores[at].1) {
             let nearest = served.iter_mut().min_by_key(|kt| {
                 let near = kt.cpu.map_or(0, |cpu| layout.nearness(ranks[0], cpu));
                 (Reverse(near), kt.ranks.len())

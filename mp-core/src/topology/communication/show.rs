@@ -60,8 +60,9 @@ impl KtPlan {
         let Some(KtPlacement::Specialized { .. }) = self.chosen else { return None };
         let place = |role: Role| {
             let rank = self.roles.iter().position(|&of| of == role)?;
-            let cpu = self.cpus[rank].map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-            Some(format!("r{rank}{cpu}"))
+            let cpu = self.cpus.get(rank).copied().flatten();
+            let place = cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+            Some(format!("r{rank}{place}"))
         };
         Some(format!("emitter {}, collector {}", place(Role::Emitter)?, place(Role::Collector)?))
     }
