@@ -19,6 +19,7 @@ super::trials![
     what_cannot_be_started_ends_with_127_or_126,
     the_number_of_ranks_is_what_the_machine_can_run,
     topo_draws_the_machine,
+    topo_places_communication_threads,
     subcommands_can_be_programs,
 ];
 
@@ -166,6 +167,40 @@ fn topo_draws_the_machine() {
     assert!(done.out.contains("package 0"), "{done:#?}");
     assert_ne!(done.out, mprun(&["topo", "-n", "1", "--bind", "none"]).done().expect_code(0).out);
     mprun(&["topo", "--bind", "60000"]).done().expect_code(2);
+}
+
+fn topo_places_communication_threads() {
+    // What fits differs from machine to machine; what is forced fits everywhere.
+    for placement in ["kt-w", "skt", "kt-specialized", "generalized"] {
+        let args = ["topo", "-n", "3", "--placement", placement, "--force"];
+        let done = mprun(&args).done().expect_code(0);
+        assert!(done.out.contains("\nranks     3"), "{done:#?}");
+        assert!(done.out.contains("\nKTs       ") && done.out.contains("k0"), "{done:#?}");
+    }
+    let done = mprun(&["topo", "-n", "1", "--placement=auto"]).done().expect_code(0);
+    assert!(done.out.contains("\nKTs       "), "{done:#?}");
+    let ranks = onchip::topology::Allowance::read().unwrap().parallelism().to_string();
+    let full = ["topo", "-n", &ranks, "--placement"];
+    let done = mprun(&[&full[..], &["kt-w"]].concat()).done().expect_code(2);
+    done.expect_err("kt-w needs");
+    let done = mprun(&[&full[..], &["auto"]].concat()).done().expect_code(0);
+    assert!(done.out.contains("KTs       none: no spare hardware thread: "), "{done:#?}");
+
+    let skt = ["topo", "-n", "4", "--bind=none", "--force", "--placement=skt", "--kts=2"];
+    let done = mprun(&skt).done().expect_code(0);
+    assert!(done.out.contains("k0: ranks 0-1\n") && done.out.contains("k1: ranks 2-3\n"));
+
+    for (args, reason) in [
+        (&["topo", "--placement", "near"][..], "\"near\" is no placement"),
+        (&["topo", "--placement", "skt", "--kts", "0"], "at least one communication thread"),
+        (&["topo", "--placement", "kt-w", "--kts", "2"], "fixes the number"),
+        (&["topo", "-n", "2", "--placement", "kt-specialized"], "an emitter, workers and"),
+        (&["topo", "--kts", "2"], "--placement"),
+        (&["topo", "-n", "99999999"], "99999999"),
+        (&["topo", "--force"], "--placement"),
+    ] {
+        mprun(args).done().expect_code(2).expect_err(reason);
+    }
 }
 
 fn subcommands_can_be_programs() {

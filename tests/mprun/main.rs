@@ -8,6 +8,7 @@ mod ending;
 mod harness;
 mod launching;
 mod programs;
+mod tracing;
 mod watching;
 
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
         let name = args.next().unwrap_or_default();
         return programs::run(&name, &args.collect::<Vec<_>>());
     }
-    let trials = [launching::tests(), ending::tests(), watching::tests()];
+    let trials = [launching::tests(), ending::tests(), watching::tests(), tracing::tests()];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
 }
 

@@ -38,6 +38,11 @@ impl Quota {
         usize::try_from(self.quota_us.div_ceil(self.period_us)).unwrap_or(usize::MAX)
     }
 
+    /// The limit in whole CPUs, rounded down: how many threads can run all the time.
+    pub fn rounded_down(&self) -> usize {
+        usize::try_from(self.quota_us / self.period_us).unwrap_or(usize::MAX)
+    }
+
     fn compare(&self, other: &Self) -> Ordering {
         let scaled = |quota: u64, period: u64| u128::from(quota) * u128::from(period);
         scaled(self.quota_us, other.period_us).cmp(&scaled(other.quota_us, self.period_us))

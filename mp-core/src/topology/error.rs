@@ -1,6 +1,6 @@
 //! What can be wrong with the files of a machine, a binding, or a pin.
 
-use super::CpuSet;
+use super::{CpuSet, Quota};
 use std::path::{Path, PathBuf};
 
 /// Why the machine could not be read, ranks not be placed, or a thread not be pinned.
@@ -74,6 +74,94 @@ pub enum Error {
         /// How many ranks there are.
         ranks: usize,
         /// How many CPUs the list names.
+        cpus: usize,
+    },
+    /// Text that is no placement of communication threads.
+    #[error(
+        "{text:?} is no placement of communication threads: give kt-w, skt, kt-specialized, \
+         kt-generalized or auto"
+    )]
+    KtPlacement {
+        /// The text.
+        text: String,
+    },
+    /// A placement is to have no communication thread, or groups of no rank.
+    #[error("{placement} needs at least one communication thread, and one rank for each")]
+    NoKts {
+        /// The placement.
+        placement: &'static str,
+    },
+    /// More communication threads than any machine has CPUs.
+    #[error("{kts} communication threads are more than any machine has CPUs")]
+    TooManyKts {
+        /// How many were asked for.
+        kts: usize,
+    },
+    /// A number of communication threads for a placement that says itself how many there are.
+    #[error("{placement} fixes the number of communication threads itself")]
+    FixedKts {
+        /// The placement.
+        placement: &'static str,
+    },
+    /// A placement for farms, and ranks that are none.
+    #[error(
+        "{placement} is for an emitter, workers and a collector, not for {emitters} + {workers} + \
+         {collectors} of them"
+    )]
+    Roles {
+        /// The placement.
+        placement: &'static str,
+        /// How many emitters there are; one is needed.
+        emitters: usize,
+        /// How many workers there are; one or more are needed.
+        workers: usize,
+        /// How many collectors there are; one is needed.
+        collectors: usize,
+    },
+    /// Ranks without a spare hardware thread on their core, where each must have one.
+    #[error(
+        "kt-w needs a spare hardware thread on each rank's core; rank{} {} of {of} {} none",
+        if ranks.len() == 1 { "" } else { "s" },
+        ranks.iter().copied().collect::<CpuSet>(),
+        if ranks.len() == 1 { "has" } else { "have" },
+    )]
+    NoSibling {
+        /// The ranks.
+        ranks: Vec<usize>,
+        /// How many ranks there are.
+        of: usize,
+    },
+    /// Fewer hardware threads than ranks and communication threads.
+    #[error(
+        "{placement} needs {} hardware threads, for {ranks} rank{} and {kts} communication \
+         thread{}; usable: {cpus}{}",
+        ranks + kts,
+        if *ranks == 1 { "" } else { "s" },
+        if *kts == 1 { "" } else { "s" },
+        quota.as_ref().map(|quota| format!(", with a quota of {quota}")).unwrap_or_default(),
+    )]
+    TooFewThreads {
+        /// The placement.
+        placement: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many communication threads are asked for, or needed at least.
+        kts: usize,
+        /// How many CPUs can be used.
+        cpus: usize,
+        /// The quota, if there is one.
+        quota: Option<Quota>,
+    },
+    /// Workers that don't fit on what emitter and collector leave.
+    #[error(
+        "kt-specialized keeps a core for the emitter and one for the collector, which leaves \
+         {cpus} hardware threads for {workers} worker{}",
+        if *workers == 1 { "" } else { "s" },
+    )]
+    NoDedicatedCores {
+        /// How many workers there are.
+        workers: usize,
+        /// How many usable CPUs the other cores have.
         cpus: usize,
     },
     /// The operating system refused to confine a thread.

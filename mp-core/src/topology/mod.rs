@@ -2,7 +2,8 @@
 //! process may use; and where the ranks of a world go.
 //!
 //! [`Topology::read`] looks at `/sys` and `/proc` once, [`Plan::for_ranks`] decides where ranks
-//! run, [`pin_current_thread`] carries it out, and [`Topology::draw`] shows all of it to a human.
+//! run, [`KtPlan::new`] where their communication threads do, [`pin_current_thread`] carries it out,
+//! and [`Topology::draw`] shows all of it to a human.
 //!
 //! ```
 //! use mp_core::topology::{Bind, Plan, Topology, pin_current_thread};
@@ -43,6 +44,7 @@
 
 mod allowance;
 mod cgroup;
+mod communication;
 mod cpulist;
 mod draw;
 mod error;
@@ -53,6 +55,7 @@ mod source;
 
 pub use allowance::Allowance;
 pub use cgroup::Quota;
+pub use communication::{Inline, Kt, KtPlacement, KtPlan, Role};
 pub use cpulist::CpuSet;
 pub use draw::Drawing;
 pub use error::Error;
@@ -296,6 +299,11 @@ impl Topology {
     /// A text drawing of the machine for a terminal of 80 columns, with the places of `plan`.
     pub fn draw<'a>(&'a self, plan: Option<&'a Plan>) -> Drawing<'a> {
         Drawing::new(self, plan)
+    }
+
+    /// As [`draw`](Self::draw), with the ranks and communication threads of a plan for both.
+    pub fn draw_kts<'a>(&'a self, plan: &'a KtPlan) -> Drawing<'a> {
+        Drawing::with_kts(self, plan)
     }
 }
 

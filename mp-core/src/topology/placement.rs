@@ -226,7 +226,7 @@ fn check(topology: &Topology, cpus: &[usize]) -> Result<(), Error> {
 }
 
 /// The usable CPUs in the order in which ranks take them.
-fn fill_order(topology: &Topology) -> Vec<usize> {
+pub(super) fn fill_order(topology: &Topology) -> Vec<usize> {
     let cores = core_order(topology);
     let usable: Vec<Vec<usize>> = cores
         .iter()
@@ -239,7 +239,7 @@ fn fill_order(topology: &Topology) -> Vec<usize> {
 
 /// The cores with a usable CPU: by kind, and within a kind complex by complex, each next to the
 /// one before it where possible, the roomiest first.
-fn core_order(topology: &Topology) -> Vec<usize> {
+pub(super) fn core_order(topology: &Topology) -> Vec<usize> {
     let mut order = Vec::new();
     let mut last: Option<usize> = None;
     for kind in [CoreKind::Performance, CoreKind::Middle, CoreKind::Efficiency] {
@@ -267,7 +267,7 @@ fn core_order(topology: &Topology) -> Vec<usize> {
 }
 
 /// How near a complex is to another: greater is nearer.
-fn nearness(topology: &Topology, last: Option<usize>, index: usize) -> u8 {
+pub(super) fn nearness(topology: &Topology, last: Option<usize>, index: usize) -> u8 {
     let Some(last) = last else { return 0 };
     let (complex, beside) = (&topology.complexes()[index], &topology.complexes()[last]);
     if index == last {

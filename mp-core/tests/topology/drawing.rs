@@ -387,3 +387,46 @@ fn no_line_is_wider_than_a_terminal() {
         }
     }
 }
+
+#[test]
+fn communication_threads_have_numbers() {
+    let topology = laptop().read();
+    let farm = Role::farm(3);
+    let plan = KtPlan::new(&topology, &farm, &Bind::Auto, KtPlacement::SPECIALIZED).unwrap();
+    assert_drawn(
+        &topology.draw_kts(&plan).to_string(),
+        "
+machine   1 package, 4 cores, 8 CPUs (hardware threads)
+caches    L1d 48 KiB, L1i 32 KiB, L2 1.25 MiB per core; L3 8 MiB per 4 cores
+usable    8 of 8 CPUs on 4 cores; no quota
+ranks     5 on CPUs 0-3,6, some sharing a core
+KTs       2, kt-specialized: 1 for the emitter, one for up to 10 workers
+          emitter r0 on CPU 0, collector r4 on CPU 1
+          k0 on CPU 4: rank 0
+          k1 on CPU 5: ranks 1-4
+
+package 0
+  ┌─ L3 8 MiB ──┬──────┬──────┐
+  │ 0 r0 │ 1 r4 │ 2 r1 │ 3 r2 │
+  │ 4 k0 │ 5 k1 │ 6 r3 │ 7 ·  │
+  └──────┴──────┴──────┴──────┘
+
+r rank   k communication thread   · free
+",
+    );
+}
+
+#[test]
+fn forced_communication_threads_are_marked() {
+    let topology = cpuset_of_two().read();
+    let plan = KtPlan::forced(&topology, &[Role::Worker; 2], &Bind::Auto, KtPlacement::KtW);
+    let drawing = topology.draw_kts(&plan.unwrap()).to_string();
+    assert!(drawing.contains("│ 2 r0+ │ 3 r1+ │"), "{drawing}");
+    assert!(
+        drawing.ends_with("r rank   + with communication threads   × outside the affinity mask\n")
+    );
+    let plan = KtPlan::new(&topology, &[Role::Worker; 3], &Bind::Auto, KtPlacement::Automatic);
+    let drawing = topology.draw_kts(&plan.unwrap()).to_string();
+    assert!(drawing.contains("KTs       none: no spare hardware thread: 3 ranks on 2 CPUs;"));
+    assert!(drawing.contains("ranks     3, not bound: more ranks than the 2 usable CPUs\n"));
+}

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `launch` | launching, from the start of the ranks to an exit status |
 //! | `output`, `signals` | the ranks' output on its way out; signals on their way in |
-//! | `topo`, `ps`, `report` | the subcommands |
+//! | `topo`, `ps`, `report`, `trace_svg` | the subcommands |
 //! | `text` | times, sizes and lists for humans |
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod report;
 mod signals;
 mod text;
 mod topo;
+mod trace_svg;
 
 use std::{io, process::ExitCode};
 
@@ -33,12 +34,11 @@ const OWN_FAILURE: u8 = 125;
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     arg_required_else_help = true,
-    override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report> [OPTIONS]",
+    override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report|trace-svg> [OPTIONS]",
     after_help = "Exit status: that of the rank that failed first (128 + the signal's number if one \
                   killed it),\n0 when none did; 124 when the time limit was over, 125 when mprun \
                   itself failed, 126 and 127\nwhen the program could not be started or was not \
-                  found, 2 for wrong usage.\nTo launch a program called topo, ps or report: mprun \
-                  -- report."
+                  found, 2 for wrong usage.\nTo launch a program named like a subcommand: mprun -- report."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -55,6 +55,8 @@ enum Command {
     Ps(ps::Args),
     /// Shows who waits for whom in a world, and names deadlocks
     Report(report::Args),
+    /// Draws a trace as SVG
+    TraceSvg(trace_svg::Args),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Some(Command::Topo(args)) => topo::run(args),
         Some(Command::Ps(args)) => ps::run(args),
         Some(Command::Report(args)) => report::run(args),
+        Some(Command::TraceSvg(args)) => trace_svg::run(args),
     };
     match shown {
         Ok(status) => status,

@@ -9,7 +9,7 @@ mod uses;
 
 use self::cells::{Cells, Group, fold};
 use self::uses::Uses;
-use super::{Cache, CacheKind, Complex, Core, CoreKind, CpuSet, Place, Plan, Topology};
+use super::{Cache, CacheKind, Complex, Core, CoreKind, CpuSet, KtPlan, Place, Plan, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::mem::Discriminant;
@@ -26,9 +26,17 @@ const FOLD: usize = 3;
 #[derive(Debug)]
 pub struct Drawing<'a> {
     topology: &'a Topology,
-    plan: Option<&'a Plan>,
+    plan: Shown<'a>,
     uses: Uses,
     cells: Cells,
+}
+
+/// What is shown beside the machine.
+#[derive(Debug)]
+enum Shown<'a> {
+    Nothing,
+    Ranks(&'a Plan),
+    Kts(&'a KtPlan),
 }
 
 /// All that decides whether two complexes look alike.
@@ -40,7 +48,15 @@ struct Look {
 
 impl<'a> Drawing<'a> {
     pub(super) fn new(topology: &'a Topology, plan: Option<&'a Plan>) -> Self {
-        let uses = Uses::new(topology, plan);
+        let shown = plan.filter(|plan| !plan.is_empty()).map_or(Shown::Nothing, Shown::Ranks);
+        Self::with_uses(topology, shown, Uses::new(topology, plan))
+    }
+
+    pub(super) fn with_kts(topology: &'a Topology, plan: &'a KtPlan) -> Self {
+        Self::with_uses(topology, Shown::Kts(plan), Uses::with_kts(topology, plan))
+    }
+
+    fn with_uses(topology: &'a Topology, plan: Shown<'a>, uses: Uses) -> Self {
         let cells = Cells::new(&uses, topology.is_hybrid());
         Self { topology, plan, uses, cells }
     }
@@ -203,14 +219,38 @@ impl<'a> Drawing<'a> {
             plan.places().iter().filter_map(of).collect()
         };
         let (ranks, siblings) = (collect(|place| place.cpu), collect(|place| place.sibling));
-        let cores: BTreeSet<_> = ranks.iter().map(|cpu| self.topology.core_of(cpu)).collect();
-        let sharing = if cores.len() < plan.len() { ", some sharing a core" } else { "" };
         let communication = if siblings.is_empty() {
             "no hardware thread to spare for communication threads".to_owned()
         } else {
             format!("communication threads on {}", siblings.spelled())
         };
-        format!("{} on {}{sharing}; {communication}", plan.len(), ranks.spelled())
+        format!("{}; {communication}", self.bound(&ranks))
+    }
+
+    /// Where ranks are, one on each of these CPUs.
+    fn bound(&self, ranks: &CpuSet) -> String {
+        let cores: BTreeSet<_> = ranks.iter().map(|cpu| self.topology.core_of(cpu)).collect();
+        let sharing = if cores.len() < ranks.len() { ", some sharing a core" } else { "" };
+        format!("{} on {}{sharing}", ranks.len(), ranks.spelled())
+    }
+
+    fn write_plan(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.plan {
+            Shown::Nothing => Ok(()),
+            Shown::Ranks(plan) => write_paragraph(f, "ranks", LABEL, &self.ranks(plan)),
+            Shown::Kts(plan) => {
+                let ranks = match plan.unbound() {
+                    Some(reason) => format!("{}, not bound: {reason}", plan.ranks()),
+                    None => self.bound(&plan.cpus().iter().flatten().copied().collect()),
+                };
+                write_paragraph(f, "ranks", LABEL, &ranks)?;
+                for (index, line) in plan.explain().iter().enumerate() {
+                    let label = if index == 0 { "KTs" } else { "" };
+                    write_paragraph(f, label, LABEL, line)?;
+                }
+                Ok(())
+            }
+        }
     }
 }
 
@@ -227,9 +267,7 @@ impl fmt::Display for Drawing<'_> {
             // The kernel does not tell which core, so that they cannot be drawn in their place.
             write_paragraph(f, "offline", LABEL, &self.topology.offline().spelled())?;
         }
-        if let Some(plan) = self.plan.filter(|plan| !plan.is_empty()) {
-            write_paragraph(f, "ranks", LABEL, &self.ranks(plan))?;
-        }
+        self.write_plan(f)?;
 
         let looks = |&package: &usize| -> Vec<Look> {
             self.complexes(package).into_iter().map(|complex| self.look(complex)).collect()
@@ -250,8 +288,8 @@ impl fmt::Display for Drawing<'_> {
             }
         }
         self.write_offline(f)?;
-        let legend = self.uses.legend();
-        if legend.is_empty() { Ok(()) } else { writeln!(f, "\n{legend}") }
+        let legend = self.uses.legend(WIDTH);
+        if legend.is_empty() { Ok(()) } else { writeln!(f, "\n{}", legend.join("\n")) }
     }
 }
 

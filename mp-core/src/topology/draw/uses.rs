@@ -1,6 +1,6 @@
 //! What each CPU is used for, and the marks that say so.
 
-use crate::topology::{CpuSet, Place, Plan, Topology};
+use crate::topology::{CpuSet, KtPlan, Place, Plan, Topology};
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 
@@ -8,7 +8,12 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Rank(usize),
+    /// A communication thread: that of this rank, or the one of this number.
     Communication(usize),
+    /// A rank that shares its CPU with communication threads.
+    CrowdedRank(usize),
+    /// A communication thread, the first of several on this CPU.
+    CrowdedCommunication(usize),
     Free,
     Excluded,
     Offline,
@@ -27,29 +32,59 @@ pub(super) fn is_drawn(offline: &CpuSet) -> bool {
 pub(super) struct Uses {
     by_cpu: BTreeMap<usize, Use>,
     has_ranks: bool,
+    /// Communication threads have numbers of their own instead of their ranks'.
+    kts_are_numbered: bool,
 }
 
 impl Uses {
-    pub(super) fn new(topology: &Topology, plan: Option<&Plan>) -> Self {
+    fn of_machine(topology: &Topology) -> Self {
         let mut by_cpu = BTreeMap::new();
         if is_drawn(topology.offline()) {
             by_cpu.extend(topology.offline().iter().map(|cpu| (cpu, Use::Offline)));
         }
         by_cpu.extend(topology.online().iter().map(|cpu| (cpu, Use::Excluded)));
         by_cpu.extend(topology.usable_cpus().iter().map(|cpu| (cpu, Use::Free)));
+        Self { by_cpu, has_ranks: false, kts_are_numbered: false }
+    }
+
+    pub(super) fn new(topology: &Topology, plan: Option<&Plan>) -> Self {
+        let mut uses = Self::of_machine(topology);
         let places = plan.map(Plan::places).unwrap_or_default();
         for (rank, &Place { cpu, sibling }) in places.iter().enumerate() {
-            by_cpu.extend(cpu.map(|cpu| (cpu, Use::Rank(rank))));
-            by_cpu.extend(sibling.map(|cpu| (cpu, Use::Communication(rank))));
+            uses.by_cpu.extend(cpu.map(|cpu| (cpu, Use::Rank(rank))));
+            uses.by_cpu.extend(sibling.map(|cpu| (cpu, Use::Communication(rank))));
         }
-        Self { by_cpu, has_ranks: places.iter().any(|place| place.cpu.is_some()) }
+        uses.has_ranks = places.iter().any(|place| place.cpu.is_some());
+        uses
+    }
+
+    pub(super) fn with_kts(topology: &Topology, plan: &KtPlan) -> Self {
+        let mut uses = Self::of_machine(topology);
+        for (rank, cpu) in plan.cpus().iter().enumerate() {
+            uses.by_cpu.extend(cpu.map(|cpu| (cpu, Use::Rank(rank))));
+        }
+        for (kt, cpu) in plan.kts().iter().enumerate().filter_map(|(kt, on)| Some((kt, on.cpu?))) {
+            let used = match uses.by_cpu.get(&cpu) {
+                Some(&(Use::Rank(rank) | Use::CrowdedRank(rank))) => Use::CrowdedRank(rank),
+                Some(&(Use::Communication(first) | Use::CrowdedCommunication(first))) => {
+                    Use::CrowdedCommunication(first)
+                }
+                _ => Use::Communication(kt),
+            };
+            uses.by_cpu.insert(cpu, used);
+        }
+        uses.has_ranks = plan.cpus().iter().any(Option::is_some);
+        uses.kts_are_numbered = true;
+        uses
     }
 
     /// What stands beside a CPU's number. Free CPUs are marked only where others have ranks.
     pub(super) fn mark(&self, cpu: usize) -> String {
         match self.by_cpu[&cpu] {
             Use::Rank(rank) => format!("r{rank}"),
-            Use::Communication(rank) => format!("k{rank}"),
+            Use::Communication(number) => format!("k{number}"),
+            Use::CrowdedRank(rank) => format!("r{rank}+"),
+            Use::CrowdedCommunication(kt) => format!("k{kt}+"),
             Use::Free if self.has_ranks => "·".to_owned(),
             Use::Free => String::new(),
             Use::Excluded => "×".to_owned(),
@@ -74,7 +109,7 @@ impl Uses {
     pub(super) fn summary<'a>(&self, cores: impl IntoIterator<Item = &'a CpuSet>) -> String {
         let cpus: CpuSet = cores.into_iter().flat_map(CpuSet::iter).collect();
         let ranks = cpus.iter().filter_map(|cpu| match self.by_cpu[&cpu] {
-            Use::Rank(rank) => Some(rank),
+            Use::Rank(rank) | Use::CrowdedRank(rank) => Some(rank),
             _ => None,
         });
         let ranks: CpuSet = ranks.collect();
@@ -85,17 +120,36 @@ impl Uses {
         }
     }
 
-    /// The meanings of the marks that are drawn.
-    pub(super) fn legend(&self) -> String {
+    /// The meanings of the marks that are drawn, in lines of at most `width` characters.
+    pub(super) fn legend(&self, width: usize) -> Vec<String> {
         let any = |wanted: fn(&Use) -> bool| self.by_cpu.values().any(wanted);
         let entries = [
             (self.has_ranks, "r rank"),
-            (any(|used| matches!(used, Use::Communication(_))), "k its communication thread"),
+            (
+                any(|used| matches!(used, Use::Communication(_) | Use::CrowdedCommunication(_))),
+                if self.kts_are_numbered {
+                    "k communication thread"
+                } else {
+                    "k its communication thread"
+                },
+            ),
+            (
+                any(|used| matches!(used, Use::CrowdedRank(_) | Use::CrowdedCommunication(_))),
+                "+ with communication threads",
+            ),
             (self.has_ranks && any(|used| *used == Use::Free), "· free"),
             (any(|used| *used == Use::Excluded), "× outside the affinity mask"),
             (any(|used| *used == Use::Offline), "○ offline"),
         ];
-        let drawn = entries.into_iter().filter_map(|(is_drawn, entry)| is_drawn.then_some(entry));
-        drawn.collect::<Vec<_>>().join("   ")
+        let mut lines: Vec<String> = Vec::new();
+        for (_, entry) in entries.into_iter().filter(|(is_drawn, _)| *is_drawn) {
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 3 + entry.chars().count() <= width => {
+                    *line += &format!("   {entry}");
+                }
+                _ => lines.push(entry.to_owned()),
+            }
+        }
+        lines
     }
 }

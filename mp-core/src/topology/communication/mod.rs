@@ -1,0 +1,333 @@
+//! Where communication threads run, and which of them serves which rank: the allocation policies
+//! of Buono et al., sections V.A and V.B, on any machine.
+//!
+//! A *communication thread* (KT, as there) copies messages that ranks delegate to it. It costs a
+//! hardware thread: beside a rank on the same core it takes a part of that core's time, on a core
+//! of its own it takes none. [`KtPlan`] says where the KTs of a world go; it is data, and moves
+//! nothing itself.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `layout` | which hardware threads are taken, and which spare one suits best |
+//! | `policies` | the policies, each as a few lines about groups of ranks |
+//! | `show` | plans as text |
+
+mod layout;
+mod policies;
+mod show;
+
+use super::{Bind, Error, Topology};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a rank does in a task farm (Buono et al., section V.A). In other programs every rank is a
+/// worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// Sends tasks to the workers.
+    Emitter,
+    /// Computes.
+    #[default]
+    Worker,
+    /// Receives the results.
+    Collector,
+}
+
+impl Role {
+    /// The roles of a farm: rank 0 is the emitter, the last rank the collector, and `workers`
+    /// workers are between them.
+    pub fn farm(workers: usize) -> Vec<Self> {
+        let mut roles = vec![Self::Worker; workers + 2];
+        roles[0] = Self::Emitter;
+        roles[workers + 1] = Self::Collector;
+        roles
+    }
+}
+
+/// A policy for placing communication threads (KTs).
+///
+/// Parsed from the name alone, with the numbers of the paper: `kt-w`, `skt`, `kt-specialized` (or
+/// `specialized`), `kt-generalized` (or `generalized`), `auto`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KtPlacement {
+    /// One KT for each rank, on a spare hardware thread of its core (*KT-W*, sections V.A.1 and
+    /// V.B).
+    KtW,
+    /// One KT for a group of ranks, on a spare hardware thread near them (*SKT*, section V.B).
+    /// Groups are within a last-level cache and differ in size by one at most.
+    Skt {
+        /// The most ranks in a group. Not 0.
+        group: usize,
+    },
+    /// Emitter and collector have a core each to themselves. The emitter's KTs share the
+    /// distribution; the workers' KTs serve a group of workers each (*KT-specialized*, section
+    /// V.A.2).
+    ///
+    /// Each KT is near whom it serves: there on a core that has nothing else to do, as in the
+    /// paper, or else on another hardware thread of the emitter's or the collector's core, and
+    /// beside workers last. The collector, which only receives, has no KT of its own; what it may have to send goes through
+    /// that of the last workers.
+    Specialized {
+        /// The number of the emitter's KTs; `None`: one for 12 workers, rounded up, which is where
+        /// the paper's emitter became the bottleneck.
+        emitter_kts: Option<usize>,
+        /// The most workers that share a KT. Not 0.
+        group: usize,
+    },
+    /// At most one KT on each core, for all that this core's ranks send, and for what the emitter
+    /// sends to them (*KT-generalized*, section V.A.2).
+    ///
+    /// A core without a spare hardware thread is served from the nearest that has one. In a world
+    /// of processes the KTs can only serve what lies in shared buffers.
+    Generalized {
+        /// The most KTs; `None`: one for each core that has ranks.
+        kts: Option<usize>,
+    },
+    /// KT-W where each rank's core has a hardware thread to spare; else as many KTs as there are
+    /// spare hardware threads, each for a group of ranks, on idle cores first; else none, and
+    /// [`KtPlan::inline`] says why.
+    #[default]
+    Automatic,
+}
+
+impl KtPlacement {
+    /// Workers for each KT of the emitter: `n_kt_e(N) = ⌈N/12⌉` in section V.A.2.
+    pub const WORKERS_PER_EMITTER_KT: usize = 12;
+
+    /// Workers that share a KT: the best configuration of section V.A.2.
+    pub const WORKERS_PER_KT: usize = 10;
+
+    /// Shared KTs with the paper's group of 10.
+    pub const SKT: Self = Self::Skt { group: Self::WORKERS_PER_KT };
+
+    /// Specialized KTs with the paper's numbers.
+    pub const SPECIALIZED: Self =
+        Self::Specialized { emitter_kts: None, group: Self::WORKERS_PER_KT };
+
+    /// The policies with the paper's numbers.
+    pub const ALL: [Self; 5] =
+        [Self::KtW, Self::SKT, Self::SPECIALIZED, Self::Generalized { kts: None }, Self::Automatic];
+
+    /// The same policy with a number of KTs: those of the emitter for
+    /// [`Specialized`](Self::Specialized), at most so many for [`Generalized`](Self::Generalized),
+    /// and about so many for `ranks` ranks in groups of equal size for [`Skt`](Self::Skt).
+    ///
+    /// # Errors
+    /// [`Error::NoKts`] for 0, [`Error::FixedKts`] if the policy itself fixes how many there are.
+    pub fn with_kts(self, kts: usize, ranks: usize) -> Result<Self, Error> {
+        if kts == 0 {
+            return Err(Error::NoKts { placement: self.name() });
+        }
+        match self {
+            Self::Skt { .. } => Ok(Self::Skt { group: ranks.div_ceil(kts).max(1) }),
+            Self::Specialized { group, .. } => {
+                Ok(Self::Specialized { emitter_kts: Some(kts), group })
+            }
+            Self::Generalized { .. } => Ok(Self::Generalized { kts: Some(kts) }),
+            Self::KtW | Self::Automatic => Err(Error::FixedKts { placement: self.name() }),
+        }
+    }
+
+    /// The name that it is parsed from.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::KtW => "kt-w",
+            Self::Skt { .. } => "skt",
+            Self::Specialized { .. } => "kt-specialized",
+            Self::Generalized { .. } => "kt-generalized",
+            Self::Automatic => "auto",
+        }
+    }
+}
+
+impl FromStr for KtPlacement {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // As options of a program that has other modes as well, or as the answer to "which KTs?".
+        let found = Self::ALL.into_iter().find(|placement| match placement {
+            Self::KtW => text == "kt-w",
+            _ => text == placement.name() || placement.name().strip_prefix("kt-") == Some(text),
+        });
+        found.ok_or_else(|| Error::KtPlacement { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for KtPlacement {
+    /// The [name](Self::name), without numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One communication thread of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Kt {
+    /// Where it runs; `None` if ranks and KTs are not bound.
+    pub cpu: Option<usize>,
+    /// The ranks whose sends it does, ascending. For [`KtPlacement::Generalized`] also those the
+    /// emitter sends to.
+    pub ranks: Vec<usize>,
+    /// Whether a rank or another KT has the same hardware thread, which only
+    /// [forced](KtPlan::forced) plans allow.
+    pub crowded: bool,
+}
+
+/// Why a rank's sends are not delegated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Inline {
+    /// The ranks need every hardware thread there is.
+    NoSpareThread {
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many CPUs can be used.
+        cpus: usize,
+        /// The quota in CPUs, if there is one.
+        quota: Option<f64>,
+    },
+}
+
+/// Where the ranks of a world and their communication threads (KTs) run, and which KT does which
+/// sends.
+///
+/// ```
+/// use mp_core::topology::{Bind, KtPlacement, KtPlan, Role, Topology};
+///
+/// let topology = Topology::read()?;
+/// let ranks = [Role::Worker; 2];
+/// let plan = KtPlan::new(&topology, &ranks, &Bind::Auto, KtPlacement::Automatic)?;
+/// println!("{plan}");
+/// match plan.serving(0, 1) {
+///     [] => println!("rank 0 sends to rank 1 itself: {}", plan.inline().unwrap()),
+///     kts => println!("rank 0 delegates to any of {kts:?}"),
+/// }
+/// # Ok::<(), mp_core::topology::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KtPlan {
+    asked: KtPlacement,
+    chosen: Option<KtPlacement>,
+    roles: Vec<Role>,
+    cpus: Vec<Option<usize>>,
+    unbound: Option<String>,
+    kts: Vec<Kt>,
+    /// By rank: the KTs for what it sends.
+    sends: Vec<Vec<usize>>,
+    /// By rank: the KTs for what the emitter sends to it, where these are not the emitter's own.
+    receives: Vec<Vec<usize>>,
+    inline: Option<Inline>,
+}
+
+impl KtPlan {
+    /// Places ranks as `bind` asks and `placement` needs, and their KTs on hardware threads that
+    /// no rank has.
+    ///
+    /// The ranks go where [`Plan`](super::Plan) puts them, except that
+    /// [`KtPlacement::Specialized`] with [`Bind::Auto`] keeps a core for the emitter and one for
+    /// the collector. With [`Bind::None`] nothing is bound and threads are only counted. A quota
+    /// counts as so many CPUs, rounded down.
+    ///
+    /// # Errors
+    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks); and where the machine is too small
+    /// for the policy, [`Error::NoSibling`], [`Error::TooFewThreads`],
+    /// [`Error::NoDedicatedCores`]; and [`Error::Roles`], [`Error::NoKts`],
+    /// [`Error::TooManyKts`] for what makes no sense on any machine. [`KtPlacement::Automatic`] fails for none of these.
+    pub fn new(
+        topology: &Topology,
+        roles: &[Role],
+        bind: &Bind,
+        placement: KtPlacement,
+    ) -> Result<Self, Error> {
+        policies::plan(topology, roles, bind, placement, false)
+    }
+
+    /// As [`new`](Self::new), but KTs that find no spare hardware thread share one with a rank or
+    /// with each other: to measure what that costs, and to run the same program on a smaller
+    /// machine.
+    ///
+    /// # Errors
+    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks), [`Error::Roles`], [`Error::NoKts`]
+    /// and [`Error::TooManyKts`].
+    pub fn forced(
+        topology: &Topology,
+        roles: &[Role],
+        bind: &Bind,
+        placement: KtPlacement,
+    ) -> Result<Self, Error> {
+        policies::plan(topology, roles, bind, placement, true)
+    }
+
+    /// The policy that was asked for.
+    pub fn asked(&self) -> KtPlacement {
+        self.asked
+    }
+
+    /// The policy that is carried out, with its numbers, which is another one than was asked for
+    /// only for [`KtPlacement::Automatic`]; `None` if no send is delegated.
+    pub fn chosen(&self) -> Option<KtPlacement> {
+        self.chosen
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// The CPU of each rank; `None` for all if they are not bound.
+    pub fn cpus(&self) -> &[Option<usize>] {
+        &self.cpus
+    }
+
+    /// What each rank does.
+    pub fn roles(&self) -> &[Role] {
+        &self.roles
+    }
+
+    /// The binding that puts the ranks where the plan has them, for `World::bind`.
+    pub fn bind(&self) -> Bind {
+        let cpus: Option<Vec<usize>> = self.cpus.iter().copied().collect();
+        cpus.map_or(Bind::None, Bind::List)
+    }
+
+    /// Why ranks and KTs are not bound; `None` if they are.
+    pub fn unbound(&self) -> Option<&str> {
+        self.unbound.as_deref()
+    }
+
+    /// The KTs. Elsewhere in the plan they are named by their index here.
+    pub fn kts(&self) -> &[Kt] {
+        &self.kts
+    }
+
+    /// The KTs for what a rank sends; none if it sends inline, or there is no such rank.
+    pub fn sends_of(&self, rank: usize) -> &[usize] {
+        self.sends.get(rank).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The KTs for a channel between two ranks; none if its sends are inline.
+    ///
+    /// They are the sender's, except that what the emitter of a farm sends is done by the
+    /// receiver's KT under [`KtPlacement::Generalized`].
+    pub fn serving(&self, sender: usize, receiver: usize) -> &[usize] {
+        let of_receiver = self.receives.get(receiver).map(Vec::as_slice).unwrap_or_default();
+        if self.roles.get(sender) == Some(&Role::Emitter) && !of_receiver.is_empty() {
+            of_receiver
+        } else {
+            self.sends_of(sender)
+        }
+    }
+
+    /// Why nothing is delegated; `None` if something is, or there is no rank.
+    pub fn inline(&self) -> Option<Inline> {
+        self.inline
+    }
+
+    /// Whether KTs share hardware threads with ranks or each other, as
+    /// [`forced`](Self::forced) allows.
+    pub fn is_crowded(&self) -> bool {
+        self.kts.iter().any(|kt| kt.crowded)
+    }
+}

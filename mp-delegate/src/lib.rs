@@ -1,0 +1,6 @@
+//! The part of Onchip that hands work to other threads, and shows what became of it. Programs use
+//! it through the `onchip` crate.
+#![forbid(unsafe_code)]
+
+pub mod overlap;
+pub mod trace;

@@ -1,0 +1,167 @@
+//! How much communication was hidden behind computation, and what that cost the computation: what
+//! communication threads are for (Buono et al., section III.A), measured for each rank.
+//!
+//! The figures come from the spans of a [`Recording`](crate::trace::Recording), added up while
+//! they come, whether or not they are kept for a trace. They are exact sums of interval lengths;
+//! only the [`Slowdown`] is an estimate.
+//!
+//! | figure | meaning |
+//! |---|---|
+//! | sending | time that copying the rank's messages took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
+//! | hidden | the part of the delegated time during which the rank computed |
+//! | exposed | time the rank lost to sending: sending inline, delegating, waiting for delegated sends |
+//!
+//! Delegated time that is neither hidden nor exposed passed while the rank waited for messages.
+//! Where a rank never says when it computes ([`Recorder::compute`](crate::trace::Recorder::compute)
+//! or [`Kind::Compute`](crate::trace::Kind::Compute)), it is taken to compute whenever it is not
+//! known to communicate.
+
+mod intervals;
+mod meter;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use meter::{Meter, Piece};
+
+use crate::trace::Trace;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The overlap of each rank; [`Display`](fmt::Display) gives a table, `serde` JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OverlapReport {
+    /// The ranks that recorded something, ascending.
+    pub ranks: Vec<RankOverlap>,
+    /// Spans that could not be counted because a span of another thread stayed open for too long.
+    pub lost_spans: u64,
+}
+
+/// The overlap of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RankOverlap {
+    /// The rank.
+    pub rank: usize,
+    /// Time communication threads copied its messages; two of them at once count twice.
+    pub delegated_ns: u64,
+    /// Time it sent by itself.
+    pub inline_ns: u64,
+    /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed.
+    pub hidden_ns: u64,
+    /// Time it spent on sending: inline, delegating, and waiting for what it had delegated.
+    pub exposed_ns: u64,
+    /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited for what it had delegated.
+    pub waited_ns: u64,
+    /// Time it computed, without the communication within; 0 if it does not say when it computes.
+    pub computing_ns: u64,
+    /// What communication threads at work cost its computation; `None` unless it computed
+    /// [units](crate::trace::Recorder::compute) both beside them and without.
+    pub slowdown: Option<Slowdown>,
+}
+
+impl RankOverlap {
+    /// Time that sending its messages took, whoever did it.
+    pub fn sending_ns(&self) -> u64 {
+        self.delegated_ns + self.inline_ns
+    }
+
+    /// The part of the delegated time that was hidden, from 0 to 1; `None` if nothing was
+    /// delegated.
+    pub fn hidden_part(&self) -> Option<f64> {
+        (self.delegated_ns > 0).then(|| self.hidden_ns as f64 / self.delegated_ns as f64)
+    }
+}
+
+/// Rates of computation with communication threads idle, and with at least one at work.
+///
+/// Fitted by least squares to all intervals of computation whose work is known; an interval may
+/// have seen both. What the rank's own communication took of an interval does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowdown {
+    /// Units of work a second while no communication thread was at work.
+    pub units_per_second_idle: f64,
+    /// Units of work a second while one or more were.
+    pub units_per_second_busy: f64,
+    /// How long the rank computed while none was, in seconds.
+    pub seconds_idle: f64,
+    /// How long the rank computed while one or more were, in seconds.
+    pub seconds_busy: f64,
+}
+
+impl Slowdown {
+    /// By how much the computation was slower beside communication threads at work: 0.1 for 10%;
+    /// negative if it was faster.
+    pub fn slowed(&self) -> f64 {
+        1.0 - self.units_per_second_busy / self.units_per_second_idle
+    }
+}
+
+impl OverlapReport {
+    /// The overlap in a trace: of several processes with all their communication threads, after
+    /// [`Trace::merge`]. Dropped spans are missing in it.
+    pub fn of(trace: &Trace) -> Self {
+        let mut meter = Meter::default();
+        let pieces = trace
+            .tracks
+            .iter()
+            .map(|row| (row.track, row.spans.iter().map(Piece::of).collect::<Vec<_>>()));
+        meter.add(u64::MAX, pieces.collect());
+        meter.report(trace.dropped())
+    }
+
+    /// Puts the reports of several processes together. A process knows only its own communication
+    /// threads, so the slowdown of its ranks is by these.
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut merged = Self::default();
+        for part in parts {
+            merged.ranks.extend(part.ranks);
+            merged.lost_spans += part.lost_spans;
+        }
+        merged.ranks.sort_by_key(|rank| rank.rank);
+        merged
+    }
+}
+
+impl fmt::Display for OverlapReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows = vec![
+            ["rank", "sending", "inline", "hidden", "", "exposed", "waiting", "computing slowed"]
+                .map(str::to_owned),
+        ];
+        rows.extend(self.ranks.iter().map(|rank| {
+            let percent = |part: f64| format!("{:.1}%", 100.0 * part);
+            [
+                rank.rank.to_string(),
+                time(rank.sending_ns()),
+                time(rank.inline_ns),
+                time(rank.hidden_ns),
+                rank.hidden_part().map_or("-".to_owned(), percent),
+                time(rank.exposed_ns),
+                time(rank.waited_ns),
+                rank.slowdown.map_or("-".to_owned(), |slowdown| percent(slowdown.slowed())),
+            ]
+        }));
+        let width =
+            |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 8] = std::array::from_fn(width);
+        for (index, row) in rows.iter().enumerate() {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+            let line = cells.collect::<Vec<_>>().join("  ");
+            write!(f, "{}{}", if index == 0 { "" } else { "\n" }, line.trim_end())?;
+        }
+        match self.lost_spans {
+            0 => Ok(()),
+            lost => write!(f, "\n{lost} spans are not counted"),
+        }
+    }
+}
+
+/// A time in three digits or so.
+fn time(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.2} s", nanoseconds as f64 / 1e9),
+    }
+}

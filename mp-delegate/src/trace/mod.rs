@@ -1,0 +1,336 @@
+//! What ranks and communication threads did, and when: for pictures, and for the report of
+//! [overlap](crate::overlap).
+//!
+//! A [`Recording`] belongs to a process; each of its threads writes through a [`Recorder`] of its
+//! own. At the end [`Recording::take_trace`] gives a [`Trace`], plain data that a rank of a process
+//! world returns as its result, [`Trace::merge`] puts such parts together, and
+//! [`Trace::write_chrome`] writes what Perfetto and `chrome://tracing` show, and what
+//! `mprun trace-svg` draws.
+//!
+//! ```
+//! use mp_delegate::trace::{Detail, Kind, Recording, Track};
+//!
+//! let recording = Recording::trace();
+//! let rank = recording.recorder(Track::rank(0));
+//! let kt = recording.recorder(Track::kt(0));
+//!
+//! let flow = rank.flow();
+//! let delegating = rank.begin(Kind::Delegate);
+//! // ... into the queue of a communication thread ...
+//! delegating.end(Detail::message(0, 1, 1 << 20).of(flow));
+//! let sum: u64 = rank.compute(1000.0, || (0..1000).sum());
+//!
+//! // In the other thread:
+//! let copying = kt.begin(Kind::Copy);
+//! // ... from the rank's buffer into the channel ...
+//! copying.end(Detail::message(0, 1, 1 << 20).of(flow));
+//!
+//! let mut json = Vec::new();
+//! recording.take_trace().write_chrome(&mut json)?;
+//! println!("{}", recording.overlap());
+//! # assert_eq!(sum, 499500);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What it costs
+//!
+//! Off, which is the default: one look at a field of the recorder that is in the cache for every
+//! span, and no clock is read. On: two readings of the clock and two locks for every span, which
+//! nobody else wants but for the moments in which results are gathered. Memory is bounded: a track keeps its first [`SPANS`](Recording::SPANS) spans, and counts those
+//! that it drops; the times for the overlap are summed up as they come, so that they stay exact
+//! however long a program runs.
+
+mod chrome;
+mod clock;
+mod span;
+#[cfg(test)]
+mod tests;
+
+pub use clock::now;
+pub use span::{Detail, Flow, Kind, Lane, Name, Span, Trace, Track, TrackSpans};
+
+use crate::overlap::{Meter, OverlapReport, Piece};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the threads of a process record; clones are the same recording.
+#[derive(Clone, Debug, Default)]
+pub struct Recording(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Spans that a track keeps; none if only the overlap is measured.
+    spans: usize,
+    threads: Mutex<Vec<Arc<Mutex<Thread>>>>,
+    names: Mutex<Vec<String>>,
+    meter: Mutex<Meter>,
+    flows: AtomicU64,
+}
+
+/// What one thread has recorded.
+#[derive(Debug)]
+struct Thread {
+    track: Track,
+    spans: Vec<Span>,
+    dropped: u64,
+    /// The starts of the spans that have not ended.
+    open: Vec<u64>,
+    /// What the meter has not seen.
+    pieces: Vec<Piece>,
+    /// How many pieces there must be before the meter is asked to take them.
+    enough: usize,
+    /// Pieces for which there was no room.
+    lost: u64,
+}
+
+/// Pieces that make it worthwhile to add them up.
+const ENOUGH: usize = 4096;
+
+/// After so many more the meter is asked again.
+const STEP: usize = 256;
+
+/// Pieces a thread keeps at most while some span, still open, keeps them from being added up.
+const MOST: usize = 1 << 20;
+
+/// A lock, also when a thread panicked while it had it: all of a thread's data is written in steps
+/// that leave it sound.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recording {
+    /// How many spans a track keeps unless told otherwise: seven megabytes of them.
+    pub const SPANS: usize = 1 << 16;
+
+    /// Records nothing. The default.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Measures the overlap of communication and computation, but keeps no spans.
+    pub fn measure() -> Self {
+        Self::keeping(0)
+    }
+
+    /// Measures the overlap, and keeps spans for a trace.
+    pub fn trace() -> Self {
+        Self::keeping(Self::SPANS)
+    }
+
+    /// As [`trace`](Self::trace), with room for so many spans on each track.
+    pub fn keeping(spans: usize) -> Self {
+        Self(Some(Arc::new(Shared {
+            spans,
+            threads: Mutex::default(),
+            names: Mutex::default(),
+            meter: Mutex::default(),
+            flows: AtomicU64::new(0),
+        })))
+    }
+
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The recorder for a thread. Several recorders of one track are several threads that a trace
+    /// shows as one.
+    pub fn recorder(&self, track: Track) -> Recorder {
+        Recorder(self.0.as_ref().map(|shared| {
+            let thread = Arc::new(Mutex::new(Thread {
+                track,
+                spans: Vec::new(),
+                dropped: 0,
+                open: Vec::new(),
+                pieces: Vec::new(),
+                enough: ENOUGH,
+                lost: 0,
+            }));
+            lock(&shared.threads).push(Arc::clone(&thread));
+            On { thread, shared: Arc::clone(shared) }
+        }))
+    }
+
+    /// A name to use in [`Detail`]: ask once for a channel, not for every message. `None` if
+    /// nothing is recorded.
+    pub fn name(&self, name: &str) -> Option<Name> {
+        let shared = self.0.as_ref()?;
+        Some(Name(span::intern(&mut lock(&shared.names), name)))
+    }
+
+    /// Takes the spans that have ended. Recording goes on, with new room.
+    pub fn take_trace(&self) -> Trace {
+        let Some(shared) = &self.0 else { return Trace::default() };
+        let threads = lock(&shared.threads);
+        let parts = threads.iter().map(|thread| {
+            let mut thread = lock(thread);
+            let spans = std::mem::take(&mut thread.spans);
+            let dropped = std::mem::take(&mut thread.dropped);
+            let tracks = vec![TrackSpans { track: thread.track, spans, dropped }];
+            Trace { tracks, names: Vec::new() }
+        });
+        // Names after spans: a span's name is known by the time the span is.
+        let mut tracks: Vec<Trace> = parts.collect();
+        let names = lock(&shared.names).clone();
+        tracks.iter_mut().for_each(|part| part.names.clone_from(&names));
+        Trace::merge(tracks)
+    }
+
+    /// How much communication was hidden behind computation since the beginning, by what has ended.
+    pub fn overlap(&self) -> OverlapReport {
+        let Some(shared) = &self.0 else { return OverlapReport::default() };
+        let mut meter = lock(&shared.meter);
+        shared.add_up(&mut meter);
+        let lost = lock(&shared.threads).iter().map(|thread| lock(thread).lost).sum();
+        meter.report(lost)
+    }
+}
+
+impl Shared {
+    /// Gives the meter all that no open span can change any more.
+    fn add_up(&self, meter: &mut Meter) {
+        // What begins on a thread after this thread has looked at it, or on one it does not know of
+        // yet, begins after this.
+        let mut until = clock::now();
+        let threads = lock(&self.threads).clone();
+        let mut taken: Vec<(Track, Vec<Piece>)> = Vec::new();
+        for thread in threads.iter() {
+            let mut thread = lock(thread);
+            until = thread.open.iter().copied().fold(until, u64::min);
+            taken.push((thread.track, std::mem::take(&mut thread.pieces)));
+        }
+        let later = meter.add(until, taken);
+        for (thread, mut pieces) in threads.iter().zip(later) {
+            let mut thread = lock(thread);
+            thread.pieces.append(&mut pieces);
+            thread.enough = ENOUGH.max(2 * thread.pieces.len());
+        }
+    }
+}
+
+/// Writes one thread's part of a recording. It does nothing when the recording is
+/// [off](Recording::off). Clones write to the same track.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder(Option<On>);
+
+#[derive(Clone, Debug)]
+struct On {
+    thread: Arc<Mutex<Thread>>,
+    shared: Arc<Shared>,
+}
+
+impl Recorder {
+    /// One that records nothing.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Whether anything is recorded.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Begins a span, which ends with [`Open::end`] or when that is dropped. Spans may be nested.
+    #[inline]
+    pub fn begin(&self, kind: Kind) -> Open<'_> {
+        Open { on: self.0.as_ref().map(|on| (on, on.begin())), kind, detail: Detail::default() }
+    }
+
+    /// Records a span after the fact, by times of [`now`].
+    ///
+    /// Where it began long before it is told, the overlap of that time may be added up already,
+    /// and that part of the span is left out of the report; [`begin`](Self::begin) prevents this.
+    pub fn span(&self, kind: Kind, start: u64, end: u64, detail: Detail) {
+        if let Some(on) = &self.0 {
+            on.record(None, Span { kind, start, end: end.max(start), detail });
+        }
+    }
+
+    /// Computes `units` of work, whatever a unit is to the program: frames, rows, steps. Rates of
+    /// computation beside communication threads at work, and beside idle ones, are compared by
+    /// them ([`Slowdown`](crate::overlap::Slowdown)).
+    pub fn compute<T>(&self, units: f64, work: impl FnOnce() -> T) -> T {
+        let mut open = self.begin(Kind::Compute);
+        open.detail.units = units.is_finite().then_some(units);
+        work()
+    }
+
+    /// A new tie between a delegation and its execution; `None` if there is no trace to show it.
+    #[inline]
+    pub fn flow(&self) -> Option<Flow> {
+        let on = self.0.as_ref().filter(|on| on.shared.spans > 0)?;
+        // Unlike those of the world's other processes.
+        let process = u64::from(std::process::id()) << 32;
+        Some(Flow(process + on.shared.flows.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl On {
+    #[cold]
+    fn begin(&self) -> u64 {
+        let mut thread = lock(&self.thread);
+        let start = clock::now();
+        thread.open.push(start);
+        start
+    }
+
+    #[cold]
+    fn record(&self, opened: Option<u64>, span: Span) {
+        let mut thread = lock(&self.thread);
+        if let Some(at) = thread.open.iter().rposition(|&start| Some(start) == opened) {
+            thread.open.remove(at);
+        }
+        if thread.spans.len() < self.shared.spans {
+            thread.spans.push(span);
+        } else if self.shared.spans > 0 {
+            thread.dropped += 1;
+        }
+        if thread.pieces.len() < MOST {
+            thread.pieces.push(Piece::of(&span));
+        } else {
+            thread.lost += 1;
+        }
+        let is_enough =
+            thread.pieces.len() >= thread.enough && thread.pieces.len().is_multiple_of(STEP);
+        // Adding up takes all threads' locks, this one's too.
+        drop(thread);
+        // Not where another thread is about to do it: nobody waits for arithmetic.
+        if is_enough && let Ok(mut meter) = self.shared.meter.try_lock() {
+            self.shared.add_up(&mut meter);
+        }
+    }
+}
+
+/// A span that has not ended. It ends when this is dropped.
+#[must_use = "dropped at once, it is a span of no length"]
+pub struct Open<'a> {
+    on: Option<(&'a On, u64)>,
+    kind: Kind,
+    detail: Detail,
+}
+
+impl Open<'_> {
+    /// Ends it, with more to say about it.
+    #[inline]
+    pub fn end(mut self, detail: Detail) {
+        self.detail = detail;
+    }
+}
+
+impl Drop for Open<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((on, start)) = self.on {
+            let (kind, detail) = (self.kind, self.detail);
+            on.record(Some(start), Span { kind, start, end: clock::now(), detail });
+        }
+    }
+}
+
+impl fmt::Debug for Open<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,241 @@
+//! What is recorded: spans of time on tracks.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a thread did during a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A rank computed: what communication is to be hidden behind.
+    Compute,
+    /// A rank sent by itself: it copied, or waited for room in the channel.
+    Send,
+    /// A rank handed a send to a communication thread.
+    Delegate,
+    /// A rank waited for sends that it had delegated.
+    Wait,
+    /// A rank waited for a message.
+    Receive,
+    /// A communication thread carried out a delegated send.
+    Copy,
+    /// A communication thread slept, having nothing to do.
+    Idle,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Compute,
+        Self::Send,
+        Self::Delegate,
+        Self::Wait,
+        Self::Receive,
+        Self::Copy,
+        Self::Idle,
+    ];
+
+    /// The name that a trace shows, in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Send => "send",
+            Self::Delegate => "delegate",
+            Self::Wait => "wait",
+            Self::Receive => "receive",
+            Self::Copy => "copy",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A thread, as a row of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Track {
+    /// Which of the world's processes: 0 if ranks are threads, the rank if they are processes.
+    pub process: u32,
+    /// Which thread of it.
+    pub lane: Lane,
+}
+
+/// A thread of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Lane {
+    /// That of a rank, by the rank's number.
+    Rank(u32),
+    /// A communication thread, by its number in the process.
+    Kt(u32),
+}
+
+impl Track {
+    /// The track of a rank in a world of threads.
+    pub fn rank(rank: usize) -> Self {
+        Self { process: 0, lane: Lane::Rank(small(rank)) }
+    }
+
+    /// The track of a communication thread in a world of threads.
+    pub fn kt(kt: usize) -> Self {
+        Self { process: 0, lane: Lane::Kt(small(kt)) }
+    }
+
+    /// The same track in the process of a rank.
+    pub fn in_process_of(self, rank: usize) -> Self {
+        Self { process: small(rank), ..self }
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Kt(kt) => write!(f, "KT {kt}"),
+        }
+    }
+}
+
+/// The number of a rank or thread, of which there are never so many that it matters.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A name that a recording knows, of a channel for example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Name(pub(super) u32);
+
+/// Ties a delegation to its execution; drawn as an arrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Flow(pub(super) u64);
+
+/// What else there is to say of a span. All of it is optional.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Detail {
+    /// The rank whose message it is. A copy without it hides no rank's communication.
+    pub from: Option<u32>,
+    /// The rank it is for.
+    pub to: Option<u32>,
+    /// The channel.
+    pub channel: Option<Name>,
+    /// How much was sent.
+    pub bytes: Option<u64>,
+    /// The delegation, in the span that delegates and in that which executes it.
+    pub flow: Option<Flow>,
+    /// How much was computed, in units of the program's choice.
+    pub units: Option<f64>,
+}
+
+impl Detail {
+    /// A message between two ranks.
+    pub fn message(from: usize, to: usize, bytes: usize) -> Self {
+        Self {
+            from: Some(small(from)),
+            to: Some(small(to)),
+            bytes: Some(bytes as u64),
+            ..Self::default()
+        }
+    }
+
+    /// The same on a channel.
+    #[must_use]
+    pub fn on(self, channel: Option<Name>) -> Self {
+        Self { channel, ..self }
+    }
+
+    /// The same as a part of a delegation.
+    #[must_use]
+    pub fn of(self, flow: Option<Flow>) -> Self {
+        Self { flow, ..self }
+    }
+}
+
+/// A stretch of a thread's time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// What the thread did.
+    pub kind: Kind,
+    /// When it began, in nanoseconds of the machine's monotonic clock, which all processes share.
+    pub start: u64,
+    /// When it ended, on the same clock.
+    pub end: u64,
+    /// What else there is to say.
+    pub detail: Detail,
+}
+
+/// The spans of one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrackSpans {
+    /// Which thread.
+    pub track: Track,
+    /// Its spans, by their ends.
+    pub spans: Vec<Span>,
+    /// How many more there were after the track's limit was reached.
+    pub dropped: u64,
+}
+
+/// What was recorded, in this process or, after [`merge`](Self::merge), in all of them.
+///
+/// It is plain data: a rank can return it from `World::run`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The threads.
+    pub tracks: Vec<TrackSpans>,
+    pub(super) names: Vec<String>,
+}
+
+impl Trace {
+    /// Puts the parts of several processes together. Parts of the same track are joined.
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut merged = Self::default();
+        for part in parts {
+            let names: Vec<Name> = part.names.iter().map(|name| merged.intern(name)).collect();
+            for mut track in part.tracks {
+                for span in &mut track.spans {
+                    let name = span.detail.channel.and_then(|Name(at)| names.get(at as usize));
+                    span.detail.channel = name.copied();
+                }
+                match merged.tracks.iter_mut().find(|known| known.track == track.track) {
+                    Some(known) => {
+                        known.spans.append(&mut track.spans);
+                        known.dropped += track.dropped;
+                    }
+                    None => merged.tracks.push(track),
+                }
+            }
+        }
+        merged.tracks.sort_by_key(|track| track.track);
+        merged
+    }
+
+    fn intern(&mut self, name: &str) -> Name {
+        Name(intern(&mut self.names, name))
+    }
+
+    /// The text of a name in this trace; `None` if it is of another recording.
+    pub fn name(&self, name: Name) -> Option<&str> {
+        self.names.get(name.0 as usize).map(String::as_str)
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.tracks.iter().all(|track| track.spans.is_empty())
+    }
+
+    /// How many spans were not kept, all tracks together.
+    pub fn dropped(&self) -> u64 {
+        self.tracks.iter().map(|track| track.dropped).sum()
+    }
+}
+
+/// The place of a name in a list of names, to which it is added if it is new.
+pub(super) fn intern(names: &mut Vec<String>, name: &str) -> u32 {
+    let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    });
+    small(at)
+}

@@ -1,0 +1,60 @@
+//! Which kind of span has which colour.
+
+use std::collections::HashMap;
+
+use super::read::{Bar, Timeline};
+
+/// What Onchip records, in the order of the legend; after Okabe and Ito, whose colours people with
+/// any kind of colour vision tell apart. What is work is dark, what is waiting is light.
+const KNOWN: [(&str, &str); 7] = [
+    ("compute", "#009e73"),
+    ("send", "#d55e00"),
+    ("delegate", "#8b2252"),
+    ("copy", "#0072b2"),
+    ("wait", "#e8a0c8"),
+    ("receive", "#f0e442"),
+    ("idle", "#dcdcdc"),
+];
+
+/// For the spans of other tools, those that take most time first.
+const OTHERS: [&str; 8] =
+    ["#56b4e9", "#e69f00", "#b07aa1", "#7f9f3f", "#9c755f", "#76b7b2", "#bab0ac", "#4e5f9e"];
+
+const REST: (&str, &str) = ("other", "#999999");
+
+/// The colours of a picture.
+#[derive(Debug)]
+pub struct Colours<'a> {
+    /// Names and colours, for the legend.
+    pub legend: Vec<(&'a str, &'static str)>,
+    by_name: HashMap<&'a str, usize>,
+}
+
+impl<'a> Colours<'a> {
+    /// Those of the spans that `is_shown`.
+    pub fn new(timeline: &'a Timeline, is_shown: impl Fn(&Bar) -> bool) -> Self {
+        let mut times: HashMap<&str, i64> = HashMap::new();
+        for bar in timeline.rows.iter().flat_map(|row| &row.bars).filter(|bar| is_shown(bar)) {
+            // At least 1, so that what takes no time counts as well.
+            let time = times.entry(&bar.name).or_default();
+            *time = time.saturating_add((bar.end - bar.start).max(1));
+        }
+        let known = |name: &str| KNOWN.iter().position(|(known, _)| *known == name);
+        let mut legend: Vec<(&str, &str)> =
+            KNOWN.into_iter().filter(|(name, _)| times.contains_key(name)).collect();
+        let mut others: Vec<(&str, i64)> =
+            times.into_iter().filter(|(name, _)| known(name).is_none()).collect();
+        others.sort_by_key(|&(name, time)| (std::cmp::Reverse(time), name));
+        legend.extend(others.iter().map(|(name, _)| *name).zip(OTHERS));
+        let by_name = legend.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+        if others.len() > OTHERS.len() {
+            legend.push(REST);
+        }
+        Self { legend, by_name }
+    }
+
+    /// The place of a span's colour in the legend.
+    pub fn of(&self, name: &str) -> usize {
+        self.by_name.get(name).copied().unwrap_or(self.legend.len().saturating_sub(1))
+    }
+}
