@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     directory::{End, Opened},
+    outlet::Outlet,
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
     signals::Sticky,
@@ -70,6 +71,24 @@ impl<M: Message + ?Sized> Sender<M> {
         };
         let asymmetry = opened.context.waiting.asymmetry;
         Self { opened, kind, asymmetry, wait: Wait::forever(), lent: None, message: PhantomData }
+    }
+
+    /// Takes the end apart, so that several threads can send through it; and how many messages
+    /// were sent so far.
+    pub(crate) fn into_outlet(mut self) -> (Outlet<M>, u64) {
+        // A leaked slot.
+        if let Some(claim) = self.lent.take() {
+            self.abandon(claim);
+        }
+        let sent = match &self.kind {
+            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.sent(),
+            Kind::Shared(_) => 0,
+        };
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, and its destructor does not run; the other fields
+        // have none.
+        let opened = unsafe { std::ptr::read(&this.opened) };
+        (Outlet::new(opened, sent), sent)
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
