@@ -1,6 +1,9 @@
 //! Where a serving thread sleeps, and how it is called.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use crossbeam_utils::CachePadded;
 
@@ -16,6 +19,15 @@ pub struct Bell {
     /// Not 0: somebody wants something else than a send.
     called: CachePadded<AtomicU32>,
     pub(super) asymmetry: Asymmetry,
+}
+
+thread_local! {
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread serves lanes.
+pub(super) fn serves() -> bool {
+    SERVES.get()
 }
 
 /// As in `wait`.
@@ -40,6 +52,11 @@ impl Bell {
         // Release: pairs with the Acquire in `take_call`.
         self.called.store(1, Ordering::Release);
         self.wake();
+    }
+
+    /// Says that the calling thread serves lanes, and must not wait for them.
+    pub fn attend(&self) {
+        SERVES.set(true);
     }
 
     pub(super) fn wake(&self) {

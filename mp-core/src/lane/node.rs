@@ -70,18 +70,18 @@ impl NodeAt {
     #[inline(always)]
     pub(super) fn state<'a>(self) -> &'a AtomicU32 {
         // SAFETY: a node of a pool, which outlives whoever uses it; one atomic.
-        unsafe { &*&raw const (*self.0.as_ptr()).state }
+        unsafe { &(*self.0.as_ptr()).state }
     }
 
     #[inline(always)]
     pub(super) fn wish<'a>(self) -> &'a AtomicU32 {
         // SAFETY: as in `state`.
-        unsafe { &*&raw const (*self.0.as_ptr()).wish }
+        unsafe { &(*self.0.as_ptr()).wish }
     }
 
     fn race<'a>(self) -> &'a RaceMarker {
         // SAFETY: as in `state`.
-        unsafe { &*&raw const (*self.0.as_ptr()).race }
+        unsafe { &(*self.0.as_ptr()).race }
     }
 
     #[inline(always)]

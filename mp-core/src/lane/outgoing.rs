@@ -6,6 +6,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{
     Bell, CANCELLED, CLOSED, GONE, Gauge, OFF, Pending, ServedLane, Shared, Untyped,
+    bell::serves,
     cargo::{Cargo, Copied, Moved, load, unload},
     node::{DETACHED, FREE, NodeAt, Pool, SENT, SUBMITTED, TAKEN, UNSENT, WEIGHT},
 };
@@ -22,7 +23,8 @@ use crate::{
 /// Whoever sends them, they arrive in the order of the calls.
 ///
 /// Dropped, it waits until everything that was submitted is sent, as sends without help would have
-/// waited; while the thread panics it cancels what was not sent yet.
+/// waited; while the thread panics it cancels what was not sent yet. In a thread that serves lanes
+/// it does not wait; the others send what is left.
 pub struct Outgoing<M: Message + ?Sized> {
     outlet: Arc<Outlet<M>>,
     /// The next position.
@@ -301,7 +303,8 @@ impl<M: Message + ?Sized> Drop for Outgoing<M> {
         for feed in &self.lanes {
             feed.close(how);
         }
-        if !self.lanes.is_empty() {
+        // A thread that serves, perhaps one of these lanes, would wait for itself.
+        if !self.lanes.is_empty() && !serves() {
             self.wait_for_end();
         }
     }

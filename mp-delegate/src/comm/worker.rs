@@ -11,6 +11,7 @@ use super::threads::{SetLane, Station};
 
 /// Serves lanes until the thread is to end, then hands them on.
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
+    stations[index].bell.attend();
     let mut crew = Crew { lanes: Vec::new(), sets: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
