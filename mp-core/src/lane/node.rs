@@ -3,6 +3,7 @@
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     mem::MaybeUninit,
+    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::OnceLock,
 };
@@ -11,6 +12,7 @@ use super::cargo::Verbs;
 use crate::{
     error::Error,
     sync::{AtomicU32, Ordering, RaceMarker},
+    wait::Asymmetry,
 };
 
 /// Nothing is in the node: it is the submitter's to use.
@@ -88,6 +90,97 @@ impl NodeAt {
     pub(super) fn cargo(self) -> NonNull<u8> {
         // SAFETY: a field of a node.
         unsafe { NonNull::new_unchecked(&raw mut (*self.0.as_ptr()).cargo) }.cast()
+    }
+
+    /// The submitter: hands the node, with all that is in it, to the server.
+    #[inline(always)]
+    pub(super) fn submit(self) {
+        // Release: pairs with the Acquire in `is_submitted`.
+        self.state().store(SUBMITTED, Ordering::Release);
+    }
+
+    /// The server: whether the node is its own.
+    #[inline(always)]
+    pub(super) fn is_submitted(self) -> bool {
+        // Acquire: pairs with the Release in `submit`: what is in the node.
+        self.state().load(Ordering::Acquire) == SUBMITTED
+    }
+
+    /// The server: gives the node to the holder of its request, or, when there is none, drops the
+    /// cargo and frees it. `state` says how the send ended. The holder's wishes, if any.
+    #[inline]
+    pub(super) fn answer(self, state: u32, holder: Asymmetry) -> u32 {
+        let wish = self.wish().load(Ordering::Relaxed);
+        if wish & DETACHED != 0 {
+            self.drop_detached(state);
+            return 0;
+        }
+        // Release: pairs with the Acquire in `answered`: the cargo is as we left it.
+        self.state().store(state, Ordering::Release);
+        holder.light();
+        // Perhaps already those of the node's next request: then a waiter looks once more than it
+        // must.
+        let wish = self.wish().load(Ordering::Relaxed);
+        // Let go of in this moment. Only the server answers: the state is that of the same request
+        // still, or it is another one. The submitter may see it at the same time.
+        if wish & DETACHED != 0 && self.take(state) {
+            self.drop_detached(state);
+        }
+        wish & (WAITING | WAKER)
+    }
+
+    /// Drops what nobody wants back, and frees the node. A panic of the user's destructor ends
+    /// here: the message is on its way, and nobody waits for the rest.
+    #[cold]
+    fn drop_detached(self, state: u32) {
+        // SAFETY: the node is this thread's, with the cargo in it.
+        let _ = catch_unwind(AssertUnwindSafe(|| unsafe { self.drop_cargo(state) }));
+        self.free();
+    }
+
+    /// The holder of the request: how the send ended, if it did. Then the node is the holder's.
+    #[inline(always)]
+    pub(super) fn answered(self) -> Option<u32> {
+        // Acquire: pairs with the Release in `answer`.
+        let state = self.state().load(Ordering::Acquire);
+        matches!(state, SENT | UNSENT).then_some(state)
+    }
+
+    /// Whoever has the node to itself: lets the submitter use it again.
+    #[inline(always)]
+    pub(super) fn free(self) {
+        // Release: pairs with the Acquire in `is_free`: the next cargo comes after this one.
+        self.state().store(FREE, Ordering::Release);
+    }
+
+    /// The holder of the request, when it has not been answered: lets go of it. The server will see
+    /// that, or the submitter when it looks for a free node.
+    pub(super) fn detach(self) {
+        let weight = self.wish().load(Ordering::Relaxed) & !(WAITING | WAKER);
+        self.wish().store(weight | DETACHED, Ordering::Relaxed);
+    }
+
+    /// Takes a node that is in `state` away from whoever else may want to; whether it did.
+    pub(super) fn take(self, state: u32) -> bool {
+        // Acquire: as in `is_submitted` and `answered`.
+        self.state().compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The submitter: whether the node is free, or can be freed because nobody holds its request
+    /// any more.
+    pub(super) fn is_free(self) -> bool {
+        // Acquire: pairs with the Release in `free` and `answer`.
+        let state = self.state().load(Ordering::Acquire);
+        if !matches!(state, SENT | UNSENT) || self.wish().load(Ordering::Relaxed) & DETACHED == 0 {
+            return state == FREE;
+        }
+        let taken = self.take(state);
+        if taken {
+            // SAFETY: this thread's, with the cargo in it.
+            unsafe { self.drop_cargo(state) };
+            self.free();
+        }
+        taken
     }
 
     /// Writes all that stands beside the cargo.

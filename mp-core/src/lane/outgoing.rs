@@ -8,7 +8,7 @@ use super::{
     Bell, CANCELLED, CLOSED, GONE, Gauge, OFF, Pending, ServedLane, Shared, Untyped,
     bell::serves,
     cargo::{Cargo, Copied, Moved, load, unload},
-    node::{DETACHED, FREE, NodeAt, Pool, SENT, SUBMITTED, TAKEN, UNSENT, WEIGHT},
+    node::{FREE, NodeAt, Pool, SUBMITTED, WEIGHT},
 };
 use crate::{
     buffer::SharedBuffer,
@@ -169,22 +169,15 @@ impl<M: Message + ?Sized> Outgoing<M> {
             node.address(number, upcoming.0, C::VERBS);
             load(node.cargo(), cargo);
         }
-        // Release: pairs with the Acquire in `ServedLane::serve`.
-        node.state().store(SUBMITTED, Ordering::Release);
+        node.submit();
         feed.shared.asymmetry.light();
         if !feed.quiet() {
-            if feed.shared.for_feeder.load(Ordering::Relaxed) & GONE != 0
-                && node
-                    .state()
-                    .compare_exchange(SUBMITTED, TAKEN, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
-            {
+            if feed.shared.for_feeder.load(Ordering::Relaxed) & GONE != 0 && node.take(SUBMITTED) {
                 feed.gauge.remove(weight);
                 // SAFETY: taken back, with the cargo loaded above in it.
                 let cargo = unsafe { unload::<C>(node.cargo()) };
-                // Not dropped by the pending send: the node is no more answered than it is
-                // submitted.
-                node.state().store(FREE, Ordering::Release);
+                // Not answered: nothing of the node is dropped with the pending send.
+                node.free();
                 drop(pending);
                 // SAFETY: the number was this node's only.
                 let position = unsafe { Position::from_number(number) };
@@ -361,7 +354,7 @@ impl Feed {
         let all = Pool::nodes_in(self.chunks);
         let index = if self.cursor + 1 == all { 0 } else { self.cursor + 1 };
         let node = self.shared.pool.node(index);
-        // Acquire: pairs with the Release of whoever freed it.
+        // Acquire: as in `NodeAt::is_free`.
         if node.state().load(Ordering::Acquire) == FREE && node != self.spare.1 {
             self.cursor = index;
             return (index, node);
@@ -376,7 +369,7 @@ impl Feed {
             for looked in 1..=all {
                 self.cursor = if self.cursor + 1 >= all { 0 } else { self.cursor + 1 };
                 let node = self.shared.pool.node(self.cursor);
-                if node != self.spare.1 && is_free(node) {
+                if node != self.spare.1 && node.is_free() {
                     // Requests are held in more than half of the nodes: the next search would be
                     // as long.
                     if looked > all / 2 && self.shared.pool.grow(self.chunks) {
@@ -401,22 +394,4 @@ impl Feed {
         self.shared.for_server.fetch_or(how, Ordering::Release);
         self.shared.lock_bell().wake();
     }
-}
-
-/// Whether the node is free, or can be freed because nobody holds its request any more.
-fn is_free(node: NodeAt) -> bool {
-    // Acquire: pairs with the Release of whoever freed or answered it.
-    let state = node.state().load(Ordering::Acquire);
-    if !matches!(state, SENT | UNSENT) || node.wish().load(Ordering::Relaxed) & DETACHED == 0 {
-        return state == FREE;
-    }
-    // The server may see the wish at the same time.
-    let taken =
-        node.state().compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
-    if taken {
-        // SAFETY: taken, with the cargo in it.
-        unsafe { node.drop_cargo(state) };
-        node.state().store(FREE, Ordering::Relaxed);
-    }
-    taken
 }

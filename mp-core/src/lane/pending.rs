@@ -10,7 +10,7 @@ use std::{
 use super::{
     Shared,
     cargo::unload,
-    node::{DETACHED, FREE, NodeAt, SENT, UNSENT, WAITING, WAKER},
+    node::{NodeAt, SENT, WAITING, WAKER},
 };
 use crate::{
     error::{Error, Result, SendError},
@@ -70,8 +70,7 @@ impl Untyped {
     /// Whether the send was answered.
     #[inline]
     pub fn is_done(&self) -> bool {
-        // Acquire: pairs with the Release in `ServedLane::answer`.
-        matches!(self.node.state().load(Ordering::Acquire), SENT | UNSENT)
+        self.node.answered().is_some()
     }
 
     /// Waits until the send is answered; false when the limit of `wait` was over before.
@@ -147,27 +146,17 @@ impl Untyped {
     pub unsafe fn typed<S, U>(self) -> Pending<S, U> {
         Pending { untyped: self, types: PhantomData }
     }
-
-    fn free(&self) {
-        // Release: pairs with the Acquire in `Feed::find`: the node's next cargo comes after ours.
-        self.node.state().store(FREE, Ordering::Release);
-    }
 }
 
 impl Drop for Untyped {
     fn drop(&mut self) {
-        // Acquire: as in `is_done`.
-        let state = self.node.state().load(Ordering::Acquire);
-        if matches!(state, SENT | UNSENT) {
-            // SAFETY: answered: the holder's, who has not taken the cargo.
-            unsafe { self.node.drop_cargo(state) };
-            self.free();
-        } else {
-            // Whoever finds this is the last: the server, or the submitter when it looks for a
-            // node, or the pool.
-            let wish = self.node.wish();
-            let weight = wish.load(Ordering::Relaxed) & !(WAITING | WAKER);
-            wish.store(weight | DETACHED, Ordering::Relaxed);
+        match self.node.answered() {
+            Some(state) => {
+                // SAFETY: answered: the holder's, who has not taken the cargo.
+                unsafe { self.node.drop_cargo(state) };
+                self.node.free();
+            }
+            None => self.node.detach(),
         }
     }
 }
@@ -213,11 +202,7 @@ impl<S, U> Pending<S, U> {
     /// The pending send itself when it was not; in the answer, why the message was not sent.
     #[inline]
     pub fn take(self) -> Result<Result<S, SendError<U>>, Self> {
-        // Acquire: as in `is_done`.
-        let state = self.untyped.node.state().load(Ordering::Acquire);
-        if !matches!(state, SENT | UNSENT) {
-            return Err(self);
-        }
+        let Some(state) = self.untyped.node.answered() else { return Err(self) };
         let untyped = ManuallyDrop::new(self.untyped);
         let cargo = untyped.node.cargo();
         // SAFETY: answered: the holder's, who takes the cargo this once; `submit` loaded a type
@@ -230,7 +215,7 @@ impl<S, U> Pending<S, U> {
                 Err(SendError { error, message: unload::<U>(cargo) })
             }
         };
-        untyped.free();
+        untyped.node.free();
         // SAFETY: `untyped` is not used again, and its destructor does not run.
         drop(unsafe { std::ptr::read(&untyped.shared) });
         Ok(answer)

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Bell, CANCELLED, GONE, Gauge, OFF, PARKED, Shared,
-    node::{DETACHED, FREE, NodeAt, SENT, SUBMITTED, TAKEN, UNSENT, WAITING, WAKER, WEIGHT},
+    node::{NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT},
 };
 use crate::{
     channel::{Filled, Outlet, Position},
@@ -106,8 +106,7 @@ impl ServedLane {
     /// Sends what can be sent now, up to a number of messages.
     #[inline]
     pub fn serve(&mut self) -> Progress {
-        // Acquire: pairs with the Release in `Outgoing::submit`: what is in the node.
-        if self.current.state().load(Ordering::Acquire) != SUBMITTED {
+        if !self.current.is_submitted() {
             return self.look_further();
         }
         self.serve_submitted()
@@ -123,8 +122,7 @@ impl ServedLane {
             }
             done += 1;
             self.blocked = false;
-            // Acquire: as in `serve`.
-            if done == AT_ONCE || self.current.state().load(Ordering::Acquire) != SUBMITTED {
+            if done == AT_ONCE || !self.current.is_submitted() {
                 return Progress::Worked;
             }
         }
@@ -137,7 +135,7 @@ impl ServedLane {
         if self.shared.for_server.load(Ordering::Acquire) == 0 {
             return Progress::Idle;
         }
-        if self.current.state().load(Ordering::Acquire) == SUBMITTED {
+        if self.current.is_submitted() {
             return self.serve_submitted();
         }
         self.end();
@@ -151,7 +149,7 @@ impl ServedLane {
 
     /// What the current node says: its position, and the node after it.
     fn read_current(&self) -> (u64, u32) {
-        // SAFETY: submitted, seen with Acquire: this end's.
+        // SAFETY: submitted: this end's.
         let (low, next, _) = unsafe { self.current.read() };
         // Positions in a lane only grow.
         (self.before + u64::from(low.wrapping_sub(self.before as u32)), next)
@@ -160,7 +158,7 @@ impl ServedLane {
     /// Carries the current node out and goes to the next; false when it is not possible now.
     fn send_current(&mut self) -> bool {
         let node = self.current;
-        // SAFETY: submitted, seen with Acquire: this end's.
+        // SAFETY: submitted: this end's.
         let (.., verbs) = unsafe { node.read() };
         let (number, next) = self.read_current();
         // SAFETY: the number in a submitted node, which is this end's: nobody else has it.
@@ -214,42 +212,24 @@ impl ServedLane {
         self.answer(node, UNSENT);
     }
 
-    /// Gives a node to the holder of its request, or frees it when there is none.
+    /// Gives a node to the holder of its request.
     fn answer(&self, node: NodeAt, state: u32) {
-        let wish = node.wish().load(Ordering::Relaxed);
-        self.gauge.remove(wish >> WEIGHT);
-        if wish & DETACHED != 0 {
-            return drop_detached(node, state);
-        }
-        // Release: pairs with the Acquire in `Untyped::is_done`: the cargo is as we left it.
-        node.state().store(state, Ordering::Release);
-        self.shared.context.waiting.asymmetry.light();
-        // Perhaps already that of the node's next request: then a waiter looks once more than it
-        // must.
-        let wish = node.wish().load(Ordering::Relaxed);
-        if wish & (WAITING | WAKER | DETACHED) != 0 {
-            self.attend_holder(node, state, wish);
+        self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
+        let wish = node.answer(state, self.shared.context.waiting.asymmetry);
+        if wish != 0 {
+            self.attend_holder(wish);
         }
     }
 
     #[cold]
-    fn attend_holder(&self, node: NodeAt, state: u32, wish: u32) {
+    fn attend_holder(&self, wish: u32) {
         if wish & WAITING != 0 {
             self.shared.context.ring(self.shared.context.me);
         }
         if wish & WAKER != 0 {
-            // A waker of any node: those that are woken in vain come again.
+            // Those of all requests: a task that is woken in vain comes again.
             let wakers = std::mem::take(&mut *self.shared.lock_wakers());
             wakers.into_values().for_each(std::task::Waker::wake);
-        }
-        // Only this end answers, so that the state is that of the same request still.
-        if wish & DETACHED != 0
-            && node
-                .state()
-                .compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-        {
-            drop_detached(node, state);
         }
     }
 
@@ -322,13 +302,8 @@ impl ServedLane {
         if !self.shared.asymmetry.heavy() && !cfg!(loom) {
             std::thread::sleep(UNSURE);
         }
-        // Acquire: as in `serve`. The submitter may take it back at the same time.
-        while self
-            .current
-            .state()
-            .compare_exchange(SUBMITTED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-        {
+        // The submitter may take it back at the same time.
+        while self.current.take(SUBMITTED) {
             let (number, _) = self.read_current();
             // SAFETY: of a submitted node that is now this end's.
             let position = unsafe { Position::from_number(number) };
@@ -353,15 +328,6 @@ impl std::fmt::Debug for ServedLane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServedLane").field("blocked", &self.blocked).finish_non_exhaustive()
     }
-}
-
-/// Drops what nobody wants back, and frees the node. A panic of the user's destructor ends here:
-/// the message is on its way, and nobody waits for the rest.
-fn drop_detached(node: NodeAt, state: u32) {
-    // SAFETY: the node is this thread's, with the cargo in it.
-    let _ = catch_unwind(AssertUnwindSafe(|| unsafe { node.drop_cargo(state) }));
-    // Release: pairs with the Acquire in `Feed::find`.
-    node.state().store(FREE, Ordering::Release);
 }
 
 /// What a panic said.
