@@ -32,6 +32,7 @@ pub(super) fn serves() -> bool {
 
 /// As in `wait`.
 const SPIN: Duration = Duration::from_micros(20);
+const LOOKS: u32 = 200;
 const LOOKS_PER_CLOCK: u32 = 32;
 const CROWDED_LOOKS: u32 = 8;
 const UNSURE: Duration = Duration::from_millis(1);
@@ -83,20 +84,24 @@ impl Bell {
         if cfg!(loom) {
             return self.park(lanes);
         }
-        if policy != WaitPolicy::Park {
-            let started = Instant::now();
-            loop {
-                for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS_PER_CLOCK } {
-                    if ready() {
-                        return;
-                    }
-                    std::hint::spin_loop();
-                }
-                if crowded {
-                    yield_now();
-                }
-                if policy == WaitPolicy::Adaptive && started.elapsed() >= SPIN {
-                    break;
+        if policy == WaitPolicy::Park {
+            return self.park(lanes);
+        }
+        // What comes just now is met without a pause, and before a look at the clock.
+        for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS } {
+            if ready() {
+                return;
+            }
+        }
+        let started = Instant::now();
+        while policy == WaitPolicy::Spin || started.elapsed() < SPIN {
+            if crowded {
+                yield_now();
+            }
+            for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS_PER_CLOCK } {
+                std::hint::spin_loop();
+                if ready() {
+                    return;
                 }
             }
         }
