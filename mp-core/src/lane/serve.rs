@@ -1,6 +1,7 @@
 //! The end of a lane that carries out what was submitted.
 
 use std::{
+    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::Arc,
@@ -74,6 +75,8 @@ pub struct ServedLane {
     room: u64,
     blocked: bool,
     ended: bool,
+    /// What was said of it when its thread went to sleep: whether it was blocked.
+    resting: Cell<Option<bool>>,
 }
 
 // SAFETY: the pointer is that of the outlet that `outlet` keeps, which is `Sync`; nodes are used by
@@ -88,6 +91,9 @@ impl ServedLane {
         before: u64,
     ) -> Self {
         let at = NonNull::from(&*outlet).cast();
+        if let Ok(rank) = shared.context.rank(shared.context.me) {
+            rank.delegations.begin();
+        }
         let current = shared.pool.node(0);
         Self {
             shared,
@@ -100,6 +106,7 @@ impl ServedLane {
             room: 0,
             blocked: false,
             ended: false,
+            resting: Cell::new(None),
         }
     }
 
@@ -253,11 +260,26 @@ impl ServedLane {
         if self.blocked {
             self.outlet.raise();
         }
+        self.wake();
+        if let Ok(rank) = self.shared.context.rank(self.shared.context.me) {
+            rank.delegations.rest(self.blocked.then_some(self.shared.channel));
+            self.resting.set(Some(self.blocked));
+        }
         self.blocked
     }
 
     pub(super) fn lower(&self) {
         self.shared.for_feeder.fetch_and(!PARKED, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Says that the server is awake, if it has said otherwise.
+    fn wake(&self) {
+        if let Some(blocked) = self.resting.take()
+            && let Ok(rank) = self.shared.context.rank(self.shared.context.me)
+        {
+            rank.delegations.wake(blocked.then_some(self.shared.channel));
+        }
     }
 
     /// The heavy side of the fence that the channel's other end uses.
@@ -286,6 +308,7 @@ impl ServedLane {
 
     /// Goes to another thread: submissions ring `bell` from now on.
     pub fn move_to(&mut self, bell: &Arc<Bell>) {
+        self.wake();
         *self.shared.lock_bell() = Arc::clone(bell);
         // A submitter that saw the flag may be ringing the other thread.
         bell.ring();
@@ -309,7 +332,11 @@ impl ServedLane {
             let position = unsafe { Position::from_number(number) };
             self.fail_current(position, None);
         }
-        // Release: pairs with the Acquire in `Outgoing::drop`.
+        self.wake();
+        if let Ok(rank) = self.shared.context.rank(self.shared.context.me) {
+            rank.delegations.end();
+        }
+        // Release: pairs with the Acquire in `Outgoing::wait_for_end`.
         self.shared.ended.store(1, Ordering::Release);
         self.shared.context.ring(self.shared.context.me);
     }

@@ -141,7 +141,7 @@ fn a_sender_that_dies_between_two_messages() {
             for n in [0, 2, 3, 4] {
                 ensure!(*from.receive_timeout(LONG)? == [n], "message {n}");
             }
-            peer_lost(&from.receive_timeout(LONG).err().expect("no more"), 0)
+            peer_lost(&from.receive_timeout(LONG).expect_err("no more"), 0)
         });
         scenarios::check(result, 0).unwrap();
     }
@@ -208,7 +208,7 @@ fn a_message_that_can_not_be_lent() {
                 }
                 ensure!(*from.receive_timeout(LONG)? == [n], "kind {kind}, message {n}");
             }
-            closed(&from.receive_timeout(LONG).err().expect("no more"))?;
+            closed(&from.receive_timeout(LONG).expect_err("no more"))?;
         }
         Ok(())
     });
@@ -261,7 +261,7 @@ fn a_rank_that_panics_does_not_wait() {
         }
         // It waits for something else, which the panic alone can end.
         let other = rank.receiver::<u8>("never", 0, Channel::degree(1))?;
-        peer_lost(&other.receive_timeout(LONG).err().expect("nobody sends"), 0)
+        peer_lost(&other.receive_timeout(LONG).expect_err("nobody sends"), 0)
     });
     let Err(Error::RanksFailed(failed)) = result else { panic!("{result:?}") };
     assert_eq!(failed.failures.len(), 1, "{failed}");
@@ -306,7 +306,7 @@ fn what_is_cancelled_comes_back() {
             ensure!(*from.receive_timeout(LONG)? == [n], "message {n}");
         }
         ensure!(*rank.receiver::<u64>("sent", 0, sent)?.receive()? == 2, "not two");
-        closed(&from.receive_timeout(LONG).err().expect("no more"))
+        closed(&from.receive_timeout(LONG).expect_err("no more"))
     });
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Channel, Error, Result, WaitPolicy, World};
+use mp_core::{Channel, Error, Result, WaitPolicy, World, report};
 use mp_delegate::comm::{Choice, CommThreads, Delegated, wait_all};
 use std::future::Future;
 
@@ -295,6 +295,10 @@ fn who_can_do_nothing_sleeps() {
         std::thread::sleep(Duration::from_millis(400));
         let used = processor_time() - before;
         ensure!(used < Duration::from_millis(4), "{used:?} in 400 ms");
+        let seen = report::worlds_of(std::process::id())?.remove(0).report?.ranks.remove(0);
+        let named: Vec<_> = seen.blocked_sends.iter().map(|channel| &*channel.name).collect();
+        ensure!(named.iter().all(|&name| name == "full"), "{named:?}");
+        ensure!((1..=3).contains(&named.len()) && !seen.helped, "{seen:?}");
         // And they wake again.
         rank.sender::<u8>("look", 1, channel)?.send(&0)?;
         drop(full);
