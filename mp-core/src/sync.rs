@@ -72,9 +72,9 @@ mod machine {
         }
 
         /// Sleeps until one of several words is woken, but only while each still has the value
-        /// beside it; may return early for no reason. Without the system call for this (Linux
-        /// 5.16) it sleeps on the first word alone, and not longer than `unsure`. The words may lie
-        /// in the memory of this process or of the world; no more than 128 are watched, the first.
+        /// beside it; may return early for no reason. Where the system call for this is not to be
+        /// had (before Linux 5.16, or for more than 128 words) it sleeps on the first word alone,
+        /// and not longer than `unsure`.
         pub(crate) fn sleep_on_any(words: &[(&Self, u32)], unsure: Duration) {
             let Some(&(first, expected)) = words.first() else { return };
             if words.len() == 1 {
@@ -103,7 +103,9 @@ mod machine {
                         0,
                     )
                 };
-                if slept >= 0 || nix::errno::Errno::last() != nix::errno::Errno::ENOSYS {
+                // Woken, or one of the words has changed already, or a signal came.
+                let early = [nix::errno::Errno::EAGAIN, nix::errno::Errno::EINTR];
+                if slept >= 0 || early.contains(&nix::errno::Errno::last()) {
                     return;
                 }
             }

@@ -584,3 +584,130 @@ impl<M: Message + ?Sized> Flag for Outward<'_, M> {
 
     fn lower(&self) {}
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::channel::{
+        ring::RingControl,
+        slots::{Geometry, SlotHeader, Slots},
+        test_memory::TestMemory,
+    };
+
+    fn ring(degree: u64) -> (Ring, RingReceiver, TestMemory<RingControl>) {
+        let geometry = Geometry { stride: 16, payload: 8, count: degree };
+        let memory = TestMemory::new(RingControl::new(), degree as usize);
+        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
+        // else has it.
+        let ring = || unsafe { Ring::new(memory.control, Slots::new(memory.slots(), geometry)) };
+        let (sending, receiver) = (ring(), RingReceiver::new(ring()));
+        // SAFETY: as above.
+        unsafe { sending.slots.format(|_| SlotHeader::new()) };
+        (sending, receiver, memory)
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fate {
+        Filled,
+        GivenUp,
+        Left,
+    }
+
+    /// The number in the next message, behind tombstones.
+    fn next(receiver: &RingReceiver) -> Option<u64> {
+        loop {
+            if let Some(received) = receiver.receive() {
+                // SAFETY: written by `fill`.
+                let number = unsafe { receiver.payload(received.slot).cast().read() };
+                receiver.release(received);
+                return Some(number);
+            }
+            if !receiver.pass_tombstone() {
+                return None;
+            }
+        }
+    }
+
+    fn fill(ring: &Ring, position: u64) {
+        let payload = ring.payload_at(position, None).cast::<u64>();
+        // SAFETY: a free slot with room for it.
+        unsafe { payload.write(position) };
+        ring.publish_at(position);
+    }
+
+    #[test]
+    fn a_count_that_can_not_be_is_an_error() {
+        let (ring, _receiver, _memory) = ring(3);
+        assert_eq!(ring.room(0, 0), Ok(3));
+        ring.head().store(5, Ordering::Relaxed);
+        assert_eq!(ring.room(6, 3), Ok(8));
+        assert_eq!(ring.room(4, 3), Err(CorruptHead { head: 5, tail: 4 }), "not received yet");
+        assert_eq!(ring.room(6, 9), Err(CorruptHead { head: 5, tail: 6 }), "it goes back");
+        ring.head().store(u64::MAX, Ordering::Relaxed);
+        assert!(ring.room(u64::MAX - 1, 3).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// In rounds of as many positions as there are slots, filled in any order.
+        #[test]
+        fn what_was_filled_arrives_in_order(
+            degree in 1u64..6,
+            rounds in prop::collection::vec(prop::collection::vec((any::<bool>(), any::<u32>()), 6), 1..6),
+        ) {
+            let (ring, receiver, _memory) = ring(degree);
+            let mut first = 0;
+            for round in rounds {
+                let mut order: Vec<u64> = (0..degree).collect();
+                order.sort_by_key(|&i| round[i as usize].1);
+                let filled = |i: u64| round[i as usize].0;
+                for i in order {
+                    prop_assert!(first + i < ring.room(first + i, 0).unwrap());
+                    if filled(i) { fill(&ring, first + i) } else { ring.bury_at(first + i) }
+                }
+                for i in (0..degree).filter(|&i| filled(i)) {
+                    prop_assert_eq!(next(&receiver), Some(first + i));
+                }
+                prop_assert_eq!(next(&receiver), None);
+                first += degree;
+                prop_assert_eq!(ring.room(first, 0), Ok(first + degree));
+            }
+        }
+
+        /// A rank dies with its last positions in any state.
+        #[test]
+        fn what_was_filled_arrives_past_gaps(
+            degree in 1u64..9,
+            before in 0u64..9,
+            fates in prop::collection::vec(
+                prop_oneof![Just(Fate::Filled), Just(Fate::GivenUp), Just(Fate::Left)], 8),
+        ) {
+            let (ring, receiver, _memory) = ring(degree);
+            for position in 0..before {
+                fill(&ring, position);
+                prop_assert_eq!(next(&receiver), Some(position));
+            }
+            let fates = &fates[..degree as usize];
+            for (position, fate) in (before..).zip(fates) {
+                match fate {
+                    Fate::Filled => fill(&ring, position),
+                    Fate::GivenUp => ring.bury_at(position),
+                    Fate::Left => {}
+                }
+            }
+            let mut arrived = Vec::new();
+            loop {
+                match next(&receiver) {
+                    Some(number) => arrived.push(number),
+                    None if receiver.pass_gap(|_| ()) => {}
+                    None => break,
+                }
+            }
+            let filled = (before..).zip(fates).filter(|&(_, &fate)| fate == Fate::Filled);
+            prop_assert_eq!(arrived, filled.map(|(position, _)| position).collect::<Vec<_>>());
+        }
+    }
+}

@@ -48,6 +48,9 @@ impl<S, U> Request<S, U> {
     /// # Errors
     /// As [`Sender::send`](mp_core::Sender::send), with what was to be sent; and
     /// [`Error::NotSent`](mp_core::Error::NotSent) when the threads were stopped before.
+    ///
+    /// # Panics
+    /// When it has given its answer as a future.
     #[inline]
     pub fn wait(mut self) -> Result<S, SendError<U>> {
         loop {

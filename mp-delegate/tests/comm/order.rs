@@ -208,7 +208,7 @@ fn values_of_all_sizes() {
     send(());
 }
 
-/// A small version of the soak (`cargo run --release -p mp-delegate --example soak`).
+/// A small version of the soak (`cargo run --release -p mp-delegate --example soak-delegated`).
 #[test]
 fn many_messages_with_checksums() {
     on_all(3, |rank| {

@@ -1,5 +1,5 @@
 //! Messages with checksums through communication threads, for as long as one likes:
-//! `cargo run --release -p mp-delegate --example soak -- [MESSAGES] [SEED]`.
+//! `cargo run --release -p mp-delegate --example soak-delegated -- [MESSAGES] [SEED]`.
 //!
 //! A million messages, divided among worlds of threads and of processes, with one to four threads
 //! and one to four producers, of all degrees, sent in every way. A world's seed is printed when it
@@ -25,7 +25,7 @@ fn main() {
         None => default,
         Some(Ok(number)) => number,
         Some(Err(_)) => {
-            eprintln!("soak [MESSAGES] [SEED]");
+            eprintln!("soak-delegated [MESSAGES] [SEED]");
             std::process::exit(2);
         }
     };
