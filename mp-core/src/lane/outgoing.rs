@@ -244,7 +244,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         Err(SendError { error, message: ManuallyDrop::into_inner(cargo).unsent() })
     }
 
-    /// Ends what was not sent yet with [`Error::NotSent`].
+    /// Ends what was not sent yet with [`Error::NotSent`](crate::Error::NotSent).
     pub fn cancel(&mut self) {
         for feed in &self.lanes {
             feed.close(CANCELLED);
