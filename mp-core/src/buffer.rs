@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    context::{Context, HeldAt},
+    context::{Context, HeldAt, Reserved},
     error::Result,
     plain::Plain,
     segment::{BlockKey, BlockKind, SegmentError},
@@ -50,6 +50,42 @@ pub struct SharedBuffer<T: Plain> {
     first: NonNull<T>,
 }
 
+/// What it takes to own a buffer, got ready before the buffer comes: both parts cost a locked
+/// instruction, which is better spent while there is nothing else to do.
+#[derive(Debug)]
+pub(crate) struct Berth {
+    context: Arc<Context>,
+    entry: Reserved,
+}
+
+impl Berth {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self> {
+        Ok(Self { context: Arc::clone(context), entry: context.reserve()? })
+    }
+
+    /// Takes possession of a buffer of `len` elements that came through a channel. One that is
+    /// not what it is said to be is left alone.
+    #[inline]
+    pub(crate) fn take<T: Plain>(self, key: BlockKey, len: u64) -> Result<SharedBuffer<T>> {
+        let (parts, first) = Parts::adopt(&self.context, self.entry, key, len)?;
+        Ok(SharedBuffer { context: self.context, parts, first })
+    }
+
+    /// The same for who keeps the context in another way.
+    pub(crate) fn take_parts<T: Plain>(
+        self,
+        key: BlockKey,
+        len: u64,
+    ) -> Result<(Parts, NonNull<T>)> {
+        Parts::adopt(&self.context, self.entry, key, len)
+    }
+
+    /// When no buffer will come.
+    pub(crate) fn leave(self) {
+        self.context.unreserve(&self.entry);
+    }
+}
+
 /// What a rank must know of a buffer that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
@@ -61,28 +97,45 @@ pub(crate) struct Parts {
 impl Parts {
     /// Takes possession of a buffer of `len` elements that came through a channel.
     #[inline]
-    pub(crate) fn adopt<T: Plain>(
+    fn adopt<T: Plain>(
         context: &Context,
+        entry: Reserved,
         key: BlockKey,
         len: u64,
     ) -> Result<(Self, NonNull<T>)> {
+        match Self::whole(context, key, len) {
+            Ok(first) => Ok((Self { key, held: entry.hold(key), len: len as usize }, first)),
+            Err(error) => {
+                context.unreserve(&entry);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where the elements lie, if `key` names a buffer with room for them.
+    #[inline]
+    fn whole<T: Plain>(context: &Context, key: BlockKey, len: u64) -> Result<NonNull<T>> {
         let room = context.segment.heap().check(key, BlockKind::Buffer)?;
         if len.checked_mul(size_of::<T>() as u64).is_none_or(|needed| needed > room) {
             return Err(context.segment.corrupt("a moved buffer", key.payload(), len).into());
         }
-        // The message is gone if it can't be kept: nobody else knows the block any more.
-        Self::hold(context, key, len as usize).inspect_err(|_| context.free(key))
+        Self::first(context, key, len as usize)
     }
 
-    /// Writes the buffer into the rank's tables; `len` elements fit into it.
-    #[inline]
+    /// Writes a fresh buffer into the rank's tables; `len` elements fit into it.
     fn hold<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<(Self, NonNull<T>)> {
+        let first = Self::first(context, key, len)?;
+        Ok((Self { key, held: context.hold(key)?, len }, first))
+    }
+
+    #[inline]
+    fn first<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<NonNull<T>> {
         let bytes = (len * size_of::<T>()) as u64;
         let first = context.segment.range(key.payload(), bytes, "a buffer")?.cast::<T>();
         if !first.is_aligned() {
             return Err(context.segment.corrupt("a buffer", key.payload(), bytes).into());
         }
-        Ok((Self { key, held: context.hold(key)?, len }, first))
+        Ok(first)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -106,8 +106,6 @@ impl Ring {
         let header = unsafe { self.slots.header(self.slot_of(position)) };
         // Release: pairs with the Acquire in `RingReceiver::peek`.
         header.seq.store((position as u32).wrapping_add(1), Ordering::Release);
-        // Only a measure of the distance. Of several threads the last to come may be behind.
-        self.tail().store(position + 1, Ordering::Relaxed);
     }
 
     /// Publishes that there will be no message.

@@ -1,6 +1,6 @@
 //! The receiving end of a channel.
 
-use std::{marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
+use std::{cell::Cell, marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
 
 use super::{
     directory::{End, Opened},
@@ -11,11 +11,11 @@ use super::{
     slots::MOVED,
 };
 use crate::{
-    buffer::{Parts, SharedBuffer},
+    buffer::{Berth, Parts, SharedBuffer},
     context::Context,
     error::{Error, Result},
     plain::{Message, Plain},
-    segment::SegmentError,
+    segment::{BlockKey, SegmentError},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
 };
 
@@ -27,13 +27,14 @@ use crate::{
 ///
 /// Dropping the receiver closes this end: the sender then gets [`Error::Disconnected`].
 pub struct Receiver<M: Message + ?Sized> {
-    /// At degree 0 it has a message only within a call, and always none where several ranks are at
-    /// an end: so the fast path asks nothing else.
+    /// One that never has a message, unless `kind` is `Pair`: so the fast path asks nothing else.
     ring: RingReceiver,
     asymmetry: Asymmetry,
     opened: Opened,
     kind: Kind,
-    wait: std::cell::Cell<Wait>,
+    wait: Cell<Wait>,
+    /// For the next moved buffer.
+    berth: Cell<Option<Berth>>,
     message: PhantomData<fn() -> *const M>,
 }
 
@@ -43,7 +44,7 @@ unsafe impl<M: Message + ?Sized> Send for Receiver<M> {}
 
 enum Kind {
     Pair,
-    Rendezvous,
+    Rendezvous(RingReceiver),
     Shared(SharedRing),
 }
 
@@ -65,13 +66,13 @@ impl<M: Message + ?Sized> Receiver<M> {
     pub(crate) fn new(opened: Opened) -> Self {
         let (ring, kind) = match (opened.agreement.shared, opened.agreement.spec.degree) {
             (true, _) => (opened.no_ring(), Kind::Shared(opened.shared_ring())),
-            (false, 0) => (opened.ring(), Kind::Rendezvous),
+            (false, 0) => (opened.no_ring(), Kind::Rendezvous(RingReceiver::new(opened.ring()))),
             (false, _) => (opened.ring(), Kind::Pair),
         };
         let ring = RingReceiver::new(ring);
         let asymmetry = opened.context.waiting.asymmetry;
-        let wait = std::cell::Cell::new(Wait::forever());
-        Self { ring, asymmetry, opened, kind, wait, message: PhantomData }
+        let wait = Cell::new(Wait::forever());
+        Self { ring, asymmetry, opened, kind, wait, berth: Cell::new(None), message: PhantomData }
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.
@@ -201,13 +202,22 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn take_now_slowly(&self) -> Result<Option<Place>> {
         match &self.kind {
             Kind::Pair => self.look(),
-            Kind::Rendezvous => self.meet_if_wanted(),
+            Kind::Rendezvous(_) => self.meet_if_wanted(),
             Kind::Shared(ring) => self.look_shared(ring),
         }
     }
 
+    /// The ring between two ranks, at any degree.
+    #[inline(always)]
+    fn pair_ring(&self) -> &RingReceiver {
+        match &self.kind {
+            Kind::Rendezvous(ring) => ring,
+            _ => &self.ring,
+        }
+    }
+
     fn check_guards(&self) -> Result<()> {
-        if self.ring.all_held() {
+        if self.pair_ring().all_held() {
             let agreement = &self.opened.agreement;
             let held = agreement.spec.degree.max(1);
             return Err(Error::GuardsHeld { channel: agreement.name.clone(), held });
@@ -217,21 +227,22 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// The next message, or why there will be none.
     fn look(&self) -> Result<Option<Place>> {
-        if let Some(received) = self.ring.receive() {
+        let ring = self.pair_ring();
+        if let Some(received) = ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
-        if let Some(received) = self.look_past_tombstones() {
+        if let Some(received) = self.look_past_tombstones(ring) {
             return Ok(Some(Place::Own(received)));
         }
-        self.ring.ran_dry();
+        ring.ran_dry();
         self.check_guards()?;
         if self.opened.signals().for_receiver.ended() {
             // What was published before the end was raised is visible by now.
             loop {
-                if let Some(received) = self.ring.receive() {
+                if let Some(received) = ring.receive() {
                     return Ok(Some(Place::Own(received)));
                 }
-                if !self.ring.pass_tombstone() && !self.pass_gap() {
+                if !ring.pass_tombstone() && !self.pass_gap(ring) {
                     return Err(self.opened.why_ended(Operation::Receive));
                 }
             }
@@ -240,11 +251,11 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// The next message behind positions that were given up: see `outlet`.
-    fn look_past_tombstones(&self) -> Option<Received> {
-        while self.ring.pass_tombstone() {
+    fn look_past_tombstones(&self, ring: &RingReceiver) -> Option<Received> {
+        while ring.pass_tombstone() {
             // A sender may wait for the slot.
             self.attend();
-            if let Some(received) = self.ring.receive() {
+            if let Some(received) = ring.receive() {
                 return Some(received);
             }
         }
@@ -252,10 +263,10 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Passes over slots that nobody can fill any more to a message behind them: see `outlet`.
-    fn pass_gap(&self) -> bool {
+    fn pass_gap(&self, ring: &RingReceiver) -> bool {
         let released = |&rank: &u32| self.opened.released(End::Sender, rank);
         self.opened.peers().iter().all(released)
-            && self.ring.pass_gap(|key| self.opened.context.free(key))
+            && ring.pass_gap(|key| self.opened.context.free(key))
     }
 
     /// Whether the next message is there, or there is one behind positions that were given up.
@@ -302,7 +313,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn take_slowly(&self, wait: Wait) -> Result<Place> {
         let line = match &self.kind {
             Kind::Pair => self.ring.watched(),
-            Kind::Rendezvous => return self.meet(wait),
+            Kind::Rendezvous(_) => return self.meet(wait),
             Kind::Shared(ring) => ring.watched(false),
         };
         self.block(wait, line, || self.take_now_slowly().transpose())?
@@ -342,7 +353,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.check_guards()?;
         self.opened.meeting().offer();
         self.attend();
-        let met = self.block(wait, self.ring.watched(), || self.look().transpose());
+        let met = self.block(wait, self.pair_ring().watched(), || self.look().transpose());
         let met = match met {
             // Out of time: unless a sender has just claimed the offer.
             Ok(None) => self.end_offer(true),
@@ -373,7 +384,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
-        let met = self.block(PROMPT.into(), self.ring.watched(), || match self.look() {
+        let met = self.block(PROMPT.into(), self.pair_ring().watched(), || match self.look() {
             Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
             other => Some(other),
         });
@@ -395,23 +406,41 @@ impl<M: Message + ?Sized> Receiver<M> {
             let message = M::at(self.payload(&place).cast(), len as usize);
             return Ok(Guard { message, place, receiver: self });
         }
-        let (parts, first) = self.adopt(place, len)?;
+        let berth = self.berth();
+        let (parts, first) = self.adopt(place, len, |key, len| match berth {
+            Ok(berth) => berth.take_parts(key, len),
+            Err(error) => {
+                // The message is gone if it can't be kept: nobody else knows the block any more.
+                self.opened.context.free(key);
+                Err(error)
+            }
+        })?;
         let message = M::at(first, parts.len());
         Ok(Guard { message, place: Place::Buffer(parts), receiver: self })
     }
 
+    #[inline]
+    fn berth(&self) -> Result<Berth> {
+        self.berth.take().map_or_else(|| Berth::new(&self.opened.context), Ok)
+    }
+
     /// Takes the buffer out of a taken slot, and gives the slot back.
     #[inline]
-    fn adopt(&self, place: Place, len: u32) -> Result<(Parts, NonNull<M::Element>)> {
+    fn adopt<T>(
+        &self,
+        place: Place,
+        len: u32,
+        take: impl FnOnce(BlockKey, u64) -> Result<T>,
+    ) -> Result<T> {
         let moved = match (&self.kind, &place) {
             _ if len != MOVED => None,
-            (_, Place::Own(m)) => self.ring.moved(m.slot),
+            (_, Place::Own(m)) => self.pair_ring().moved(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.moved(*held),
             _ => None,
         };
         let context = &self.opened.context;
         let adopted = match moved {
-            Some((key, len)) => Parts::adopt(context, key, len),
+            Some((key, len)) => take(key, len),
             None => {
                 let offset = self.opened.descriptor_offset().bytes();
                 Err(context.segment.corrupt("a message's length", offset, len.into()).into())
@@ -424,7 +453,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn payload(&self, place: &Place) -> NonNull<u8> {
         match (&self.kind, place) {
-            (_, Place::Own(m)) => self.ring.payload(m.slot),
+            (_, Place::Own(m)) => self.pair_ring().payload(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.payload(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
@@ -433,7 +462,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn stated_len(&self, place: &Place) -> u32 {
         match (&self.kind, place) {
-            (_, Place::Own(m)) => self.ring.len(m.slot),
+            (_, Place::Own(m)) => self.pair_ring().len(m.slot),
             (Kind::Shared(ring), Place::Shared(held)) => ring.len(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
@@ -448,7 +477,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn release(&self, place: Place) {
         match (&self.kind, place) {
-            (_, Place::Own(message)) => self.ring.release(message),
+            (_, Place::Own(message)) => self.pair_ring().release(message),
             (_, Place::Buffer(parts)) => return parts.free(&self.opened.context),
             (Kind::Shared(ring), Place::Shared(held)) => ring.release(held),
             _ => return,
@@ -485,12 +514,19 @@ impl<T: Plain> Receiver<[T]> {
     /// As `receive_buffer`, and [`Error::Timeout`].
     #[inline]
     pub fn receive_buffer_with(&self, wait: impl Into<Wait>) -> Result<SharedBuffer<T>> {
-        let place = self.take(wait.into())?;
+        let berth = self.berth()?;
+        let place = match self.take(wait.into()) {
+            Ok(place) => place,
+            Err(error) => {
+                self.berth.set(Some(berth));
+                return Err(error);
+            }
+        };
         let len = self.stated_len(&place);
         if len == MOVED {
-            let (parts, first) = self.adopt(place, len)?;
-            return Ok(SharedBuffer::from_parts(&self.opened.context, parts, first));
+            return self.adopt(place, len, |key, len| berth.take(key, len));
         }
+        self.berth.set(Some(berth));
         self.guard(place)?.into_buffer()
     }
 
@@ -507,7 +543,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
         let there = match &self.kind {
             Kind::Pair => self.ready_in_ring(),
-            Kind::Rendezvous => self.opened.meeting().wanted() || self.ring.ready(),
+            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };
         there || self.opened.signals().for_receiver.ended()
@@ -527,6 +563,14 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
 
     fn channel(&self) -> u64 {
         self.opened.descriptor_offset().bytes()
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Receiver<M> {
+    fn drop(&mut self) {
+        if let Some(berth) = self.berth.take() {
+            berth.leave();
+        }
     }
 }
 

@@ -27,21 +27,17 @@ use crate::{
     sync::{AtomicU64, Ordering, compiler_fence},
 };
 
-/// The words that the ends write for each other, each on lines of its own.
+/// What the receiver writes for the sender, beside the slots.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingControl {
     /// Slots given back since the channel was made.
     head: CachePadded<AtomicU64>,
-    /// Messages published since the channel was made: for a receiver that keeps its distance, and
-    /// for reports. No message waits for it.
-    tail: CachePadded<AtomicU64>,
 }
 
 impl RingControl {
     pub(crate) fn new() -> Self {
-        let zero = || CachePadded::new(AtomicU64::new(0));
-        Self { head: zero(), tail: zero() }
+        Self { head: CachePadded::new(AtomicU64::new(0)) }
     }
 }
 
@@ -68,11 +64,6 @@ impl Ring {
     /// Slots given back: see [`RingControl`].
     pub(super) fn head(&self) -> &AtomicU64 {
         &self.control().head
-    }
-
-    /// Messages published: see [`RingControl`].
-    pub(super) fn tail(&self) -> &AtomicU64 {
-        &self.control().tail
     }
 
     /// Buffers that were sent and not received, or written into a slot whose sender died before
@@ -124,6 +115,16 @@ impl RingSender {
         Self { ring, tail: 0, limit, cursor }
     }
 
+    /// At degree 0: the slot is not free before the receiver offers it.
+    pub(crate) fn at_rendezvous(ring: Ring) -> Self {
+        Self { limit: 0, ..Self::new(ring) }
+    }
+
+    /// Knows of no free slot until the next look.
+    pub(crate) fn close(&mut self) {
+        self.limit = self.tail;
+    }
+
     /// 1 reserve: the next slot, if it is known to be free.
     #[inline(always)]
     pub(crate) fn reserve(&self) -> Option<NonNull<u8>> {
@@ -137,10 +138,11 @@ impl RingSender {
     /// look in a large ring lets some slots gather; whoever waits for the messages has enough of
     /// them.
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
+        const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
+        const PAUSES: u32 = 8;
         let count = self.ring.slots.count();
-        let enough = if patient && count >= LARGE { count / 8 } else { 1 };
-        let mut pauses = if cfg!(loom) { u32::MAX / 2 } else { 16 };
-        loop {
+        let enough = if patient && count >= LARGE { count / 4 } else { 1 };
+        for _ in 0..LOOKS {
             // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
             // the slot come before our writes.
             let head = self.ring.control().head.load(Ordering::Acquire);
@@ -148,14 +150,20 @@ impl RingSender {
                 return Err(CorruptHead { head, tail: self.tail });
             }
             self.limit = head + count;
-            if self.limit - self.tail >= enough || pauses > 128 {
-                return Ok(self.reserve());
+            if self.limit - self.tail >= enough {
+                break;
             }
-            for _ in 0..pauses {
+            for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }
-            pauses *= 2;
         }
+        Ok(self.reserve())
+    }
+
+    /// Whether the receiver has given back all that was published.
+    pub(crate) fn all_received(&self) -> bool {
+        // Acquire: pairs with the Release in `RingReceiver::release`.
+        self.ring.control().head.load(Ordering::Acquire) == self.tail
     }
 
     /// What a wait for a free slot should watch.
@@ -214,8 +222,6 @@ impl RingSender {
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
         header.seq.store(self.tail as u32, Ordering::Release);
-        // Relaxed: nobody reads a message because of it.
-        self.ring.control().tail.store(self.tail, Ordering::Relaxed);
     }
 }
 
@@ -231,8 +237,8 @@ pub(crate) struct RingReceiver {
     oldest: Cell<u64>,
     ring: Ring,
     early: RefCell<Early>,
-    /// Whether this is a large ring, in which to [keep distance](Self::keep_distance).
-    large: bool,
+    /// Messages by which to keep behind the sender; 0 in a small ring.
+    distance: u64,
     /// Whether an empty slot was met since the last look at the distance.
     ran_dry: Cell<bool>,
 }
@@ -258,20 +264,24 @@ pub(crate) struct Received {
 /// Slots from which a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
-/// Messages by which a receiver keeps behind its sender in a large ring: see
+/// Bytes, and least messages, by which a receiver keeps behind its sender in a large ring: see
 /// [`RingReceiver::take`].
-const DISTANCE: u64 = 64;
+const DISTANCE: u64 = 4096;
+const LEAST: u64 = 64;
 
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let large = ring.slots.count() >= 4 * DISTANCE;
+        let distance = (DISTANCE / ring.slots.stride() as u64).max(LEAST);
+        let large = ring.slots.count() >= 4 * distance;
+        // Without slots, the message of another ring is never taken for the oldest of this one.
+        let oldest = if ring.slots.count() == 0 { NEVER } else { 0 };
         Self {
-            cursor: ring.slots.cursor(DISTANCE),
+            cursor: ring.slots.cursor(distance),
+            distance: if large { distance } else { 0 },
             next: Cell::new(0),
-            oldest: Cell::new(0),
+            oldest: Cell::new(oldest),
             ring,
             early: RefCell::default(),
-            large,
             ran_dry: Cell::new(false),
         }
     }
@@ -319,12 +329,8 @@ impl RingReceiver {
     #[cold]
     fn keep_distance(&self, next: u64) {
         const PAUSES: u32 = 64;
-        if !self.large {
-            return;
-        }
-        // Relaxed: only a measure of the distance.
-        let ahead = self.ring.control().tail.load(Ordering::Relaxed).wrapping_sub(next);
-        if !self.ran_dry.replace(false) && ahead < DISTANCE {
+        let near = || !self.published(next + self.distance - 1);
+        if self.distance > 0 && !self.ran_dry.replace(false) && near() {
             for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }
@@ -338,6 +344,14 @@ impl RingReceiver {
 
     pub(super) fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    fn published(&self, position: u64) -> bool {
+        let slots = &self.ring.slots;
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { slots.header(slots.slot(position % slots.count())) };
+        // Relaxed: nothing is read because of it.
+        header.seq.load(Ordering::Relaxed) == (position as u32).wrapping_add(1)
     }
 
     /// Says that the receiver came to an empty slot.
@@ -447,8 +461,7 @@ mod tests {
     /// Both ends of a ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (RingSender, RingReceiver, TestMemory<RingControl>) {
         let geometry = Geometry { stride: 16, payload: 8, count: degree };
-        let word = || CachePadded::new(AtomicU64::new(position));
-        let control = RingControl { head: word(), tail: word() };
+        let control = RingControl { head: CachePadded::new(AtomicU64::new(position)) };
         let memory = TestMemory::new(control, degree as usize);
         // SAFETY: large enough, aligned enough for these headers, and kept by the caller.
         let slots = unsafe { Slots::new(memory.slots(), geometry) };

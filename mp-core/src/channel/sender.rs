@@ -35,9 +35,12 @@ use crate::{
 ///
 /// Source: Buono et al., section IV.A.
 pub struct Sender<M: Message + ?Sized> {
+    /// At degree 0 it has a free slot only within a call, and always none where several ranks are
+    /// at an end: so the fast path asks nothing else.
+    ring: RingSender,
+    asymmetry: Asymmetry,
     opened: Opened,
     kind: Kind,
-    asymmetry: Asymmetry,
     wait: Wait,
     /// A claim that a [`Slot`] has; still here at the next call if the slot was leaked. In a ring
     /// between two ranks the place in the ring says the same.
@@ -46,14 +49,22 @@ pub struct Sender<M: Message + ?Sized> {
 }
 
 enum Kind {
-    Pair(RingSender),
-    Rendezvous(RingSender),
+    Pair,
+    Rendezvous,
     Shared(SharedRing),
 }
 
 // SAFETY: a sender is used by one thread at a time; the rings' pointers lead into the segment that
 // `opened` keeps mapped.
 unsafe impl<M: Message + ?Sized> Send for Sender<M> {}
+
+/// What became of an attempt. No `Result`: an error's many words would be handed around.
+enum Fast {
+    Sent,
+    /// Sent, and there is something to attend to.
+    SentNotQuiet,
+    NotSent,
+}
 
 /// A slot that this sender may write.
 #[derive(Clone, Copy)]
@@ -64,13 +75,14 @@ enum Claim {
 
 impl<M: Message + ?Sized> Sender<M> {
     pub(crate) fn new(opened: Opened) -> Self {
-        let kind = match (opened.agreement.shared, opened.agreement.spec.degree) {
-            (true, _) => Kind::Shared(opened.shared_ring()),
-            (false, 0) => Kind::Rendezvous(RingSender::new(opened.ring())),
-            (false, _) => Kind::Pair(RingSender::new(opened.ring())),
+        let (ring, kind) = match (opened.agreement.shared, opened.agreement.spec.degree) {
+            (true, _) => (RingSender::new(opened.no_ring()), Kind::Shared(opened.shared_ring())),
+            (false, 0) => (RingSender::at_rendezvous(opened.ring()), Kind::Rendezvous),
+            (false, _) => (RingSender::new(opened.ring()), Kind::Pair),
         };
         let asymmetry = opened.context.waiting.asymmetry;
-        Self { opened, kind, asymmetry, wait: Wait::forever(), lent: None, message: PhantomData }
+        let wait = Wait::forever();
+        Self { ring, asymmetry, opened, kind, wait, lent: None, message: PhantomData }
     }
 
     /// Takes the end apart, so that several threads can send through it; and how many messages
@@ -80,10 +92,8 @@ impl<M: Message + ?Sized> Sender<M> {
         if let Some(claim) = self.lent.take() {
             self.abandon(claim);
         }
-        let sent = match &self.kind {
-            Kind::Pair(ring) | Kind::Rendezvous(ring) => ring.sent(),
-            Kind::Shared(_) => 0,
-        };
+        // None, where several ranks are at an end.
+        let sent = self.ring.sent();
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: `this` is never used again, and its destructor does not run; the other fields
         // have none.
@@ -104,7 +114,11 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
-        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, self.wait) }
+        match self.send_fast(message) {
+            Fast::Sent => Ok(()),
+            Fast::SentNotQuiet => self.attend_or_fail(),
+            Fast::NotSent => self.send_slowly(message, self.wait),
+        }
     }
 
     /// [`send`](Self::send) that waits at most for `limit`.
@@ -121,28 +135,42 @@ impl<M: Message + ?Sized> Sender<M> {
     /// As `send`, and [`Error::Timeout`].
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
-        if self.send_fast(message) { Ok(()) } else { self.send_slowly(message, wait.into()) }
+        match self.send_fast(message) {
+            Fast::Sent => Ok(()),
+            Fast::SentNotQuiet => self.attend_or_fail(),
+            Fast::NotSent => self.send_slowly(message, wait.into()),
+        }
     }
 
-    /// Sends through the ring between two ranks when nothing stands in the way.
+    /// Sends through the ring between two ranks if a slot is known to be free.
+    ///
+    /// It looks at the signal once, afterwards. A message for a receiver that is gone lies in its
+    /// slot then, where nobody reads it.
     #[inline(always)]
-    fn send_fast(&mut self, message: &M) -> bool {
+    fn send_fast(&mut self, message: &M) -> Fast {
         let elements = message.elements();
-        if let Kind::Pair(ring) = &mut self.kind
-            && self.opened.signals().for_sender.quiet()
-            && (!M::SLICE || elements.len() <= self.opened.agreement.spec.max_len)
-            && let Some(slot) = ring.reserve()
-        {
-            if M::SLICE {
-                ring.write_len(slot, elements.len() as u32);
-            }
-            // SAFETY: as in `copy_and_publish`.
-            unsafe { copy_in(elements, ring.payload(slot)) };
-            ring.publish(slot);
-            self.attend();
-            return true;
+        if M::SLICE && elements.len() > self.opened.agreement.spec.max_len {
+            return Fast::NotSent;
         }
-        false
+        let Some(slot) = self.ring.reserve() else { return Fast::NotSent };
+        if M::SLICE {
+            self.ring.write_len(slot, elements.len() as u32);
+        }
+        // SAFETY: as in `copy_and_publish`.
+        unsafe { copy_in(elements, self.ring.payload(slot)) };
+        self.ring.publish(slot);
+        self.asymmetry.light();
+        if self.opened.signals().for_sender.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
+    }
+
+    #[cold]
+    fn attend_or_fail(&self) -> Result<()> {
+        self.attend();
+        // A receiver that took the message and only then left has not failed it.
+        if self.opened.signals().for_sender.ended() && !self.ring.all_received() {
+            return Err(self.opened.why_ended(Operation::Send));
+        }
+        Ok(())
     }
 
     #[cold]
@@ -212,39 +240,24 @@ impl<M: Message + ?Sized> Sender<M> {
         if !self.opened.signals().for_sender.quiet() {
             self.check_peer()?;
         }
-        match &mut self.kind {
-            Kind::Pair(ring) => match ring.reserve() {
-                Some(slot) => Ok(Some(Claim::Own(slot))),
-                None => self.look(patient),
-            },
-            _ => self.claim_otherwise(),
+        match self.ring.reserve() {
+            Some(slot) => Ok(Some(Claim::Own(slot))),
+            None => self.look(patient),
         }
     }
 
     #[cold]
     fn look(&mut self, patient: bool) -> Result<Option<Claim>> {
-        let Kind::Pair(ring) = &mut self.kind else { return Ok(None) };
-        match ring.look(patient) {
-            Ok(slot) => Ok(slot.map(Claim::Own)),
-            Err(corrupt) => Err(self.corrupt(corrupt)),
-        }
-    }
-
-    fn claim_otherwise(&mut self) -> Result<Option<Claim>> {
         if let Some(claim) = self.lent.take() {
             return Ok(Some(claim));
         }
         match &mut self.kind {
-            Kind::Rendezvous(ring) => {
-                if !self.opened.meeting().claim() {
-                    return Ok(None);
-                }
-                // Whoever offers has given the only slot back.
-                match ring.look(false) {
-                    Ok(slot) => Ok(slot.map(Claim::Own)),
-                    Err(corrupt) => Err(self.corrupt(corrupt)),
-                }
-            }
+            Kind::Rendezvous if !self.opened.meeting().claim() => Ok(None),
+            // Whoever offers has given the only slot back.
+            Kind::Pair | Kind::Rendezvous => match self.ring.look(patient) {
+                Ok(slot) => Ok(slot.map(Claim::Own)),
+                Err(corrupt) => Err(self.corrupt(corrupt)),
+            },
             Kind::Shared(ring) => {
                 let context = &self.opened.context;
                 loop {
@@ -265,7 +278,6 @@ impl<M: Message + ?Sized> Sender<M> {
                     }
                 }
             }
-            Kind::Pair(_) => Ok(None),
         }
     }
 
@@ -290,11 +302,11 @@ impl<M: Message + ?Sized> Sender<M> {
         let channel = self.opened.descriptor_offset().bytes();
         let doing = Doing { operation: Operation::Send, channel };
         let line = match &self.kind {
-            Kind::Pair(ring) => ring.watched(),
-            Kind::Rendezvous(_) => self.opened.meeting().watched(),
+            Kind::Pair => self.ring.watched(),
+            Kind::Rendezvous => self.opened.meeting().watched(),
             Kind::Shared(ring) => ring.watched(true),
         };
-        let rendezvous = matches!(self.kind, Kind::Rendezvous(_));
+        let rendezvous = matches!(self.kind, Kind::Rendezvous);
         if rendezvous {
             self.opened.meeting().want(true);
             self.attend();
@@ -326,11 +338,11 @@ impl<M: Message + ?Sized> Sender<M> {
     #[inline(always)]
     fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
         match (&self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
+            (_, Claim::Own(slot)) => {
                 if M::SLICE {
-                    ring.write_len(slot, len as u32);
+                    self.ring.write_len(slot, len as u32);
                 }
-                ring.payload(slot)
+                self.ring.payload(slot)
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.writing(held);
@@ -345,7 +357,10 @@ impl<M: Message + ?Sized> Sender<M> {
     #[inline(always)]
     fn publish(&mut self, claim: Claim) {
         match (&mut self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => ring.publish(slot),
+            (_, Claim::Own(slot)) => {
+                self.ring.publish(slot);
+                self.end_meeting();
+            }
             (Kind::Shared(ring), Claim::Shared(held)) => ring.publish(held),
             _ => unreachable!("a claim is of its sender's kind"),
         }
@@ -362,9 +377,18 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    fn abandon(&self, claim: Claim) {
+    /// At degree 0: the slot is not free any more.
+    #[inline(always)]
+    fn end_meeting(&mut self) {
+        if matches!(self.kind, Kind::Rendezvous) {
+            self.ring.close();
+        }
+    }
+
+    fn abandon(&mut self, claim: Claim) {
         match (&self.kind, claim) {
-            (Kind::Rendezvous(_), _) => {
+            (Kind::Rendezvous, _) => {
+                self.ring.close();
                 self.opened.meeting().unclaim();
                 self.attend();
             }
@@ -379,8 +403,9 @@ impl<M: Message + ?Sized> Sender<M> {
 
     fn slot(&mut self, claim: Claim, len: usize) -> Slot<'_, M> {
         let place = M::at(self.payload(claim, len).cast(), len);
-        if !matches!(self.kind, Kind::Pair(_)) {
+        if !matches!(self.kind, Kind::Pair) {
             self.lent = Some(claim);
+            self.end_meeting();
         }
         Slot { sender: self, claim, place }
     }
@@ -491,14 +516,13 @@ impl<T: Plain> Sender<[T]> {
         buffer: SharedBuffer<T>,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
-        if let Kind::Pair(ring) = &mut self.kind
-            && self.opened.signals().for_sender.quiet()
+        if self.opened.signals().for_sender.quiet()
             && buffer.belongs_to(&self.opened.context)
-            && let Some(slot) = ring.reserve()
+            && let Some(slot) = self.ring.reserve()
         {
-            ring.write_moved(slot, buffer.key(), buffer.len() as u64);
+            self.ring.write_moved(slot, buffer.key(), buffer.len() as u64);
             let let_go = buffer.let_go();
-            ring.publish(slot);
+            self.ring.publish(slot);
             self.attend();
             drop(let_go);
             return Ok(());
@@ -524,22 +548,13 @@ impl<T: Plain> Sender<[T]> {
             Err(error) => return Err(SendError { error, message: buffer }),
         };
         let (key, len) = (buffer.key(), buffer.len() as u64);
-        let let_go = match (&mut self.kind, claim) {
-            (Kind::Pair(ring) | Kind::Rendezvous(ring), Claim::Own(slot)) => {
-                ring.write_moved(slot, key, len);
-                let let_go = buffer.let_go();
-                ring.publish(slot);
-                let_go
-            }
-            (Kind::Shared(ring), Claim::Shared(held)) => {
-                ring.write_moved(held, key, len);
-                let let_go = buffer.let_go();
-                ring.publish(held);
-                let_go
-            }
+        match (&mut self.kind, claim) {
+            (_, Claim::Own(slot)) => self.ring.write_moved(slot, key, len),
+            (Kind::Shared(ring), Claim::Shared(held)) => ring.write_moved(held, key, len),
             _ => unreachable!("a claim is of its sender's kind"),
-        };
-        self.attend();
+        }
+        let let_go = buffer.let_go();
+        self.publish(claim);
         drop(let_go);
         Ok(())
     }

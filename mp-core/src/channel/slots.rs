@@ -133,7 +133,7 @@ impl<H> Clone for Slots<H> {
 impl<H> Copy for Slots<H> {}
 
 impl Slots<SlotHeader> {
-    /// One slot in which there will never be a message.
+    /// No slot. Whoever looks for a message all the same finds none.
     pub(crate) fn blank() -> Self {
         #[cfg(not(loom))]
         static BLANK: SlotHeader = SlotHeader::new();
@@ -142,7 +142,7 @@ impl Slots<SlotHeader> {
         #[cfg(loom)]
         let header = NonNull::from(Box::leak(Box::new(SlotHeader::new())));
         let size = size_of::<SlotHeader>();
-        let geometry = Geometry { stride: size, payload: size, count: 1 };
+        let geometry = Geometry { stride: size, payload: size, count: 0 };
         Self { first: header.cast(), geometry, header: PhantomData }
     }
 }
@@ -169,6 +169,10 @@ impl<H> Slots<H> {
     #[inline(always)]
     pub(crate) fn count(&self) -> u64 {
         self.geometry.count
+    }
+
+    pub(crate) fn stride(&self) -> usize {
+        self.geometry.stride
     }
 
     #[inline(always)]
@@ -275,9 +279,9 @@ impl Cursor {
     }
 }
 
-/// Two lines: far enough to hide a transfer, near enough that the receiver's own look-ahead has
-/// not been there (`cargo bench --bench ratios -- stream` measures it).
-const AHEAD: usize = 2 * LINE;
+/// Far enough to hide a transfer, near enough that the receiver's own look-ahead has not been there
+/// (`cargo bench --bench ratios -- stream` measures it).
+const AHEAD: usize = 4 * LINE;
 /// A ring smaller than this is not looked ahead in.
 const SMALL: usize = 32 * LINE;
 

@@ -35,6 +35,31 @@ unsafe impl Send for HeldAt {}
 // SAFETY: as above.
 unsafe impl Sync for HeldAt {}
 
+/// An entry in which a buffer will stand that is yet to come.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    entry: NonNull<Entry>,
+}
+
+// SAFETY: the entry is one atomic word.
+unsafe impl Send for Reserved {}
+
+impl Reserved {
+    /// Writes into the rank's tables that it holds the buffer.
+    #[inline]
+    pub(crate) fn hold(self, key: BlockKey) -> HeldAt {
+        // SAFETY: an entry of a table in the segment, which stays mapped as long as there is a
+        // context, as `Context::reserve` asks.
+        let entry = unsafe { self.entry.as_ref() };
+        // Release: as in `take`.
+        entry.0.store(key.word(), Ordering::Release);
+        HeldAt { entry: self.entry }
+    }
+}
+
+/// The word of a reserved entry.
+const RESERVED: u64 = u64::MAX;
+
 fn entries(table: usize) -> usize {
     FIRST << table
 }
@@ -47,19 +72,35 @@ impl Context {
     /// Writes into this rank's tables that it holds the buffer.
     #[inline]
     pub(crate) fn hold(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
+        self.take_entry(key.word()).map(|entry| HeldAt { entry })
+    }
+
+    /// An entry of this rank's tables, to be given back by `let_go`. To be used only while the
+    /// context is kept.
+    pub(crate) fn reserve(&self) -> Result<Reserved, SegmentError> {
+        self.take_entry(RESERVED).map(|entry| Reserved { entry })
+    }
+
+    /// Gives back a reserved entry.
+    pub(crate) fn unreserve(&self, reserved: &Reserved) {
+        self.let_go(HeldAt { entry: reserved.entry });
+    }
+
+    #[inline]
+    fn take_entry(&self, word: u64) -> Result<NonNull<Entry>, SegmentError> {
         // The entry that was free last is mostly free again.
         if let Some(entry) = NonNull::new(self.free_entry.load(Ordering::Relaxed)) {
             // SAFETY: an entry of a table in the segment that this context keeps mapped.
             let found = unsafe { entry.as_ref() };
-            if found.0.load(Ordering::Relaxed) == 0 && take(found, key) {
-                return Ok(HeldAt { entry });
+            if found.0.load(Ordering::Relaxed) == 0 && take(found, word) {
+                return Ok(entry);
             }
         }
-        self.hold_anywhere(key)
+        self.take_any_entry(word)
     }
 
     #[cold]
-    fn hold_anywhere(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
+    fn take_any_entry(&self, word: u64) -> Result<NonNull<Entry>, SegmentError> {
         for table in 0..TABLES {
             let place = &self.rank(self.me)?.tables[table];
             let block = match BlockKey::from_word(place.load(Ordering::Acquire)) {
@@ -68,8 +109,8 @@ impl Context {
             };
             for index in 0..entries(table) {
                 let entry = self.entry(block, index)?;
-                if take(entry, key) {
-                    return Ok(HeldAt { entry: NonNull::from(entry) });
+                if take(entry, word) {
+                    return Ok(NonNull::from(entry));
                 }
             }
         }
@@ -115,7 +156,7 @@ impl Context {
             let Some(block) = BlockKey::from_word(place.load(Ordering::Acquire)) else { break };
             for index in 0..entries(table) {
                 let word = self.entry(block, index)?.0.load(Ordering::Acquire);
-                keys.extend(BlockKey::from_word(word));
+                keys.extend(BlockKey::from_word(word).filter(|_| word != RESERVED));
             }
             keys.push(block);
         }
@@ -123,6 +164,6 @@ impl Context {
     }
 }
 
-fn take(entry: &Entry, key: BlockKey) -> bool {
-    entry.0.compare_exchange(0, key.word(), Ordering::Release, Ordering::Relaxed).is_ok()
+fn take(entry: &Entry, word: u64) -> bool {
+    entry.0.compare_exchange(0, word, Ordering::Release, Ordering::Relaxed).is_ok()
 }

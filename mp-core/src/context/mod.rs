@@ -14,7 +14,7 @@ use nix::{
 };
 
 pub(crate) use control::{RankControl, RankState, WorldControl};
-pub(crate) use held::HeldAt;
+pub(crate) use held::{HeldAt, Reserved};
 
 use crate::{
     error::Error,
