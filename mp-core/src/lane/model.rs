@@ -11,7 +11,7 @@ use super::{
     node::{FREE, NodeAt, Pool, SENT, SUBMITTED, WAITING},
 };
 use crate::{
-    sync::{AtomicU32, Futex, Ordering, explore},
+    sync::{AtomicU32, Futex, Ordering, explore, yield_now},
     wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
 };
 
@@ -140,6 +140,16 @@ impl Lane {
         node.free();
     }
 
+    /// As `Pending` does for who looks again and again: no fence of a sleeper helps.
+    fn redeem_spinning(&self, node: NodeAt, number: usize) {
+        while node.answered().is_none() {
+            yield_now();
+        }
+        // SAFETY: answered: the holder's.
+        assert_eq!(unsafe { unload::<Cargo>(node.cargo()) }.number, number);
+        node.free();
+    }
+
     /// As the destructor of `Untyped` does.
     fn let_go(&self, node: NodeAt) {
         match node.answered() {
@@ -171,6 +181,35 @@ fn every_cargo_comes_back_in_its_turn() {
         }
         serving.join().unwrap();
         assert_eq!(lane.dropped(), [1, 1, 1, 0]);
+    });
+}
+
+#[test]
+fn a_node_is_used_again_without_a_sleeper() {
+    explore(4, || {
+        let lane = Lane::new();
+        let node = lane.pool.node(0);
+        assert!(lane.submit(node, 0, 0));
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || {
+                // Submitted already: it does not sleep.
+                assert!(node.is_submitted());
+                // SAFETY: submitted: the server's.
+                assert_eq!(unsafe { node.read() }.0, 0);
+                node.answer(SENT, Asymmetry::ORDINARY);
+            }
+        });
+        lane.redeem_spinning(node, 0);
+        // Overwrites what the server read.
+        assert!(lane.submit(node, 0, 1));
+        serving.join().unwrap();
+        let drops = Rc::clone(&lane.drops);
+        assert!(node.take(SUBMITTED));
+        // SAFETY: taken back.
+        drop(unsafe { unload::<Cargo>(node.cargo()) });
+        node.free();
+        assert_eq!([drops[0].get(), drops[1].get()], [1, 1]);
     });
 }
 
