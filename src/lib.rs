@@ -26,6 +26,8 @@
 //! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`] |
 //! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
 //! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
+//! | let other threads send meanwhile | [`CommThreads`](comm::CommThreads), [`comm`] |
+//! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
@@ -35,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub use mp_core::*;
+pub use mp_delegate::{comm, overlap, trace};
 
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
@@ -42,6 +45,7 @@ pub mod prelude {
         Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,
         SharedBuffer, Slot, Wait, WaitPolicy, World,
     };
+    pub use mp_delegate::comm::{self, Choice, CommThreads, Delegated, Request};
 }
 
 /// Compiles and runs what the README shows.

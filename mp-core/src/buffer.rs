@@ -5,6 +5,7 @@
 //! rank can touch the elements.
 
 use std::{
+    borrow::Borrow,
     fmt,
     ops::{Deref, DerefMut},
     ptr::NonNull,
@@ -230,6 +231,12 @@ impl<T: Plain> DerefMut for SharedBuffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.parts.len) }
+    }
+}
+
+impl<T: Plain> Borrow<[T]> for SharedBuffer<T> {
+    fn borrow(&self) -> &[T] {
+        self
     }
 }
 

@@ -66,6 +66,14 @@ pub enum Error {
         /// The longest one.
         max: usize,
     },
+    /// A communication thread did not send a message that it was to send.
+    #[error("a message on channel {channel:?} was not sent: {reason}")]
+    NotSent {
+        /// The channel's name.
+        channel: Arc<str>,
+        /// Why.
+        reason: String,
+    },
     /// The two ends of a channel were opened for different types, degrees or lengths.
     #[error("the ends of channel {channel:?} differ: here {ours}; there {theirs}")]
     Mismatch {

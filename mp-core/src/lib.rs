@@ -8,6 +8,7 @@ mod channel;
 mod context;
 mod copy;
 mod error;
+mod lane;
 mod line;
 mod plain;
 mod segment;
@@ -22,6 +23,13 @@ mod world;
 /// [`World::launch`].
 pub mod launch {
     pub use crate::world::{Ending, Launched, Seen, Sink, Stream};
+}
+
+/// Sends handed to other threads of the process: what communication threads are made of.
+pub mod delegate {
+    pub use crate::lane::{
+        Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped,
+    };
 }
 
 pub use buffer::SharedBuffer;

@@ -41,6 +41,23 @@ mod machine {
         pub(crate) fn reading(&self) {}
     }
 
+    /// How many words FUTEX_WAITV takes.
+    #[cfg(not(miri))]
+    const WAITV_MOST: usize = 128;
+    /// From linux/futex.h: a word of 32 bits. Without FUTEX_PRIVATE_FLAG, as in [`Futex`].
+    #[cfg(not(miri))]
+    const FUTEX_32: u32 = 2;
+
+    /// `struct futex_waitv` of linux/futex.h.
+    #[cfg(not(miri))]
+    #[repr(C)]
+    struct Waiter {
+        expected: u64,
+        address: u64,
+        flags: u32,
+        reserved: u32,
+    }
+
     /// A word on which threads of any process that maps it can sleep.
     ///
     /// The futex calls are the shared kind: `FUTEX_PRIVATE_FLAG` would hash the address of this
@@ -50,6 +67,51 @@ mod machine {
     pub(crate) struct Futex(AtomicU32);
 
     impl Futex {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+
+        /// Sleeps until one of several words is woken, but only while each still has the value
+        /// beside it; may return early for no reason. Where the system call for this is not to be
+        /// had (before Linux 5.16, or for more than 128 words) it sleeps on the first word alone,
+        /// and not longer than `unsure`.
+        pub(crate) fn sleep_on_any(words: &[(&Self, u32)], unsure: Duration) {
+            let Some(&(first, expected)) = words.first() else { return };
+            if words.len() == 1 {
+                return first.sleep(expected, None);
+            }
+            #[cfg(not(miri))]
+            if words.len() <= WAITV_MOST {
+                let waiters: Vec<Waiter> = words
+                    .iter()
+                    .map(|&(word, expected)| Waiter {
+                        expected: expected.into(),
+                        address: word.0.as_ptr() as u64,
+                        flags: FUTEX_32,
+                        reserved: 0,
+                    })
+                    .collect();
+                // SAFETY: the array and the words that it names are alive for the call; the kernel
+                // only reads them. No time limit is given.
+                let slept = unsafe {
+                    nix::libc::syscall(
+                        nix::libc::SYS_futex_waitv,
+                        waiters.as_ptr(),
+                        waiters.len(),
+                        0,
+                        std::ptr::null::<nix::libc::timespec>(),
+                        0,
+                    )
+                };
+                // Woken, or one of the words has changed already, or a signal came.
+                let early = [nix::errno::Errno::EAGAIN, nix::errno::Errno::EINTR];
+                if slept >= 0 || early.contains(&nix::errno::Errno::last()) {
+                    return;
+                }
+            }
+            first.sleep(expected, Some(unsure));
+        }
+
         /// The word's value. `Acquire`: pairs with the `Release` in [`Futex::advance_and_wake`].
         #[inline]
         pub(crate) fn value(&self) -> u32 {
@@ -157,6 +219,13 @@ mod model {
             self.word.fetch_add(1, Ordering::Release);
             let _queue = self.queue.lock().unwrap();
             self.bell.notify_all();
+        }
+
+        /// Of a model's words, only the first.
+        pub(crate) fn sleep_on_any(words: &[(&Self, u32)], _unsure: Duration) {
+            if let Some(&(first, expected)) = words.first() {
+                first.sleep(expected, None);
+            }
         }
 
         pub(crate) fn sleep(&self, expected: u32, _timeout: Option<Duration>) {

@@ -1,6 +1,7 @@
 //! The part of Onchip that hands work to other threads, and shows what became of it. Programs use
 //! it through the `onchip` crate.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod comm;
 pub mod overlap;
 pub mod trace;

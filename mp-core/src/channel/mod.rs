@@ -10,10 +10,12 @@
 //! | `shared_ring` | several senders or receivers |
 //! | `directory` | how the ends find each other, and who is gone |
 //! | `sender`, `receiver`, `select` | what users hold |
+//! | `outlet` | a sending end that several threads fill |
 
 mod directory;
 #[cfg(all(test, loom))]
 mod model;
+mod outlet;
 mod ranks;
 mod receiver;
 mod rendezvous;
@@ -28,6 +30,7 @@ mod spec;
 mod test_memory;
 
 pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
+pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use receiver::{Guard, Messages, Receiver};
 pub use select::Select;
 pub use sender::{Sender, Slot};

@@ -247,16 +247,53 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(received) = ring.receive() {
             return Ok(Some(Place::Own(received)));
         }
+        if let Some(received) = self.look_past_tombstones(ring) {
+            return Ok(Some(Place::Own(received)));
+        }
         ring.ran_dry();
         self.check_guards()?;
         if self.opened.signals().for_receiver.ended() {
             // What was published before the end was raised is visible by now.
-            if let Some(received) = ring.receive() {
-                return Ok(Some(Place::Own(received)));
+            loop {
+                if let Some(received) = ring.receive() {
+                    return Ok(Some(Place::Own(received)));
+                }
+                if !ring.pass_tombstone() && !self.pass_gap(ring) {
+                    return Err(self.opened.why_ended(Operation::Receive));
+                }
             }
-            return Err(self.opened.why_ended(Operation::Receive));
         }
         Ok(None)
+    }
+
+    /// The next message behind positions that were given up: see `outlet`.
+    fn look_past_tombstones(&self, ring: &RingReceiver) -> Option<Received> {
+        while ring.pass_tombstone() {
+            // A sender may wait for the slot.
+            self.attend();
+            if let Some(received) = ring.receive() {
+                return Some(received);
+            }
+        }
+        None
+    }
+
+    /// Passes over slots that nobody can fill any more to a message behind them: see `outlet`.
+    fn pass_gap(&self, ring: &RingReceiver) -> bool {
+        let released = |&rank: &u32| self.opened.released(End::Sender, rank);
+        self.opened.peers().iter().all(released)
+            && ring.pass_gap(|key| self.opened.context.free(key))
+    }
+
+    /// Whether the next message is there, or there is one behind positions that were given up.
+    fn ready_in_ring(&self) -> bool {
+        while !self.ring.ready() {
+            if !self.ring.pass_tombstone() {
+                return false;
+            }
+            self.attend();
+        }
+        true
     }
 
     fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
@@ -521,7 +558,7 @@ impl<T: Plain> Receiver<[T]> {
 impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
         let there = match &self.kind {
-            Kind::Pair => self.ring.ready(),
+            Kind::Pair => self.ready_in_ring(),
             Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         };

@@ -45,7 +45,7 @@ impl RingControl {
 #[derive(Debug)]
 pub(crate) struct Ring {
     control: NonNull<RingControl>,
-    slots: Slots<SlotHeader>,
+    pub(super) slots: Slots<SlotHeader>,
 }
 
 impl Ring {
@@ -59,6 +59,11 @@ impl Ring {
     fn control(&self) -> &RingControl {
         // SAFETY: valid by the promise of `new`; atomics only.
         unsafe { self.control.as_ref() }
+    }
+
+    /// Slots given back: see [`RingControl`].
+    pub(super) fn head(&self) -> &AtomicU64 {
+        &self.control().head
     }
 
     /// Buffers that were sent and not received, or written into a slot whose sender died before
@@ -199,6 +204,11 @@ impl RingSender {
         compiler_fence(Ordering::Release);
     }
 
+    /// Messages published.
+    pub(super) fn sent(&self) -> u64 {
+        self.tail
+    }
+
     /// 3 publish the slot last reserved.
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
@@ -248,7 +258,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) slot: NonNull<u8>,
-    position: u64,
+    pub(super) position: u64,
 }
 
 /// Slots from which a ring counts as large: see [`RingSender::look`].
@@ -325,6 +335,15 @@ impl RingReceiver {
                 std::hint::spin_loop();
             }
         }
+    }
+
+    /// The place of the next message, whether it is there or not.
+    pub(super) fn upcoming(&self) -> Received {
+        Received { slot: self.cursor.slot(), position: self.next.get() }
+    }
+
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
     }
 
     fn published(&self, position: u64) -> bool {

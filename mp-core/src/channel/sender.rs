@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     directory::{End, Opened},
+    outlet::Outlet,
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
     signals::Sticky,
@@ -82,6 +83,22 @@ impl<M: Message + ?Sized> Sender<M> {
         let asymmetry = opened.context.waiting.asymmetry;
         let wait = Wait::forever();
         Self { ring, asymmetry, opened, kind, wait, lent: None, message: PhantomData }
+    }
+
+    /// Takes the end apart, so that several threads can send through it; and how many messages
+    /// were sent so far.
+    pub(crate) fn into_outlet(mut self) -> (Outlet<M>, u64) {
+        // A leaked slot.
+        if let Some(claim) = self.lent.take() {
+            self.abandon(claim);
+        }
+        // None, where several ranks are at an end.
+        let sent = self.ring.sent();
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, and its destructor does not run; the other fields
+        // have none.
+        let opened = unsafe { std::ptr::read(&this.opened) };
+        (Outlet::new(opened, sent), sent)
     }
 
     /// How calls without a limit of their own wait from now on: with which policy, how long.

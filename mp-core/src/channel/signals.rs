@@ -26,7 +26,7 @@ const MISMATCH: u32 = 4;
 pub(crate) struct Signal(AtomicU32);
 
 impl Signal {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 

@@ -133,6 +133,8 @@ pub(crate) struct RankControl {
     pub(crate) doorbell: CachePadded<Futex>,
     /// What it waits for.
     pub(crate) record: CachePadded<WaitRecord>,
+    /// What other threads send for it.
+    pub(crate) delegations: CachePadded<Delegations>,
     /// Its result, as a block's key and a length in bytes.
     pub(crate) outcome: AtomicU64,
     pub(crate) outcome_len: AtomicU64,
@@ -142,6 +144,64 @@ pub(crate) struct RankControl {
 
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for RankControl {}
+
+/// The most channels of a rank's blocked delegated sends that are written down.
+const BLOCKED: usize = 12;
+
+/// A rank's delegated sends, as far as others want to know of them. Written when lanes are made
+/// and when the threads that serve them go to sleep, never on the way of a message.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Delegations {
+    lanes: AtomicU32,
+    /// Lanes whose thread sleeps.
+    resting: AtomicU32,
+    /// Where the descriptors lie of channels in which such a thread waits for room; 0 for none.
+    blocked: [AtomicU64; BLOCKED],
+}
+
+impl Delegations {
+    pub(crate) fn begin(&self) {
+        self.lanes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.lanes.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A lane's thread goes to sleep: without work, or because this channel is full.
+    pub(crate) fn rest(&self, blocked: Option<u64>) {
+        if let Some(channel) = blocked {
+            let free = |place: &&AtomicU64| {
+                place.compare_exchange(0, channel, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            let _ = self.blocked.iter().find(free);
+        }
+        self.resting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It wakes again.
+    pub(crate) fn wake(&self, blocked: Option<u64>) {
+        self.resting.fetch_sub(1, Ordering::Relaxed);
+        if let Some(channel) = blocked {
+            let own = |place: &&AtomicU64| {
+                place.compare_exchange(channel, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            let _ = self.blocked.iter().find(own);
+        }
+    }
+
+    /// Whether a thread is at work, or may be.
+    pub(crate) fn at_work(&self) -> bool {
+        self.lanes.load(Ordering::Relaxed) > self.resting.load(Ordering::Relaxed)
+    }
+
+    /// The channels in which sends wait for room.
+    pub(crate) fn blocked(&self) -> Vec<u64> {
+        let channels = self.blocked.iter().map(|place| place.load(Ordering::Relaxed));
+        channels.filter(|&channel| channel != 0).collect()
+    }
+}
 
 impl RankControl {
     pub(crate) fn state(&self) -> RankState {

@@ -121,11 +121,16 @@ fn state(rank: &RankReport) -> String {
         RankStage::Finished => "has finished",
         RankStage::Lost => "was lost",
     };
-    match &rank.wait {
+    let mut text = match &rank.wait {
         Some(wait) if rank.stage == RankStage::Running => waiting(wait),
         Some(wait) => format!("{stage}, {}", waiting(wait)),
         None => stage.to_owned(),
+    };
+    for channel in &rank.blocked_sends {
+        let (name, to) = (tame(&channel.name), ranks(&channel.receivers));
+        let _ = write!(text, "; what it delegated waits to be sent on \"{name}\" to {to}");
     }
+    text
 }
 
 fn waiting(wait: &WaitReport) -> String {

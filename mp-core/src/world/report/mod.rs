@@ -88,6 +88,11 @@ pub struct RankReport {
     pub stage: RankStage,
     /// What it waits for. A rank whose code runs several threads may wait for more than this.
     pub wait: Option<WaitReport>,
+    /// Channels in which sends that it has delegated wait for room.
+    pub blocked_sends: Vec<ChannelReport>,
+    /// A thread is at work for it that sends what it has delegated: then what it waits for may
+    /// come of that.
+    pub helped: bool,
     /// It waits without a time limit, and whoever could end that has ended or is stuck as well.
     pub stuck: bool,
 }

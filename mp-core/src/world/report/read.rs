@@ -51,7 +51,14 @@ fn rank_report(context: &Context, rank: usize) -> Result<RankReport, SegmentErro
     let stage = stage(control, pid);
     let waited = control.record.read().filter(|_| stage != RankStage::Lost);
     let wait = waited.map(|waited| wait_report(context, rank, waited));
-    Ok(RankReport { rank, pid, stage, wait, stuck: false })
+    let blocked = if stage == RankStage::Lost { Vec::new() } else { control.delegations.blocked() };
+    // A channel that can't be read was freed just now.
+    let blocked_sends = blocked.into_iter().filter_map(|channel| {
+        outline(context, channel).ok().map(|outline| channel_report(context, &outline))
+    });
+    let blocked_sends = blocked_sends.collect();
+    let helped = stage != RankStage::Lost && control.delegations.at_work();
+    Ok(RankReport { rank, pid, stage, wait, blocked_sends, helped, stuck: false })
 }
 
 fn stage(control: &RankControl, pid: Option<u32>) -> RankStage {
@@ -76,10 +83,6 @@ fn is_zombie(pid: u32) -> bool {
 
 fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     let now_ns = monotonic_ns();
-    let size = context.size();
-    let ranks = |ranks: &[u32]| -> Vec<usize> {
-        ranks.iter().map(|&rank| rank as usize).filter(|&rank| rank < size).collect()
-    };
     let mut report = WaitReport {
         operation: waited.operation,
         channels: Vec::new(),
@@ -99,12 +102,8 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         };
         let (senders, receivers) = (&outline.senders, &outline.receivers);
         let others = if waited.operation == Operation::Send { receivers } else { senders };
-        report.peers.extend(ranks(&others.present));
-        report.channels.push(ChannelReport {
-            senders: ranks(&senders.members),
-            receivers: ranks(&receivers.members),
-            name: outline.name,
-        });
+        report.peers.extend(ranks(context, &others.present));
+        report.channels.push(channel_report(context, &outline));
     }
     report.peers.sort_unstable();
     report.peers.dedup();
@@ -113,6 +112,19 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         report.peers.retain(|&peer| peer != rank);
     }
     report
+}
+
+/// Those that can be ranks of the world.
+fn ranks(context: &Context, ranks: &[u32]) -> Vec<usize> {
+    ranks.iter().map(|&rank| rank as usize).filter(|&rank| rank < context.size()).collect()
+}
+
+fn channel_report(context: &Context, outline: &Outline) -> ChannelReport {
+    ChannelReport {
+        name: outline.name.clone(),
+        senders: ranks(context, &outline.senders.members),
+        receivers: ranks(context, &outline.receivers.members),
+    }
 }
 
 fn outline(context: &Context, channel: u64) -> Result<Outline, SegmentError> {

@@ -21,7 +21,7 @@ pub(super) fn judge(report: &mut WorldReport, counts: impl Fn(&RankReport) -> bo
         .map(|rank| {
             let lasting =
                 |wait: &super::WaitReport| wait.gives_up_in.is_none() && wait.further_channels == 0;
-            rank.wait.as_ref().is_some_and(lasting) && counts(rank)
+            rank.wait.as_ref().is_some_and(lasting) && !rank.helped && counts(rank)
         })
         .collect();
     loop {
@@ -122,6 +122,8 @@ mod tests {
         Runs,
         Ended,
         Receives(Vec<usize>),
+        /// Beside a thread that sends for it.
+        Helped(Vec<usize>),
         ForAWhile(Vec<usize>),
         Results,
     }
@@ -145,7 +147,7 @@ mod tests {
             let (stage, wait) = match part.clone() {
                 Runs => (RankStage::Running, None),
                 Ended => (RankStage::Finished, None),
-                Receives(peers) => {
+                Receives(peers) | Helped(peers) => {
                     (RankStage::Running, Some(wait(Operation::Receive, peers, None)))
                 }
                 ForAWhile(peers) => {
@@ -156,7 +158,8 @@ mod tests {
                     (RankStage::Finished, Some(wait(Operation::Results, unended(rank), None)))
                 }
             };
-            RankReport { rank, pid: None, stage, wait, stuck: false }
+            let (blocked_sends, helped) = (Vec::new(), matches!(part, Helped(_)));
+            RankReport { rank, pid: None, stage, wait, blocked_sends, helped, stuck: false }
         });
         WorldReport {
             program: String::new(),
@@ -206,6 +209,12 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_others_send_for_may_still_be_answered() {
+        assert!(judged(&[Helped(vec![1]), Receives(vec![0])]).0.is_empty());
+        assert_eq!(judged(&[Helped(vec![1]), Receives(vec![2]), Ended]).0, [1]);
+    }
+
+    #[test]
     fn a_wait_with_a_limit_ends() {
         assert!(judged(&[ForAWhile(vec![1]), Receives(vec![0])]).0.is_empty());
     }
@@ -239,16 +248,17 @@ mod tests {
         /// his way, too, and the rest is stuck.
         #[test]
         fn the_stuck_are_those_whom_no_running_rank_can_free_in_the_end(
-            graph in prop::collection::vec((0u8..8, prop::collection::vec(0usize..7, 0..4)), 7)
+            graph in prop::collection::vec((0u8..10, prop::collection::vec(0usize..7, 0..4)), 7)
         ) {
             let parts: Vec<Part> = graph.iter().map(|(kind, peers)| match kind {
                 0 => Runs,
                 1 => Ended,
                 2 => ForAWhile(peers.clone()),
+                3 => Helped(peers.clone()),
                 _ => Receives(peers.clone()),
             }).collect();
             let mut moving: Vec<bool> =
-                parts.iter().map(|part| matches!(part, Runs | ForAWhile(_))).collect();
+                parts.iter().map(|part| matches!(part, Runs | Helped(_) | ForAWhile(_))).collect();
             for _ in 0..7 {
                 for (rank, part) in parts.iter().enumerate() {
                     if let Receives(peers) = part && peers.iter().any(|&peer| moving[peer]) {

@@ -1,0 +1,226 @@
+//! One channel, several threads that fill positions. The threads do what `Outlet` does.
+
+use std::rc::Rc;
+
+use loom::thread;
+
+use super::{
+    Bells, Waits, attend,
+    ring::{arena, ends, read},
+    wait,
+};
+use crate::{
+    channel::{
+        ring::{Ring, RingReceiver},
+        signals::Sticky,
+        slots::MOVED,
+    },
+    segment::BlockKey,
+    sync::explore,
+};
+
+/// One of the threads that fill.
+struct Filler {
+    ring: Ring,
+    bells: Rc<Bells>,
+}
+
+impl Filler {
+    fn has_room(&self, position: u64) -> bool {
+        position < self.ring.room(position, 0).unwrap()
+    }
+
+    fn await_room(&self, position: u64) {
+        // Sticky: another one may wait behind the same flag.
+        let flag = Sticky(&self.bells.signals.for_receiver);
+        let poll = || self.has_room(position).then_some(());
+        wait(self.bells.waits, &self.bells.sender, &flag, poll);
+    }
+
+    /// Message number `position` says so.
+    fn fill(&self, position: u64) {
+        let message = position + 1;
+        let payload = self.ring.payload_at(position, Some(message as u32));
+        // SAFETY: the slot of a position that this thread has, with room.
+        unsafe { payload.cast().write(message) };
+        self.ring.publish_at(position);
+        self.bells.attend_receiver();
+    }
+
+    fn bury(&self, position: u64) {
+        self.ring.bury_at(position);
+        self.bells.attend_receiver();
+    }
+}
+
+struct Receiving {
+    ring: RingReceiver,
+    bells: Rc<Bells>,
+}
+
+impl Receiving {
+    /// As `Receiver::look` does; an error when there can be no more.
+    fn look(&self) -> Option<Result<u64, ()>> {
+        let taken = || {
+            let received = self.ring.receive()?;
+            let message = read(&self.ring, received);
+            self.ring.release(received);
+            self.attend();
+            Some(Ok(message))
+        };
+        if let Some(message) = taken() {
+            return Some(message);
+        }
+        while self.ring.pass_tombstone() {
+            self.attend();
+            if let Some(message) = taken() {
+                return Some(message);
+            }
+        }
+        if self.bells.signals.for_receiver.ended() {
+            loop {
+                if let Some(message) = taken() {
+                    return Some(message);
+                }
+                let lost = |key: BlockKey| assert_eq!(key.word(), 77);
+                if !self.ring.pass_tombstone() && !self.ring.pass_gap(lost) {
+                    return Some(Err(()));
+                }
+            }
+        }
+        None
+    }
+
+    fn attend(&self) {
+        attend(self.bells.waits, &self.bells.signals.for_receiver, &[&self.bells.sender]);
+    }
+
+    fn receive(&self) -> Result<u64, ()> {
+        self.bells.receiver_waits(|| self.look())
+    }
+}
+
+/// Runs two threads that fill and one that receives.
+fn fill_and_receive(
+    degree: u64,
+    waits: Waits,
+    preemptions: usize,
+    one: fn(&Filler),
+    two: fn(&Filler),
+    receive: fn(&Receiving),
+) {
+    explore(preemptions, move || {
+        let arena = arena(degree);
+        let bells = Bells::new(waits);
+        let filler = || {
+            // SAFETY: the arena is kept until both threads are done.
+            let ring = unsafe { Ring::new(arena.control(), arena.slots) };
+            Filler { ring, bells: Rc::clone(&bells) }
+        };
+        let (first, second) = (filler(), filler());
+        let filling = thread::spawn(move || one(&first));
+        let filling_too = thread::spawn(move || two(&second));
+        let (_, ring) = ends(&arena);
+        receive(&Receiving { ring, bells });
+        filling.join().unwrap();
+        filling_too.join().unwrap();
+        drop(arena);
+    });
+}
+
+#[test]
+fn slots_are_filled_in_any_order_and_read_in_one() {
+    let (one, two): (fn(&Filler), fn(&Filler)) = (|f| f.fill(0), |f| f.fill(1));
+    let receive: fn(&Receiving) = |r| (1..=2).for_each(|n| assert_eq!(r.receive(), Ok(n)));
+    fill_and_receive(2, Waits::Parked, 2, one, two, receive);
+    fill_and_receive(2, Waits::Spinning, 3, one, two, receive);
+}
+
+#[test]
+fn two_threads_wait_for_room() {
+    let one = |f: &Filler| {
+        f.await_room(0);
+        f.fill(0);
+    };
+    let two = |f: &Filler| {
+        f.await_room(1);
+        f.fill(1);
+    };
+    fill_and_receive(1, Waits::Parked, 2, one, two, |r| {
+        (1..=2).for_each(|n| assert_eq!(r.receive(), Ok(n)));
+    });
+}
+
+#[test]
+fn a_position_that_was_given_up_is_passed() {
+    let one = |f: &Filler| {
+        f.fill(0);
+        f.await_room(2);
+        f.fill(2);
+    };
+    fill_and_receive(
+        2,
+        Waits::Parked,
+        2,
+        one,
+        |f| f.bury(1),
+        |r| {
+            assert_eq!(r.receive(), Ok(1));
+            assert_eq!(r.receive(), Ok(3));
+        },
+    );
+}
+
+/// The rank dies with one slot being filled; what it had published behind it is delivered.
+#[test]
+fn a_gap_is_passed_when_the_sender_is_gone() {
+    fill_and_receive(
+        3,
+        Waits::Parked,
+        2,
+        |f| {
+            f.fill(0);
+            f.fill(2);
+            // The other thread, with a buffer on its way, does not come as far as publishing.
+            f.ring.write_moved_at(1, BlockKey::from_word(77).unwrap(), 1);
+            f.bells.signals.for_receiver.raise_gone();
+            f.bells.receiver.advance_and_wake();
+        },
+        |_| (),
+        |r| {
+            assert_eq!(r.receive(), Ok(1));
+            assert_eq!(r.receive(), Ok(3));
+            assert_eq!(r.receive(), Err(()));
+        },
+    );
+}
+
+#[test]
+fn a_buffer_that_moved_before_is_not_found_behind_a_tombstone() {
+    explore(3, || {
+        let arena = arena(1);
+        // SAFETY: the arena is kept.
+        let ring = || unsafe { Ring::new(arena.control(), arena.slots) };
+        let (sending, receiver) = (ring(), ends(&arena).1);
+        let filling = thread::spawn(move || {
+            sending.write_moved_at(0, BlockKey::from_word(77).unwrap(), 1);
+            sending.publish_at(0);
+            while sending.room(1, 0).unwrap() < 2 {
+                crate::sync::yield_now();
+            }
+            sending.bury_at(1);
+        });
+        let received = loop {
+            match receiver.receive() {
+                Some(received) => break received,
+                None => crate::sync::yield_now(),
+            }
+        };
+        assert_eq!(receiver.len(received.slot), MOVED);
+        receiver.release(received);
+        filling.join().unwrap();
+        assert_eq!(ring().stranded(), [], "the receiver has it");
+        assert!(receiver.pass_tombstone());
+        drop(arena);
+    });
+}

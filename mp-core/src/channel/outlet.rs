@@ -1,0 +1,711 @@
+//! A sending end taken apart, so that several threads of a process can send through one channel
+//! and the receiver still gets its messages in one order.
+//!
+//! Whoever wants to send takes the next **position**: that alone fixes the order, and costs a
+//! counter. Any thread may later fill the position's slot, as soon as the slot is free:
+//!
+//! ```text
+//! one thread      position 0   1   2   3   4        (a counter)
+//! threads A, B        slot 0:A 1:B 2:A 3:B 4:A      each filled when head + slots > position,
+//!                                                   and published by its own sequence word
+//! receiver                 0   1   2   3   4        looks at one sequence word after another
+//! ```
+//!
+//! Every position is filled once or *given up*. A position that was given up must not stop the
+//! messages after it: its slot gets a tombstone, a sequence word that is no message's number. The
+//! receiver finds it where it looks when there seems to be no message, so that its fast path knows
+//! nothing of this. A rank that dies between two positions leaves a gap; the receiver passes it
+//! when nothing of that rank can touch the channel any more.
+//!
+//! A rendezvous has no room for several at a time, and in a shared channel slots are claimed one
+//! after another: there the positions take turns.
+//!
+//! Source: Buono et al., section IV.B.
+
+use std::{
+    collections::BTreeSet,
+    marker::PhantomData,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crossbeam_utils::CachePadded;
+
+use super::{
+    directory::{End, Opened},
+    ring::{CorruptHead, Ring, RingReceiver},
+    shared_ring::{Held, Look, SharedRing},
+    signals::{Signal, Sticky},
+    slots::MOVED,
+};
+use crate::{
+    buffer::SharedBuffer,
+    context::Context,
+    copy::copy_bytes,
+    error::{Error, Result},
+    plain::{Message, Plain},
+    segment::BlockKey,
+    sync::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+};
+
+/// What a slot's sequence word says instead of the number of a message that will never come. No
+/// message's number: two in one slot differ by a multiple of the slots, which are fewer than 2³¹.
+fn tombstone(position: u64) -> u32 {
+    (position as u32).wrapping_add(1) ^ (1 << 31)
+}
+
+impl Ring {
+    fn slot_of(&self, position: u64) -> NonNull<u8> {
+        let count = self.slots.count();
+        let index = if count.is_power_of_two() { position & (count - 1) } else { position % count };
+        self.slots.slot(index)
+    }
+
+    /// 7 reuse: the first position that is not free yet. `known` is what an earlier look said.
+    pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
+        let count = self.slots.count();
+        // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
+        // the slots come before our writes.
+        let head = self.head().load(Ordering::Acquire);
+        // Positions up to this one have been taken, and no more messages received.
+        if head > position || head.saturating_add(count) < known {
+            return Err(CorruptHead { head, tail: position });
+        }
+        Ok(head + count)
+    }
+
+    /// The payload of the slot, 2 to be written, for a message of `len` elements: see
+    /// `RingSender::write_len`.
+    pub(crate) fn payload_at(&self, position: u64, len: Option<u32>) -> NonNull<u8> {
+        let slot = self.slot_of(position);
+        // SAFETY: one of the ring's slots.
+        let (header, payload) = unsafe { (self.slots.header(slot), self.slots.payload(slot)) };
+        if let Some(len) = len {
+            header.len.store(len, Ordering::Relaxed);
+            compiler_fence(Ordering::Release);
+        }
+        header.race.writing();
+        payload
+    }
+
+    /// Writes down a moved buffer as the message: see `RingSender::write_moved`.
+    pub(crate) fn write_moved_at(&self, position: u64, key: BlockKey, len: u64) {
+        let slot = self.slot_of(position);
+        // SAFETY: one of the ring's slots, in a channel of slices.
+        let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
+        header.race.writing();
+        moved.write(key, len, (position as u32).wrapping_add(1));
+        // Release: pairs with the Acquire in `Ring::stranded`.
+        header.len.store(MOVED, Ordering::Release);
+    }
+
+    /// 3 publish.
+    pub(crate) fn publish_at(&self, position: u64) {
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { self.slots.header(self.slot_of(position)) };
+        // Release: pairs with the Acquire in `RingReceiver::peek`.
+        header.seq.store((position as u32).wrapping_add(1), Ordering::Release);
+    }
+
+    /// Publishes that there will be no message.
+    pub(crate) fn bury_at(&self, position: u64) {
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { self.slots.header(self.slot_of(position)) };
+        header.race.writing();
+        // A buffer that moved through the slot before is not stranded in it.
+        header.len.store(0, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `pass_tombstone`.
+        header.seq.store(tombstone(position), Ordering::Release);
+    }
+}
+
+impl RingReceiver {
+    /// Gives back the next slot if there is a tombstone in it. Whether there was.
+    pub(crate) fn pass_tombstone(&self) -> bool {
+        let received = self.upcoming();
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { self.ring().slots.header(received.slot) };
+        // Acquire: pairs with the Release in `bury_at`: its stores come before the next sender's.
+        let passes = header.seq.load(Ordering::Acquire) == tombstone(received.position);
+        if passes {
+            self.take();
+            self.release(received);
+        }
+        passes
+    }
+
+    /// Passes over slots that nobody will fill any more, up to the next message or tombstone.
+    /// Buffers in them go to `lost`. False when there is none. To be called when nothing of the
+    /// sender can touch the channel any more.
+    pub(crate) fn pass_gap(&self, lost: impl Fn(BlockKey)) -> bool {
+        let ring = self.ring();
+        let next = self.upcoming().position;
+        let filled = |position: u64| {
+            // SAFETY: one of the ring's slots.
+            let header = unsafe { ring.slots.header(ring.slot_of(position)) };
+            // Acquire: as in `peek` and `pass_tombstone`.
+            let seq = header.seq.load(Ordering::Acquire);
+            seq == (position as u32).wrapping_add(1) || seq == tombstone(position)
+        };
+        let Some(gap) = (1..ring.slots.count()).find(|&ahead| filled(next + ahead)) else {
+            return false;
+        };
+        for _ in 0..gap {
+            let received = self.upcoming();
+            // SAFETY: one of the ring's slots.
+            let header = unsafe { ring.slots.header(received.slot) };
+            if header.len.load(Ordering::Acquire) == MOVED
+                // SAFETY: `MOVED` stands only in slots of slices.
+                && let Some((key, _, number)) = unsafe { ring.slots.moved(received.slot) }.read()
+                && number == (received.position as u32).wrapping_add(1)
+            {
+                // Before the slot loses its mark: freeing twice is harmless, losing it is not.
+                lost(key);
+            }
+            self.take();
+            self.release(received);
+        }
+        true
+    }
+}
+
+/// See the [module](self). Shared by all threads that fill positions; the channel's end closes with
+/// the last of them.
+pub(crate) struct Outlet<M: Message + ?Sized> {
+    opened: Opened,
+    way: Way,
+    asymmetry: Asymmetry,
+    /// Whose turn it is, where positions take turns.
+    turn: CachePadded<AtomicU64>,
+    /// Raised by threads of this process that wait for their turn.
+    for_turn: CachePadded<Signal>,
+    /// Positions that were given up and have no tombstone yet.
+    given_up: Mutex<BTreeSet<u64>>,
+    any_given_up: AtomicU32,
+    message: PhantomData<fn(&M)>,
+}
+
+enum Way {
+    Pair(Ring),
+    Rendezvous {
+        ring: Ring,
+        /// Messages published: changed by the one whose turn it is.
+        published: AtomicU64,
+    },
+    Shared(SharedRing),
+}
+
+// SAFETY: the rings' pointers lead into the segment that `opened` keeps mapped. A slot is written
+// only by the thread that has its position (see `Position`), and in turns where there is one place
+// for all; everything else is atomic, under a lock, or never changes.
+unsafe impl<M: Message + ?Sized> Send for Outlet<M> {}
+// SAFETY: as above.
+unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
+
+/// A slot that the thread with this position may write.
+#[derive(Clone, Copy)]
+enum Claim {
+    Pair,
+    /// With the ring's own number.
+    Rendezvous(u64),
+    Shared(Held),
+}
+
+/// The right to fill one position: whoever holds it fills it or gives it up, once.
+#[derive(Debug)]
+#[must_use = "a position that nobody fills stops the channel"]
+pub(crate) struct Position(u64);
+
+impl Position {
+    /// # Safety
+    /// The number is that of a position of the outlet with which this is used, handed out by its
+    /// counter or taken out of a `Position`, and nobody else has it.
+    pub(crate) unsafe fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Whether a position could be filled. If not, the caller has it as before.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Filled {
+    Yes,
+    /// Not now: its slot is taken, no receiver waits, or it is not its turn.
+    NotYet,
+    /// Never.
+    No(Error),
+}
+
+impl<M: Message + ?Sized> Outlet<M> {
+    /// Takes over an end whose first `sent` messages were sent otherwise. The positions begin at
+    /// `sent`.
+    pub(super) fn new(opened: Opened, sent: u64) -> Self {
+        let way = match (opened.agreement.shared, opened.agreement.spec.degree) {
+            (true, _) => Way::Shared(opened.shared_ring()),
+            (false, 0) => Way::Rendezvous { ring: opened.ring(), published: AtomicU64::new(sent) },
+            (false, _) => Way::Pair(opened.ring()),
+        };
+        let asymmetry = opened.context.waiting.asymmetry;
+        Self {
+            opened,
+            way,
+            asymmetry,
+            turn: CachePadded::new(AtomicU64::new(sent)),
+            for_turn: CachePadded::new(Signal::new()),
+            given_up: Mutex::default(),
+            any_given_up: AtomicU32::new(0),
+            message: PhantomData,
+        }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.opened.context
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.opened.agreement.name
+    }
+
+    /// Where the channel's descriptor lies.
+    pub(crate) fn channel(&self) -> u64 {
+        self.opened.descriptor_offset().bytes()
+    }
+
+    /// Whether a message of this length fits.
+    pub(crate) fn check_len(&self, len: usize) -> Result<()> {
+        let max = self.opened.agreement.spec.max_len;
+        if M::SLICE && len > max {
+            return Err(Error::TooLong { channel: self.name().clone(), len, max });
+        }
+        Ok(())
+    }
+
+    /// Copies a message into the slot of a position and publishes it, if that is possible now.
+    /// `room` is the caller's memory of which positions are free.
+    pub(crate) fn fill(&self, position: Position, room: &mut u64, message: &M) -> Filled {
+        let elements = message.elements();
+        if let Err(error) = self.check_len(elements.len()) {
+            return Filled::No(error);
+        }
+        let claim = match self.claim(&position, room) {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Filled::NotYet,
+            Err(error) => return Filled::No(error),
+        };
+        let len = M::SLICE.then_some(elements.len() as u32);
+        let to = match (&self.way, claim) {
+            (Way::Pair(ring), _) => ring.payload_at(position.0, len),
+            (Way::Rendezvous { ring, .. }, Claim::Rendezvous(number)) => {
+                ring.payload_at(number, len)
+            }
+            (Way::Shared(ring), Claim::Shared(held)) => {
+                ring.writing(held);
+                ring.write_len(held, elements.len() as u32);
+                ring.payload(held)
+            }
+            _ => unreachable!("a claim is of its channel's kind"),
+        };
+        // SAFETY: the slot is the caller's until it is published; its payload has room for
+        // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
+        // memory that the caller can borrow.
+        unsafe { copy_bytes(NonNull::from(elements).cast(), to, size_of_val(elements)) };
+        self.publish(position, claim);
+        Filled::Yes
+    }
+
+    /// 1 reserve.
+    fn claim(&self, position: &Position, room: &mut u64) -> Result<Option<Claim>> {
+        let signal = &self.opened.signals().for_sender;
+        if !signal.quiet() && signal.ended() {
+            return Err(self.opened.why_ended(Operation::Send));
+        }
+        match &self.way {
+            Way::Pair(ring) => {
+                // What is before this position must not keep it from being free.
+                self.bury_given_up();
+                if position.0 >= *room {
+                    *room = self.room(ring, position.0, *room)?;
+                }
+                Ok((position.0 < *room).then_some(Claim::Pair))
+            }
+            _ if !self.is_turn_of(position) => Ok(None),
+            Way::Rendezvous { ring, published } => {
+                let meeting = self.opened.meeting();
+                if !meeting.claim() {
+                    if !meeting.wanted() {
+                        meeting.want(true);
+                        self.attend();
+                    }
+                    return Ok(None);
+                }
+                if meeting.wanted() {
+                    meeting.want(false);
+                    // A receiver that looked without waiting goes by this word.
+                    self.attend();
+                }
+                let number = published.load(Ordering::Relaxed);
+                // Whoever offers has given the only slot back.
+                *room = self.room(ring, number, *room)?;
+                Ok((number < *room).then_some(Claim::Rendezvous(number)))
+            }
+            Way::Shared(ring) => Ok(self.claim_shared(ring)?.map(Claim::Shared)),
+        }
+    }
+
+    fn room(&self, ring: &Ring, position: u64, known: u64) -> Result<u64> {
+        ring.room(position, known).map_err(|CorruptHead { head, .. }| {
+            let segment = &self.opened.context.segment;
+            segment.corrupt("a channel's count of slots given back", self.channel(), head).into()
+        })
+    }
+
+    fn claim_shared(&self, ring: &SharedRing) -> Result<Option<Held>> {
+        let context = &self.opened.context;
+        loop {
+            let receiver_gone = |rank| self.opened.released(End::Receiver, rank);
+            let sender_gone = |rank| self.opened.released(End::Sender, rank);
+            match ring.reserve(context.me, receiver_gone, sender_gone) {
+                Look::Got(held) => return Ok(Some(held)),
+                Look::Nothing => return Ok(None),
+                Look::Corrupt(position) => return Err(self.opened.corrupt_position(position)),
+                Look::Orphan(held) => {
+                    if let Some(key) = ring.buffer_in(held) {
+                        context.free(key);
+                    }
+                    ring.release(held);
+                }
+            }
+        }
+    }
+
+    /// 3 publish.
+    fn publish(&self, position: Position, claim: Claim) {
+        match (&self.way, claim) {
+            (Way::Pair(ring), _) => ring.publish_at(position.0),
+            (Way::Rendezvous { ring, published }, Claim::Rendezvous(number)) => {
+                ring.publish_at(number);
+                published.store(number + 1, Ordering::Relaxed);
+                self.end_turn(position);
+            }
+            (Way::Shared(ring), Claim::Shared(held)) => {
+                ring.publish(held);
+                self.end_turn(position);
+            }
+            _ => unreachable!("a claim is of its channel's kind"),
+        }
+        self.attend();
+    }
+
+    /// Wakes the receiver if it sleeps.
+    fn attend(&self) {
+        self.asymmetry.light();
+        let signal = &self.opened.signals().for_sender;
+        if !signal.quiet() && signal.take_parked() {
+            self.opened.ring_peers();
+        }
+    }
+
+    fn is_turn_of(&self, position: &Position) -> bool {
+        // Acquire: pairs with the Release in `end_turn` and `pass_given_up`: what the one before
+        // did comes first.
+        self.turn.load(Ordering::Acquire) == position.0
+    }
+
+    fn end_turn(&self, position: Position) {
+        // Release: pairs with the Acquire in `is_turn_of`.
+        self.turn.store(position.0 + 1, Ordering::Release);
+        // The store before the load, as in `give_up` the other way round: one of the two sees that
+        // the next position was given up.
+        fence(Ordering::SeqCst);
+        if self.any_given_up.load(Ordering::Relaxed) != 0 {
+            self.pass_given_up();
+        }
+        self.attend_turn();
+    }
+
+    /// Wakes threads that wait for their turn. They sleep at this rank's doorbell.
+    fn attend_turn(&self) {
+        self.asymmetry.light();
+        if !self.for_turn.quiet() && self.for_turn.take_parked() {
+            self.opened.context.ring(self.opened.context.me);
+        }
+    }
+
+    /// Says that a position will never be filled.
+    pub(crate) fn give_up(&self, position: Position) {
+        let number = position.0;
+        // Relaxed: what they order is under the lock, or behind the fence.
+        self.lock_given_up().insert(number);
+        self.any_given_up.store(1, Ordering::Relaxed);
+        if let Way::Pair(_) = self.way {
+            return self.bury_given_up();
+        }
+        fence(Ordering::SeqCst);
+        let waited = matches!(self.way, Way::Rendezvous { .. })
+            && self.turn.load(Ordering::Acquire) == number
+            && self.opened.meeting().wanted();
+        if waited {
+            self.opened.meeting().want(false);
+            self.attend();
+        }
+        self.pass_given_up();
+        self.attend_turn();
+    }
+
+    fn lock_given_up(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the turns of positions that were given up to those after them.
+    fn pass_given_up(&self) {
+        let mut given_up = self.lock_given_up();
+        // Nobody else has the turn of a position that was given up.
+        let mut turn = self.turn.load(Ordering::Acquire);
+        while given_up.remove(&turn) {
+            turn += 1;
+            // Release: pairs with the Acquire in `is_turn_of`.
+            self.turn.store(turn, Ordering::Release);
+        }
+        self.any_given_up.store((!given_up.is_empty()).into(), Ordering::Relaxed);
+    }
+
+    /// Puts tombstones where there is room for them.
+    fn bury_given_up(&self) {
+        if self.any_given_up.load(Ordering::Relaxed) != 0
+            && let Way::Pair(ring) = &self.way
+        {
+            self.bury_slowly(ring);
+        }
+    }
+
+    #[cold]
+    fn bury_slowly(&self, ring: &Ring) {
+        let mut given_up = self.lock_given_up();
+        let mut buried = false;
+        while let Some(&first) = given_up.first()
+            && let Ok(room) = ring.room(first, 0)
+            && first < room
+        {
+            given_up.remove(&first);
+            ring.bury_at(first);
+            buried = true;
+        }
+        self.any_given_up.store((!given_up.is_empty()).into(), Ordering::Relaxed);
+        drop(given_up);
+        if buried {
+            self.attend();
+        }
+    }
+
+    /// Calls with the flags that a thread raises before it sleeps because a position can't be
+    /// filled yet. Nobody lowers them for another: one left up costs one needless ring.
+    pub(crate) fn raise(&self) {
+        Sticky(&self.opened.signals().for_receiver).raise();
+        if !matches!(self.way, Way::Pair(_)) {
+            self.for_turn.raise();
+        }
+    }
+
+    /// Waits on this rank's doorbell until `poll` answers, as a send on this channel.
+    pub(crate) fn wait<T>(
+        &self,
+        wait: Wait,
+        line: *const (),
+        flag: &dyn Flag,
+        poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>> {
+        let doing = Doing { operation: Operation::Send, channel: self.channel() };
+        Ok(self.opened.context.wait(wait, doing, line, flag, poll)?)
+    }
+
+    pub(crate) fn timed_out(&self, wait: Wait) -> Error {
+        Error::Timeout {
+            operation: Operation::Send,
+            channel: self.name().clone(),
+            limit: wait.limit.unwrap_or_default(),
+        }
+    }
+}
+
+impl<T: Plain> Outlet<[T]> {
+    /// Whether the buffer can go through this channel.
+    pub(crate) fn check_buffer(&self, buffer: &SharedBuffer<T>) -> Result<()> {
+        if buffer.belongs_to(&self.opened.context) {
+            return Ok(());
+        }
+        let reason = "the buffer belongs to another world".to_owned();
+        Err(Error::BadChannel { channel: self.name().clone(), reason })
+    }
+
+    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible
+    /// now: then `buffer` is called for it.
+    pub(crate) fn fill_moved(
+        &self,
+        position: Position,
+        room: &mut u64,
+        buffer: impl FnOnce() -> SharedBuffer<T>,
+    ) -> Filled {
+        let claim = match self.claim(&position, room) {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Filled::NotYet,
+            Err(error) => return Filled::No(error),
+        };
+        let buffer = buffer();
+        let (key, len) = (buffer.key(), buffer.len() as u64);
+        match (&self.way, claim) {
+            (Way::Pair(ring), _) => ring.write_moved_at(position.0, key, len),
+            (Way::Rendezvous { ring, .. }, Claim::Rendezvous(number)) => {
+                ring.write_moved_at(number, key, len);
+            }
+            (Way::Shared(ring), Claim::Shared(held)) => ring.write_moved(held, key, len),
+            _ => unreachable!("a claim is of its channel's kind"),
+        }
+        let let_go = buffer.let_go();
+        self.publish(position, claim);
+        drop(let_go);
+        Filled::Yes
+    }
+}
+
+/// Raises what [`Outlet::raise`] does.
+pub(crate) struct Outward<'a, M: Message + ?Sized>(pub(crate) &'a Outlet<M>);
+
+impl<M: Message + ?Sized> Flag for Outward<'_, M> {
+    fn raise(&self) {
+        self.0.raise();
+    }
+
+    fn lower(&self) {}
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::channel::{
+        ring::RingControl,
+        slots::{Geometry, SlotHeader, Slots},
+        test_memory::TestMemory,
+    };
+
+    fn ring(degree: u64) -> (Ring, RingReceiver, TestMemory<RingControl>) {
+        let geometry = Geometry { stride: 16, payload: 8, count: degree };
+        let memory = TestMemory::new(RingControl::new(), degree as usize);
+        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
+        // else has it.
+        let ring = || unsafe { Ring::new(memory.control, Slots::new(memory.slots(), geometry)) };
+        let (sending, receiver) = (ring(), RingReceiver::new(ring()));
+        // SAFETY: as above.
+        unsafe { sending.slots.format(|_| SlotHeader::new()) };
+        (sending, receiver, memory)
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fate {
+        Filled,
+        GivenUp,
+        Left,
+    }
+
+    /// The number in the next message, behind tombstones.
+    fn next(receiver: &RingReceiver) -> Option<u64> {
+        loop {
+            if let Some(received) = receiver.receive() {
+                // SAFETY: written by `fill`.
+                let number = unsafe { receiver.payload(received.slot).cast().read() };
+                receiver.release(received);
+                return Some(number);
+            }
+            if !receiver.pass_tombstone() {
+                return None;
+            }
+        }
+    }
+
+    fn fill(ring: &Ring, position: u64) {
+        let payload = ring.payload_at(position, None).cast::<u64>();
+        // SAFETY: a free slot with room for it.
+        unsafe { payload.write(position) };
+        ring.publish_at(position);
+    }
+
+    #[test]
+    fn a_count_that_can_not_be_is_an_error() {
+        let (ring, _receiver, _memory) = ring(3);
+        assert_eq!(ring.room(0, 0), Ok(3));
+        ring.head().store(5, Ordering::Relaxed);
+        assert_eq!(ring.room(6, 3), Ok(8));
+        assert_eq!(ring.room(4, 3), Err(CorruptHead { head: 5, tail: 4 }), "not received yet");
+        assert_eq!(ring.room(6, 9), Err(CorruptHead { head: 5, tail: 6 }), "it goes back");
+        ring.head().store(u64::MAX, Ordering::Relaxed);
+        assert!(ring.room(u64::MAX - 1, 3).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// In rounds of as many positions as there are slots, filled in any order.
+        #[test]
+        fn what_was_filled_arrives_in_order(
+            degree in 1u64..6,
+            rounds in prop::collection::vec(prop::collection::vec((any::<bool>(), any::<u32>()), 6), 1..6),
+        ) {
+            let (ring, receiver, _memory) = ring(degree);
+            let mut first = 0;
+            for round in rounds {
+                let mut order: Vec<u64> = (0..degree).collect();
+                order.sort_by_key(|&i| round[i as usize].1);
+                let filled = |i: u64| round[i as usize].0;
+                for i in order {
+                    prop_assert!(first + i < ring.room(first + i, 0).unwrap());
+                    if filled(i) { fill(&ring, first + i) } else { ring.bury_at(first + i) }
+                }
+                for i in (0..degree).filter(|&i| filled(i)) {
+                    prop_assert_eq!(next(&receiver), Some(first + i));
+                }
+                prop_assert_eq!(next(&receiver), None);
+                first += degree;
+                prop_assert_eq!(ring.room(first, 0), Ok(first + degree));
+            }
+        }
+
+        /// A rank dies with its last positions in any state.
+        #[test]
+        fn what_was_filled_arrives_past_gaps(
+            degree in 1u64..9,
+            before in 0u64..9,
+            fates in prop::collection::vec(
+                prop_oneof![Just(Fate::Filled), Just(Fate::GivenUp), Just(Fate::Left)], 8),
+        ) {
+            let (ring, receiver, _memory) = ring(degree);
+            for position in 0..before {
+                fill(&ring, position);
+                prop_assert_eq!(next(&receiver), Some(position));
+            }
+            let fates = &fates[..degree as usize];
+            for (position, fate) in (before..).zip(fates) {
+                match fate {
+                    Fate::Filled => fill(&ring, position),
+                    Fate::GivenUp => ring.bury_at(position),
+                    Fate::Left => {}
+                }
+            }
+            let mut arrived = Vec::new();
+            loop {
+                match next(&receiver) {
+                    Some(number) => arrived.push(number),
+                    None if receiver.pass_gap(|_| ()) => {}
+                    None => break,
+                }
+            }
+            let filled = (before..).zip(fates).filter(|&(_, &fate)| fate == Fate::Filled);
+            prop_assert_eq!(arrived, filled.map(|(position, _)| position).collect::<Vec<_>>());
+        }
+    }
+}

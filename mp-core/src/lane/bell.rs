@@ -1,0 +1,226 @@
+//! Where a serving thread sleeps, and how it is called.
+
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+use crossbeam_utils::CachePadded;
+
+use super::serve::{Progress, ServedLane};
+use crate::{
+    sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
+    wait::{Asymmetry, WaitPolicy},
+};
+
+/// What one serving thread is woken with.
+pub struct Bell {
+    futex: CachePadded<Futex>,
+    /// Not 0: somebody wants something else than a send.
+    called: CachePadded<AtomicU32>,
+    pub(super) asymmetry: Asymmetry,
+}
+
+thread_local! {
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread serves lanes.
+pub(super) fn serves() -> bool {
+    SERVES.get()
+}
+
+/// As in `wait`.
+const SPIN: Duration = Duration::from_micros(20);
+const LOOKS: u32 = 200;
+const LOOKS_PER_CLOCK: u32 = 32;
+const CROWDED_LOOKS: u32 = 8;
+const UNSURE: Duration = Duration::from_millis(1);
+
+impl Bell {
+    /// For a thread of this process.
+    pub fn new() -> Self {
+        Self::with(Asymmetry::offered_here())
+    }
+
+    pub(super) fn with(asymmetry: Asymmetry) -> Self {
+        let (futex, called) = (CachePadded::new(Futex::new()), CachePadded::new(AtomicU32::new(0)));
+        Self { futex, called, asymmetry }
+    }
+
+    /// Makes the thread come back from [`wait`](Self::wait), now or when it goes there next.
+    pub fn ring(&self) {
+        // Release: pairs with the Acquire in `take_call`.
+        self.called.store(1, Ordering::Release);
+        self.wake();
+    }
+
+    /// Says that the calling thread serves lanes, and must not wait for them.
+    pub fn attend(&self) {
+        SERVES.set(true);
+    }
+
+    pub(super) fn wake(&self) {
+        self.futex.advance_and_wake();
+    }
+
+    /// Whether it was rung since this was asked the last time.
+    pub fn take_call(&self) -> bool {
+        self.called.load(Ordering::Relaxed) != 0
+            // Acquire: pairs with the Release in `ring`.
+            && self.called.swap(0, Ordering::Acquire) != 0
+    }
+
+    fn is_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed) != 0
+    }
+
+    /// Serves the lanes until something was done in one of them or the bell is rung. Spins, lets
+    /// others run or sleeps meanwhile, as `policy` says; a thread whose lanes are all empty or
+    /// blocked uses no processor time.
+    pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane]) {
+        let crowded = lanes.iter().any(ServedLane::crowded);
+        let mut ready = || self.is_called() || serve_all(lanes);
+        if cfg!(loom) {
+            return self.park(lanes);
+        }
+        if policy == WaitPolicy::Park {
+            return self.park(lanes);
+        }
+        // What comes just now is met without a pause, and before a look at the clock.
+        for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS } {
+            if ready() {
+                return;
+            }
+        }
+        let started = Instant::now();
+        while policy == WaitPolicy::Spin || started.elapsed() < SPIN {
+            if crowded {
+                yield_now();
+            }
+            for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS_PER_CLOCK } {
+                std::hint::spin_loop();
+                if ready() {
+                    return;
+                }
+            }
+        }
+        self.park(lanes);
+    }
+
+    /// Sleeps as `wait::park` does, on this bell, and on the doorbells of the ranks whose channels
+    /// are full.
+    fn park(&self, lanes: &mut [ServedLane]) {
+        loop {
+            let own = self.futex.value();
+            let doorbells: Vec<_> = lanes.iter().map(ServedLane::heard).collect();
+            let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
+            let mut sure = self.asymmetry.heavy();
+            for lane in &*lanes {
+                // One world's fence is mostly this bell's own.
+                sure &= lane.asymmetry() == self.asymmetry || lane.heavy();
+            }
+            let done = self.is_called() || serve_all(lanes);
+            // A lane that is blocked only now has not called for the channel's other end yet.
+            let called =
+                lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
+            if !done && called {
+                self.sleep(own, lanes, &doorbells, sure);
+            }
+            lanes.iter().for_each(ServedLane::lower);
+            if done || self.is_called() || serve_all(lanes) {
+                return;
+            }
+        }
+    }
+
+    fn sleep(&self, own: u32, lanes: &[ServedLane], doorbells: &[Option<u32>], sure: bool) {
+        if !sure {
+            return self.futex.sleep(own, Some(UNSURE));
+        }
+        let mut words = vec![(&*self.futex, own)];
+        for (lane, heard) in lanes.iter().zip(doorbells) {
+            if let (Some(doorbell), Some(heard)) = (lane.doorbell(), *heard)
+                && !words.iter().any(|&(word, _)| std::ptr::eq(word, doorbell))
+            {
+                words.push((doorbell, heard));
+            }
+        }
+        Futex::sleep_on_any(&words, UNSURE);
+    }
+}
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell").finish_non_exhaustive()
+    }
+}
+
+/// Whether there was anything to do in any of them.
+fn serve_all(lanes: &mut [ServedLane]) -> bool {
+    lanes.iter_mut().fold(false, |worked, lane| {
+        worked | matches!(lane.serve(), Progress::Worked | Progress::Ended)
+    })
+}
+
+/// How much is waiting for one serving thread, if anybody wants to know.
+///
+/// Counting costs every submission a line transfer more, so that it begins only with the first who
+/// asks.
+#[derive(Debug)]
+pub struct Gauge {
+    wanted: CachePadded<AtomicU32>,
+    lines: CachePadded<AtomicU64>,
+}
+
+impl Gauge {
+    /// Counts nothing yet.
+    pub fn new() -> Self {
+        Self {
+            wanted: CachePadded::new(AtomicU32::new(0)),
+            lines: CachePadded::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// Counts from now on.
+    pub fn begin(&self) {
+        self.wanted.store(1, Ordering::Relaxed);
+    }
+
+    /// Cache lines of messages, and one for each message, that were submitted and not answered.
+    pub fn lines(&self) -> u64 {
+        self.lines.load(Ordering::Relaxed)
+    }
+
+    /// What to write down as the weight of a message of so many bytes: 0 when nobody counts.
+    #[inline(always)]
+    pub(super) fn add(&self, bytes: impl FnOnce() -> usize) -> u32 {
+        if self.wanted.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        const MOST: usize = (1 << 29) - 1;
+        let lines = (1 + bytes() / 64).min(MOST) as u32;
+        // Relaxed: a measure.
+        self.lines.fetch_add(lines.into(), Ordering::Relaxed);
+        lines
+    }
+
+    #[inline(always)]
+    pub(super) fn remove(&self, lines: u32) {
+        if lines != 0 {
+            self.lines.fetch_sub(lines.into(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,115 @@
+//! Sends handed to another thread of the process: what communication threads are made of.
+//!
+//! ```text
+//! Outgoing (one thread)              nodes of a lane                 ServedLane (another thread)
+//!
+//! take the next position
+//! write cargo into a free node
+//! state := SUBMITTED (Release) ────▶ one line: state, wish,     ────▶ state (Acquire)
+//!                                    position, next, cargo           fill the position's slot
+//! Pending: state (Acquire)    ◀────  the same line              ◀──── state := SENT (Release)
+//! take the cargo back
+//! state := FREE (Release)
+//! ```
+//!
+//! A **lane** joins one sending end and one serving thread. Its nodes are single cache lines, so
+//! that handing over a send is one line transfer whatever the message's size, and the answer comes
+//! back in the same line. A node is free again when the holder of the request has what it held;
+//! requests are held as long as one likes and in any order, so that the nodes are no ring: each
+//! submitted node names the next. The server looks at one word in each lane.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `node` | the lines, and where they come from |
+//! | `cargo` | what is in one: a value, something that lends the message, a buffer that moves |
+//! | `outgoing` | the end that submits, or sends by itself |
+//! | `serve` | the end that carries out |
+//! | `pending` | what the submitter holds meanwhile |
+//! | `bell` | where a serving thread sleeps |
+//!
+//! A serving thread and the threads that submit to it call each other through one word for each
+//! lane, as the ends of a channel do (`channel/signals.rs`): almost never written, so that looking
+//! at it costs nothing.
+//!
+//! Source: Buono et al., section IV.B (the delegation queue); Ramos & Hoefler, section 2.4 (payload
+//! and notification in one line).
+
+mod bell;
+mod cargo;
+#[cfg(all(test, loom))]
+mod model;
+mod node;
+mod outgoing;
+mod pending;
+mod serve;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+pub use bell::{Bell, Gauge};
+use crossbeam_utils::CachePadded;
+use node::Pool;
+pub use outgoing::{Outgoing, Submitted};
+pub use pending::{Pending, Untyped};
+pub use serve::{Progress, ServedLane};
+
+use crate::{
+    context::Context,
+    sync::{AtomicU32, Ordering},
+    wait::Asymmetry,
+};
+
+/// The server sleeps: ring its bell after the next submission.
+const PARKED: u32 = 1;
+/// The server takes nothing more: what is submitted none the less is carried out.
+const OFF: u32 = 2;
+/// There is no server any more: what is submitted none the less must be taken back.
+const GONE: u32 = 4;
+
+/// Nothing more is submitted.
+const CLOSED: u32 = 1;
+/// What has not been sent yet is not to be sent.
+const CANCELLED: u32 = 2;
+
+/// What the two ends of a lane and the holders of its requests share.
+struct Shared {
+    /// Where the submitter looks: `PARKED`, `OFF`, `GONE`.
+    for_feeder: CachePadded<AtomicU32>,
+    /// Where the server looks: `CLOSED`, `CANCELLED`.
+    for_server: CachePadded<AtomicU32>,
+    /// Not 0 when nothing submitted is left and nobody will serve it.
+    ended: AtomicU32,
+    pool: Pool,
+    /// Of the sending end's rank, which waits for requests at its doorbell.
+    context: Arc<Context>,
+    /// The channel, for reports.
+    channel: u64,
+    /// The server's: fixed between it and the submitter.
+    asymmetry: Asymmetry,
+    bell: Mutex<Arc<Bell>>,
+    /// Of tasks that wait for a request, by node.
+    wakers: Mutex<HashMap<u32, Waker>>,
+}
+
+impl Shared {
+    fn lock_wakers(&self) -> MutexGuard<'_, HashMap<u32, Waker>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_bell(&self) -> MutexGuard<'_, Arc<Bell>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the server if it sleeps: for the submitter, after a submission.
+    #[cold]
+    fn wake_server(&self) {
+        if self.for_feeder.load(Ordering::Relaxed) & PARKED != 0
+            && self.for_feeder.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
+        {
+            self.lock_bell().wake();
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The protocol of a node under a model checker. The threads do what `Outgoing`, `ServedLane` and
+//! `Untyped` do, without a channel behind them.
+
+use std::{cell::Cell, ptr::NonNull, rc::Rc};
+
+use loom::thread;
+
+use super::{
+    GONE, PARKED,
+    cargo::{Verbs, load, unload},
+    node::{FREE, NodeAt, Pool, SENT, SUBMITTED, WAITING},
+};
+use crate::{
+    sync::{AtomicU32, Futex, Ordering, explore, yield_now},
+    wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
+};
+
+/// How often each cargo was dropped, by its number.
+type Drops = Rc<[Cell<u32>; 4]>;
+
+struct Cargo {
+    number: usize,
+    drops: Drops,
+}
+
+impl Drop for Cargo {
+    fn drop(&mut self) {
+        let drops = &self.drops[self.number];
+        drops.set(drops.get() + 1);
+    }
+}
+
+unsafe fn drop_cargo(at: NonNull<u8>) {
+    // SAFETY: the cargo of a node, which nobody took.
+    drop(unsafe { unload::<Cargo>(at) });
+}
+
+static VERBS: Verbs = Verbs {
+    fill: |_, _, _, _| unreachable!("there is no channel"),
+    drop_sent: drop_cargo,
+    drop_unsent: drop_cargo,
+};
+
+struct Lane {
+    pool: Pool,
+    for_feeder: AtomicU32,
+    server: Futex,
+    holder: Futex,
+    drops: Drops,
+}
+
+/// A word with a bit for the sleeper.
+struct Bit<'a>(&'a AtomicU32, u32);
+
+impl Flag for Bit<'_> {
+    fn raise(&self) {
+        self.0.fetch_or(self.1, Ordering::Relaxed);
+    }
+
+    fn lower(&self) {
+        self.0.fetch_and(!self.1, Ordering::Relaxed);
+    }
+}
+
+fn wait<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
+    let waiting = Waiting {
+        policy: WaitPolicy::Park,
+        asymmetry: Asymmetry::ORDINARY,
+        line_wait: LineWait::Pause,
+        crowded: false,
+    };
+    let doing = Doing { operation: Operation::Send, channel: 0 };
+    let record = WaitRecord::new();
+    waiting
+        .wait(Wait::forever(), (bell, &record), doing, std::ptr::null(), flag, poll)
+        .expect("a wait without a limit ends with an answer")
+}
+
+impl Lane {
+    fn new() -> Rc<Self> {
+        Rc::new(Self {
+            pool: Pool::new(),
+            for_feeder: AtomicU32::new(0),
+            server: Futex::new(),
+            holder: Futex::new(),
+            drops: Drops::default(),
+        })
+    }
+
+    fn dropped(&self) -> Vec<u32> {
+        self.drops.iter().map(Cell::get).collect()
+    }
+
+    /// As `Outgoing::submit_cargo` does; false when the server is gone and the cargo was taken
+    /// back.
+    fn submit(&self, node: NodeAt, next: u32, number: usize) -> bool {
+        node.wish().store(0, Ordering::Relaxed);
+        // SAFETY: a free node, the submitter's.
+        unsafe {
+            node.address(number as u64, next, &VERBS);
+            load(node.cargo(), Cargo { number, drops: Rc::clone(&self.drops) });
+        }
+        node.submit();
+        Asymmetry::ORDINARY.light();
+        let word = self.for_feeder.load(Ordering::Relaxed);
+        if word & GONE != 0 && node.take(SUBMITTED) {
+            // SAFETY: taken back.
+            drop(unsafe { unload::<Cargo>(node.cargo()) });
+            node.free();
+            return false;
+        }
+        if word & PARKED != 0 && self.for_feeder.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
+        {
+            self.server.advance_and_wake();
+        }
+        true
+    }
+
+    /// As `ServedLane` does with one node; returns the next.
+    fn serve(&self, index: u32, expected: u32) -> u32 {
+        let node = self.pool.node(index);
+        let parked = Bit(&self.for_feeder, PARKED);
+        wait(&self.server, &parked, || node.is_submitted().then_some(()));
+        // SAFETY: submitted: the server's.
+        let (position, next, _) = unsafe { node.read() };
+        assert_eq!(position, expected);
+        if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
+            self.holder.advance_and_wake();
+        }
+        next
+    }
+
+    /// As `Pending` does.
+    fn redeem(&self, node: NodeAt, number: usize) {
+        let state = wait(&self.holder, &Bit(node.wish(), WAITING), || node.answered());
+        assert_eq!(state, SENT);
+        // SAFETY: answered: the holder's.
+        let cargo = unsafe { unload::<Cargo>(node.cargo()) };
+        assert_eq!(cargo.number, number);
+        node.free();
+    }
+
+    /// As `Pending` does for who looks again and again: no fence of a sleeper helps.
+    fn redeem_spinning(&self, node: NodeAt, number: usize) {
+        while node.answered().is_none() {
+            yield_now();
+        }
+        // SAFETY: answered: the holder's.
+        assert_eq!(unsafe { unload::<Cargo>(node.cargo()) }.number, number);
+        node.free();
+    }
+
+    /// As the destructor of `Untyped` does.
+    fn let_go(&self, node: NodeAt) {
+        match node.answered() {
+            Some(state) => {
+                // SAFETY: answered: the holder's.
+                unsafe { node.drop_cargo(state) };
+                node.free();
+            }
+            None => node.detach(),
+        }
+    }
+}
+
+#[test]
+fn every_cargo_comes_back_in_its_turn() {
+    explore(3, || {
+        let lane = Lane::new();
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || (0..3).fold(0, |at, position| lane.serve(at, position))
+        });
+        for number in 0..3 {
+            // Two nodes, each the spare one while the other is under way.
+            let (at, next) = ((number % 2) as u32, ((number + 1) % 2) as u32);
+            let node = lane.pool.node(at);
+            assert!(node.is_free());
+            assert!(lane.submit(node, next, number));
+            lane.redeem(node, number);
+        }
+        serving.join().unwrap();
+        assert_eq!(lane.dropped(), [1, 1, 1, 0]);
+    });
+}
+
+#[test]
+fn a_node_is_used_again_without_a_sleeper() {
+    explore(4, || {
+        let lane = Lane::new();
+        let node = lane.pool.node(0);
+        assert!(lane.submit(node, 0, 0));
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || {
+                // Submitted already: it does not sleep.
+                assert!(node.is_submitted());
+                // SAFETY: submitted: the server's.
+                assert_eq!(unsafe { node.read() }.0, 0);
+                node.answer(SENT, Asymmetry::ORDINARY);
+            }
+        });
+        lane.redeem_spinning(node, 0);
+        // Overwrites what the server read.
+        assert!(lane.submit(node, 0, 1));
+        serving.join().unwrap();
+        let drops = Rc::clone(&lane.drops);
+        assert!(node.take(SUBMITTED));
+        // SAFETY: taken back.
+        drop(unsafe { unload::<Cargo>(node.cargo()) });
+        node.free();
+        assert_eq!([drops[0].get(), drops[1].get()], [1, 1]);
+    });
+}
+
+#[test]
+fn a_cargo_that_nobody_wants_is_dropped_once() {
+    explore(4, || {
+        let lane = Lane::new();
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || (0..2).fold(0, |at, position| lane.serve(at, position))
+        });
+        let (first, second) = (lane.pool.node(0), lane.pool.node(1));
+        assert!(lane.submit(first, 1, 0));
+        lane.let_go(first);
+        // What was let go of can be used again as soon as the search sees that it is done.
+        let again = first.is_free();
+        assert!(lane.submit(second, 0, 1));
+        lane.let_go(second);
+        if again {
+            assert_eq!(first.state().load(Ordering::Relaxed), FREE);
+            assert_eq!(lane.drops[0].get(), 1);
+        }
+        serving.join().unwrap();
+        let drops = Rc::clone(&lane.drops);
+        // What neither of them saw goes with the pool.
+        drop(lane);
+        let dropped: Vec<_> = drops.iter().map(Cell::get).collect();
+        assert_eq!(dropped, [1, 1, 0, 0]);
+    });
+}
+
+#[test]
+fn a_request_that_is_held_by_another_thread() {
+    explore(3, || {
+        let lane = Lane::new();
+        let node = lane.pool.node(0);
+        assert!(lane.submit(node, 1, 0));
+        let holding = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || lane.let_go(lane.pool.node(0))
+        });
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || lane.serve(0, 0)
+        });
+        let again = node.is_free();
+        if again {
+            // It may be used again at once, also while the others still are in their last step.
+            assert_eq!(lane.drops[0].get(), 1);
+        }
+        holding.join().unwrap();
+        serving.join().unwrap();
+        let drops = Rc::clone(&lane.drops);
+        drop(lane);
+        assert_eq!(drops[0].get(), 1);
+    });
+}
+
+/// The server ends while something is submitted: one of the two sees the other.
+#[test]
+fn nothing_is_submitted_to_nobody() {
+    explore(6, || {
+        let lane = Lane::new();
+        let ending = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || {
+                // As `ServedLane::end` does.
+                lane.for_feeder.fetch_or(GONE, Ordering::Relaxed);
+                assert!(Asymmetry::ORDINARY.heavy());
+                let node = lane.pool.node(0);
+                let took = node.take(SUBMITTED);
+                if took {
+                    node.answer(SENT, Asymmetry::ORDINARY);
+                }
+                took
+            }
+        });
+        let node = lane.pool.node(0);
+        let submitted = lane.submit(node, 1, 0);
+        let took = ending.join().unwrap();
+        assert_eq!(submitted, took, "somebody has it, and only one");
+        if submitted {
+            lane.redeem(node, 0);
+        }
+        assert_eq!(lane.dropped(), [1, 0, 0, 0]);
+    });
+}

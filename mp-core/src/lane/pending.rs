@@ -1,0 +1,223 @@
+//! What the submitter of a send holds until it is answered.
+
+use std::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    sync::Arc,
+    task::{Context as Task, Poll},
+};
+
+use super::{
+    Shared,
+    cargo::unload,
+    node::{NodeAt, SENT, WAITING, WAKER},
+};
+use crate::{
+    error::{Error, Result, SendError},
+    sync::{Ordering, yield_now},
+    wait::{Doing, Flag, Operation, Wait},
+};
+
+/// A submitted send, without the types of what it holds. Dropped, it lets go of the send: that is
+/// carried out all the same, and what it held is dropped by whoever is done with it last.
+pub struct Untyped {
+    shared: Arc<Shared>,
+    node: NodeAt,
+    index: u32,
+}
+
+// SAFETY: the node is used by whoever has it by its state, and holds `Send` cargo.
+unsafe impl Send for Untyped {}
+// SAFETY: a shared reference only reads the state.
+unsafe impl Sync for Untyped {}
+
+/// The holder's wish to be woken. Only the holder writes it while the send is under way.
+struct Wish(NodeAt);
+
+impl Flag for Wish {
+    fn raise(&self) {
+        let wish = self.0.wish();
+        wish.store(wish.load(Ordering::Relaxed) | WAITING, Ordering::Relaxed);
+    }
+
+    fn lower(&self) {
+        let wish = self.0.wish();
+        wish.store(wish.load(Ordering::Relaxed) & !WAITING, Ordering::Relaxed);
+    }
+}
+
+struct All<'a>(&'a [&'a Untyped]);
+
+impl Flag for All<'_> {
+    fn raise(&self) {
+        self.0.iter().for_each(|pending| Wish(pending.node).raise());
+    }
+
+    fn lower(&self) {
+        self.0.iter().for_each(|pending| Wish(pending.node).lower());
+    }
+
+    fn further(&self) -> Vec<u64> {
+        self.0.iter().skip(1).map(|pending| pending.shared.channel).collect()
+    }
+}
+
+impl Untyped {
+    pub(super) fn new(shared: Arc<Shared>, node: NodeAt, index: u32) -> Self {
+        Self { shared, node, index }
+    }
+
+    /// Whether the send was answered.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.node.answered().is_some()
+    }
+
+    /// Waits until the send is answered; false when the limit of `wait` was over before.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the world's memory is broken.
+    pub fn wait(&mut self, wait: Wait) -> Result<bool> {
+        if self.is_done() {
+            return Ok(true);
+        }
+        let doing = Doing { operation: Operation::Send, channel: self.shared.channel };
+        let line = std::ptr::from_ref(self.node.state()).cast();
+        let poll = || self.is_done().then_some(());
+        Ok(self.shared.context.wait(wait, doing, line, &Wish(self.node), poll)?.is_some())
+    }
+
+    /// Waits until the send is answered, whatever happens.
+    pub fn wait_done(&mut self) {
+        // In a world too broken to sleep in, the server answers all the same.
+        while !self.wait(Wait::forever()).is_ok_and(|done| done) && !self.is_done() {
+            yield_now();
+        }
+    }
+
+    /// Waits until one of several sends is answered; which one, or `None` when the limit of `wait`
+    /// was over before.
+    ///
+    /// # Errors
+    /// [`Error::BadWorld`] when there are none, or when they are not all of one rank.
+    pub fn wait_any(pending: &mut [&mut Self], wait: Wait) -> Result<Option<usize>> {
+        let pending: Vec<&Self> = pending.iter().map(|pending| &**pending).collect();
+        let first =
+            pending.first().ok_or_else(|| Error::BadWorld("no requests to wait for".to_owned()))?;
+        let context = &first.shared.context;
+        let same = |other: &&Self| {
+            let other = &other.shared.context;
+            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
+        };
+        if !pending.iter().all(same) {
+            // Each would be answered at the doorbell of its own rank only.
+            let reason = "requests of different ranks or worlds can't be waited for together";
+            return Err(Error::BadWorld(reason.to_owned()));
+        }
+        let doing = Doing { operation: Operation::Send, channel: first.shared.channel };
+        let poll = || pending.iter().position(|pending| pending.is_done());
+        Ok(context.wait(wait, doing, std::ptr::null(), &All(&pending), poll)?)
+    }
+
+    /// Whether the send was answered; if not, the task is woken when it is.
+    pub fn poll_done(&mut self, task: &mut Task<'_>) -> Poll<()> {
+        if self.is_done() {
+            return Poll::Ready(());
+        }
+        self.shared.lock_wakers().insert(self.index, task.waker().clone());
+        let wish = self.node.wish();
+        wish.store(wish.load(Ordering::Relaxed) | WAKER, Ordering::Relaxed);
+        let sure = self.shared.context.waiting.asymmetry.heavy();
+        if self.is_done() {
+            self.shared.lock_wakers().remove(&self.index);
+            return Poll::Ready(());
+        }
+        if !sure {
+            // Nobody may have heard: look again soon.
+            task.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Says what types of cargo this is of.
+    ///
+    /// # Safety
+    /// It came from a `Pending<S, U>`.
+    pub unsafe fn typed<S, U>(self) -> Pending<S, U> {
+        Pending { untyped: self, types: PhantomData }
+    }
+}
+
+impl Drop for Untyped {
+    fn drop(&mut self) {
+        match self.node.answered() {
+            Some(state) => {
+                // SAFETY: answered: the holder's, who has not taken the cargo.
+                unsafe { self.node.drop_cargo(state) };
+                self.node.free();
+            }
+            None => self.node.detach(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Untyped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Untyped").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+/// A submitted send that gives back an `S` when it was sent, a `U` when it was not. See
+/// [`Untyped`].
+#[derive(Debug)]
+pub struct Pending<S, U = S> {
+    untyped: Untyped,
+    types: PhantomData<(S, U)>,
+}
+
+impl<S, U> Pending<S, U> {
+    pub(super) fn new(untyped: Untyped) -> Self {
+        Self { untyped, types: PhantomData }
+    }
+
+    /// Without the types.
+    pub fn untyped(&mut self) -> &mut Untyped {
+        &mut self.untyped
+    }
+
+    /// Whether the send was answered.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.untyped.is_done()
+    }
+
+    /// Forgets the types, for a while.
+    pub fn into_untyped(self) -> Untyped {
+        self.untyped
+    }
+
+    /// What came of it, if it was answered.
+    ///
+    /// # Errors
+    /// The pending send itself when it was not; in the answer, why the message was not sent.
+    #[inline]
+    pub fn take(self) -> Result<Result<S, SendError<U>>, Self> {
+        let Some(state) = self.untyped.node.answered() else { return Err(self) };
+        let untyped = ManuallyDrop::new(self.untyped);
+        let cargo = untyped.node.cargo();
+        // SAFETY: answered: the holder's, who takes the cargo this once; `submit` loaded a type
+        // of which this is what is left.
+        let answer = unsafe {
+            if state == SENT {
+                Ok(unload::<S>(cargo))
+            } else {
+                let error = untyped.node.failure().error;
+                Err(SendError { error, message: unload::<U>(cargo) })
+            }
+        };
+        untyped.node.free();
+        // SAFETY: `untyped` is not used again, and its destructor does not run.
+        drop(unsafe { std::ptr::read(&untyped.shared) });
+        Ok(answer)
+    }
+}

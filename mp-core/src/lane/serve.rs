@@ -1,0 +1,367 @@
+//! The end of a lane that carries out what was submitted.
+
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    Bell, CANCELLED, GONE, Gauge, OFF, PARKED, Shared,
+    node::{NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT},
+};
+use crate::{
+    channel::{Filled, Outlet, Position},
+    error::Error,
+    plain::Message,
+    sync::{Futex, Ordering},
+    wait::Asymmetry,
+};
+
+/// What a look at a lane came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There was nothing to do.
+    Idle,
+    /// Something was done, and there may be more.
+    Worked,
+    /// There is something, but its channel is full, or its turn has not come.
+    Blocked,
+    /// Nothing will ever come any more.
+    Ended,
+}
+
+/// Sends carried out in one look, so that no lane keeps the others waiting.
+const AT_ONCE: u32 = 16;
+
+/// What a server does with an outlet off its usual way.
+pub(super) trait AnyOutlet: Send + Sync {
+    fn give_up(&self, position: Position);
+    fn raise(&self);
+    fn name(&self) -> Arc<str>;
+}
+
+impl<M: Message + ?Sized> AnyOutlet for Outlet<M> {
+    fn give_up(&self, position: Position) {
+        Outlet::give_up(self, position);
+    }
+
+    fn raise(&self) {
+        Outlet::raise(self);
+    }
+
+    fn name(&self) -> Arc<str> {
+        Arc::clone(Outlet::name(self))
+    }
+}
+
+/// The serving end of one lane. It goes with the thread that serves it, and can be handed to
+/// another one. Dropped before it has [`Ended`](Progress::Ended), it ends what is in it with
+/// [`Error::NotSent`].
+pub struct ServedLane {
+    shared: Arc<Shared>,
+    outlet: Arc<dyn AnyOutlet>,
+    /// Where the outlet lies, for the cargo's verbs, which know its type.
+    at: NonNull<()>,
+    gauge: Arc<Gauge>,
+    /// The node to look at.
+    current: NodeAt,
+    index: u32,
+    /// A position before that of any node to come.
+    before: u64,
+    /// Positions below this are known to be free.
+    room: u64,
+    blocked: bool,
+    ended: bool,
+    /// What was said of it when its thread went to sleep: whether it was blocked.
+    resting: Cell<Option<bool>>,
+}
+
+// SAFETY: the pointer is that of the outlet that `outlet` keeps, which is `Sync`; nodes are used by
+// whoever has them by their state, and hold `Send` cargo.
+unsafe impl Send for ServedLane {}
+
+impl ServedLane {
+    pub(super) fn new<M: Message + ?Sized>(
+        shared: Arc<Shared>,
+        outlet: Arc<Outlet<M>>,
+        gauge: Arc<Gauge>,
+        before: u64,
+    ) -> Self {
+        let at = NonNull::from(&*outlet).cast();
+        if let Ok(rank) = shared.context.rank(shared.context.me) {
+            rank.delegations.begin();
+        }
+        let current = shared.pool.node(0);
+        Self {
+            shared,
+            outlet,
+            at,
+            gauge,
+            current,
+            index: 0,
+            before,
+            room: 0,
+            blocked: false,
+            ended: false,
+            resting: Cell::new(None),
+        }
+    }
+
+    /// Sends what can be sent now, up to a number of messages.
+    #[inline]
+    pub fn serve(&mut self) -> Progress {
+        if !self.current.is_submitted() {
+            return self.look_further();
+        }
+        self.serve_submitted()
+    }
+
+    #[inline(never)]
+    fn serve_submitted(&mut self) -> Progress {
+        let mut done = 0;
+        loop {
+            if !self.send_current() {
+                self.blocked = true;
+                return if done > 0 { Progress::Worked } else { Progress::Blocked };
+            }
+            done += 1;
+            self.blocked = false;
+            if done == AT_ONCE || !self.current.is_submitted() {
+                return Progress::Worked;
+            }
+        }
+    }
+
+    #[inline]
+    fn look_further(&mut self) -> Progress {
+        self.blocked = false;
+        // Acquire: pairs with the Release in `Outgoing::close`: nothing is submitted after that.
+        if self.shared.for_server.load(Ordering::Acquire) == 0 {
+            return Progress::Idle;
+        }
+        if self.current.is_submitted() {
+            return self.serve_submitted();
+        }
+        self.end();
+        Progress::Ended
+    }
+
+    /// Whether the first thing in the lane could not be done at the last look.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// What the current node says: its position, and the node after it.
+    fn read_current(&self) -> (u64, u32) {
+        // SAFETY: submitted: this end's.
+        let (low, next, _) = unsafe { self.current.read() };
+        // Positions in a lane only grow.
+        (self.before + u64::from(low.wrapping_sub(self.before as u32)), next)
+    }
+
+    /// Carries the current node out and goes to the next; false when it is not possible now.
+    fn send_current(&mut self) -> bool {
+        let node = self.current;
+        // SAFETY: submitted: this end's.
+        let (.., verbs) = unsafe { node.read() };
+        let (number, next) = self.read_current();
+        // SAFETY: the number in a submitted node, which is this end's: nobody else has it.
+        let position = || unsafe { Position::from_number(number) };
+        if self.shared.for_server.load(Ordering::Relaxed) & CANCELLED != 0 {
+            self.fail_current(position(), None);
+            return true;
+        }
+        let (at, room) = (self.at, &mut self.room);
+        // What can panic is the user's code that lends the message, before the position is used;
+        // what it leaves broken is its own.
+        let filled = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the cargo of a submitted node, and the outlet of its lane.
+            unsafe { (verbs.fill)(node.cargo(), at, position(), room) }
+        }));
+        match filled {
+            Ok(Filled::Yes) => {
+                self.advance(number, next);
+                self.answer(node, SENT);
+            }
+            Ok(Filled::NotYet) => return false,
+            Ok(Filled::No(error)) => self.fail_current(position(), Some(error)),
+            Err(panic) => {
+                let message = message_of(&*panic);
+                let error = Error::NotSent { channel: self.outlet.name(), reason: message };
+                self.fail_current(position(), Some(error));
+            }
+        }
+        true
+    }
+
+    fn advance(&mut self, number: u64, next: u32) {
+        self.before = number;
+        self.index = next;
+        self.current = self.shared.pool.node(next);
+    }
+
+    /// Ends the current node's request with an error.
+    #[cold]
+    fn fail_current(&mut self, position: Position, error: Option<Error>) {
+        let (number, next) = self.read_current();
+        self.outlet.give_up(position);
+        let error = error.unwrap_or_else(|| Error::NotSent {
+            channel: self.outlet.name(),
+            reason: "the communication thread was stopped".to_owned(),
+        });
+        let node = self.current;
+        // SAFETY: submitted, and this end's.
+        unsafe { node.fail(error) };
+        self.advance(number, next);
+        self.answer(node, UNSENT);
+    }
+
+    /// Gives a node to the holder of its request.
+    fn answer(&self, node: NodeAt, state: u32) {
+        self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
+        let wish = node.answer(state, self.shared.context.waiting.asymmetry);
+        if wish != 0 {
+            self.attend_holder(wish);
+        }
+    }
+
+    #[cold]
+    fn attend_holder(&self, wish: u32) {
+        if wish & WAITING != 0 {
+            self.shared.context.ring(self.shared.context.me);
+        }
+        if wish & WAKER != 0 {
+            // Those of all requests: a task that is woken in vain comes again.
+            let wakers = std::mem::take(&mut *self.shared.lock_wakers());
+            wakers.into_values().for_each(std::task::Waker::wake);
+        }
+    }
+
+    /// Where the sending end's rank sleeps, if this lane waits for the channel's other end, which
+    /// rings there.
+    pub(super) fn doorbell(&self) -> Option<&Futex> {
+        let context = &self.shared.context;
+        let rank = self.blocked.then(|| context.rank(context.me).ok()).flatten()?;
+        Some(&rank.doorbell)
+    }
+
+    /// The doorbell's value, whether the lane is blocked or not.
+    pub(super) fn heard(&self) -> Option<u32> {
+        let context = &self.shared.context;
+        Some(context.rank(context.me).ok()?.doorbell.value())
+    }
+
+    /// Says that the server is going to sleep. Whether also to the channel.
+    pub(super) fn raise(&self) -> bool {
+        self.shared.for_feeder.fetch_or(PARKED, Ordering::Relaxed);
+        if self.blocked {
+            self.outlet.raise();
+        }
+        self.wake();
+        if let Ok(rank) = self.shared.context.rank(self.shared.context.me) {
+            rank.delegations.rest(self.blocked.then_some(self.shared.channel));
+            self.resting.set(Some(self.blocked));
+        }
+        self.blocked
+    }
+
+    pub(super) fn lower(&self) {
+        self.shared.for_feeder.fetch_and(!PARKED, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Says that the server is awake, if it has said otherwise.
+    fn wake(&self) {
+        if let Some(blocked) = self.resting.take()
+            && let Ok(rank) = self.shared.context.rank(self.shared.context.me)
+        {
+            rank.delegations.wake(blocked.then_some(self.shared.channel));
+        }
+    }
+
+    /// The heavy side of the fence that the channel's other end uses.
+    pub(super) fn heavy(&self) -> bool {
+        self.shared.context.waiting.asymmetry.heavy()
+    }
+
+    pub(super) fn asymmetry(&self) -> Asymmetry {
+        self.shared.context.waiting.asymmetry
+    }
+
+    /// Whether the world has more threads than cores.
+    pub(super) fn crowded(&self) -> bool {
+        self.shared.context.waiting.crowded
+    }
+
+    /// Lets the submitter know whether more is welcome. What it submits is served in any case.
+    pub fn switch(&self, on: bool) {
+        let word = &self.shared.for_feeder;
+        if on {
+            word.fetch_and(!OFF, Ordering::Relaxed);
+        } else {
+            word.fetch_or(OFF, Ordering::Relaxed);
+        }
+    }
+
+    /// Goes to another thread: submissions ring `bell` from now on.
+    pub fn move_to(&mut self, bell: &Arc<Bell>) {
+        self.wake();
+        *self.shared.lock_bell() = Arc::clone(bell);
+        // A submitter that saw the flag may be ringing the other thread.
+        bell.ring();
+    }
+
+    /// Ends what is submitted, and lets the submitter know that nobody serves any more.
+    fn end(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        self.shared.for_feeder.fetch_or(GONE, Ordering::Relaxed);
+        // Either the submitter sees that we are gone, or we see what it submitted.
+        if !self.shared.asymmetry.heavy() && !cfg!(loom) {
+            std::thread::sleep(UNSURE);
+        }
+        // The submitter may take it back at the same time.
+        while self.current.take(SUBMITTED) {
+            let (number, _) = self.read_current();
+            // SAFETY: of a submitted node that is now this end's.
+            let position = unsafe { Position::from_number(number) };
+            self.fail_current(position, None);
+        }
+        self.wake();
+        if let Ok(rank) = self.shared.context.rank(self.shared.context.me) {
+            rank.delegations.end();
+        }
+        // Release: pairs with the Acquire in `Outgoing::wait_for_end`.
+        self.shared.ended.store(1, Ordering::Release);
+        self.shared.context.ring(self.shared.context.me);
+    }
+}
+
+/// After this, a store of another thread has arrived.
+const UNSURE: Duration = Duration::from_millis(1);
+
+impl Drop for ServedLane {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for ServedLane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServedLane").field("blocked", &self.blocked).finish_non_exhaustive()
+    }
+}
+
+/// What a panic said.
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("its cargo panicked: {}", text.unwrap_or_else(|| "(no message)".to_owned()))
+}

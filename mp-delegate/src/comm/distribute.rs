@@ -1,0 +1,147 @@
+//! Scatter and multicast over several channels, each part sent by a communication thread.
+//!
+//! With as many threads as receivers, the time of the whole nears that of one message. Source:
+//! Buono et al., section III.B.
+
+use std::{borrow::Borrow, fmt, marker::PhantomData, ops::Range, sync::Arc};
+
+use mp_core::{Error, Plain};
+
+use super::{Delegated, Request};
+
+/// Sends chunk i of `data` through sender i, without copying it before. The chunks are as equal as
+/// can be, the longer ones first; with more senders than elements the last chunks are empty.
+///
+/// ```
+/// use mp_core::{Channel, World};
+/// use mp_delegate::comm::{CommThreads, scatter};
+///
+/// let sums = World::threads(4).run(|rank| {
+///     let channel = Channel::degree(1).max_len(100);
+///     if rank.id() == 0 {
+///         let threads = CommThreads::start(2)?;
+///         let mut to = (1..4)
+///             .map(|worker| Ok(threads.delegate(rank.sender::<[u64]>("part", worker, channel)?)))
+///             .collect::<mp_core::Result<Vec<_>>>()?;
+///         let data = scatter(&mut to, (1..=100).collect::<Vec<u64>>()).wait()?;
+///         assert_eq!(data.len(), 100);
+///         return Ok(0);
+///     }
+///     Ok(rank.receiver::<[u64]>("part", 0, channel)?.receive()?.iter().sum())
+/// })?;
+/// assert_eq!(sums.iter().sum::<u64>(), 5050);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub fn scatter<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
+    to: &mut [Delegated<[T]>],
+    data: B,
+) -> Distribution<T, B> {
+    let (len, parts) = (data.borrow().len(), to.len());
+    distribute(to, data, |i| {
+        let longer = len % parts;
+        let begin = i * (len / parts) + i.min(longer);
+        begin..begin + len / parts + usize::from(i < longer)
+    })
+}
+
+/// Sends all of `data` through every sender, without copying it before.
+pub fn multicast<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
+    to: &mut [Delegated<[T]>],
+    data: B,
+) -> Distribution<T, B> {
+    let len = data.borrow().len();
+    distribute(to, data, |_| 0..len)
+}
+
+fn distribute<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
+    to: &mut [Delegated<[T]>],
+    data: B,
+    range: impl Fn(usize) -> Range<usize>,
+) -> Distribution<T, B> {
+    let data = Arc::new(data);
+    let part = |i| Part { data: Arc::clone(&data), range: range(i) };
+    let parts = to.iter_mut().enumerate().map(|(i, sender)| sender.send(part(i))).collect();
+    Distribution { parts, data, elements: PhantomData }
+}
+
+/// A part of something shared, sent as a message of its own.
+#[derive(Debug)]
+pub struct Part<B> {
+    data: Arc<B>,
+    range: Range<usize>,
+}
+
+impl<T, B: Borrow<[T]>> Borrow<[T]> for Part<B> {
+    fn borrow(&self) -> &[T] {
+        let all: &[T] = (*self.data).borrow();
+        // What lends may have become shorter: then the part is what is left of it.
+        let end = self.range.end.min(all.len());
+        &all[self.range.start.min(end)..end]
+    }
+}
+
+/// A scatter or multicast under way: see [`scatter`]. Dropped, it is carried out all the same.
+#[derive(Debug)]
+pub struct Distribution<T, B> {
+    parts: Vec<Request<Part<B>>>,
+    data: Arc<B>,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Plain, B> Distribution<T, B> {
+    /// Whether every part is done.
+    pub fn test(&self) -> bool {
+        self.parts.iter().all(Request::test)
+    }
+
+    /// Waits until every part is done, and gives back what was distributed.
+    ///
+    /// # Errors
+    /// Which parts were not sent, and why, with what was distributed.
+    pub fn wait(self) -> Result<B, Undistributed<B>> {
+        let mut failures = Vec::new();
+        for (i, part) in self.parts.into_iter().enumerate() {
+            if let Err(failed) = part.wait() {
+                failures.push((i, failed.error));
+            }
+        }
+        let Some(data) = Arc::into_inner(self.data) else {
+            unreachable!("every part was given back")
+        };
+        if failures.is_empty() { Ok(data) } else { Err(Undistributed { failures, data }) }
+    }
+}
+
+/// Some parts of a scatter or multicast were not sent; here is what was to be distributed.
+pub struct Undistributed<B> {
+    /// The senders' indices, and why.
+    pub failures: Vec<(usize, Error)>,
+    /// What was to be distributed.
+    pub data: B,
+}
+
+impl<B> fmt::Debug for Undistributed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Undistributed").field("failures", &self.failures).finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Display for Undistributed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (part, error)) in self.failures.iter().enumerate() {
+            write!(f, "{}part {part}: {error}", if i > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl<B> std::error::Error for Undistributed<B> {}
+
+impl<B> From<Undistributed<B>> for Error {
+    fn from(mut undistributed: Undistributed<B>) -> Self {
+        match undistributed.failures.len() {
+            1 => undistributed.failures.remove(0).1,
+            _ => Self::other(undistributed.to_string()),
+        }
+    }
+}

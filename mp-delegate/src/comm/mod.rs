@@ -1,0 +1,67 @@
+//! Communication threads: sends that other threads carry out, while the caller goes on computing.
+//!
+//! ```
+//! use mp_core::{Channel, World};
+//! use mp_delegate::comm::CommThreads;
+//!
+//! World::threads(2).run(|rank| {
+//!     let channel = Channel::degree(4).max_len(1000);
+//!     if rank.id() == 0 {
+//!         let threads = CommThreads::start(1)?;
+//!         let mut rows = threads.delegate(rank.sender::<[f64]>("rows", 1, channel)?);
+//!         let request = rows.send(vec![1.5; 1000]); // returns at once
+//!         let sum: u64 = (0..1000).sum(); // meanwhile
+//!         let row = request.wait()?; // the vector is ours again
+//!         assert_eq!((sum, row.len()), (499_500, 1000));
+//!     } else {
+//!         let rows = rank.receiver::<[f64]>("rows", 0, channel)?;
+//!         assert_eq!(rows.receive()?[999], 1.5);
+//!     }
+//!     Ok(())
+//! })?;
+//! # Ok::<(), mp_core::Error>(())
+//! ```
+//!
+//! Only sends are delegated: a receive just looks whether a message is there. A delegated send
+//! returns a [`Request`] at once, which owns what is sent until that is done, and gives it back,
+//! also when the message could not be sent. Within a [`scope`] it can be borrowed instead.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `threads` | the threads: how many, where, switched on and off, ended |
+//! | `worker` | what one of them does |
+//! | `delegated` | a sending end that they serve |
+//! | `choice` | which of them |
+//! | `request` | what the caller holds meanwhile |
+//! | `scope` | sends of what is only borrowed |
+//! | `distribute` | scatter and multicast over several channels |
+//!
+//! **Order.** Messages arrive in the order of the calls, even when several threads fill slots of
+//! one channel at once, and whether they were delegated or sent by the caller.
+//!
+//! **Cost.** A call hands over one cache line, whatever the message's size, and allocates nothing.
+//!
+//! **Where they run.** In the process of the ranks they serve. Several ranks that are threads of
+//! one process can share them: start them before [`World::run`](mp_core::World::run), or hand out
+//! clones.
+//!
+//! **End.** Dropping a [`Delegated`] sender waits until what was delegated is sent, as sends
+//! without help would have. Nothing ends silently: a request whose message can't be sent any more
+//! says why.
+//!
+//! Source: Buono et al., sections III.A (overlap), III.B (distribution) and IV.B (delegation).
+
+mod choice;
+mod delegated;
+mod distribute;
+mod request;
+mod scope;
+mod threads;
+mod worker;
+
+pub use choice::Choice;
+pub use delegated::Delegated;
+pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
+pub use request::{Request, wait_all, wait_any};
+pub use scope::{Scope, ScopedRequest, scope};
+pub use threads::{Builder, CommThreads};

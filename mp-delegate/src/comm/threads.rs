@@ -1,0 +1,284 @@
+//! Communication threads: how many, where, switched on and off, ended.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::JoinHandle,
+};
+
+use mp_core::{
+    Error, Message, Result, Sender, WaitPolicy,
+    delegate::{Bell, Gauge, Outgoing, ServedLane},
+    topology::pin_current_thread,
+};
+
+use super::{Choice, Delegated, worker};
+
+/// Some communication threads of this process, numbered from 0.
+///
+/// Clones are handles to the same threads. They end with the last handle; a delegated sender has
+/// one.
+///
+/// A thread with nothing to do sleeps, and so does one whose channels are all full.
+#[derive(Clone, Debug)]
+pub struct CommThreads {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    stations: Arc<[Station]>,
+    /// By number; `None` once joined.
+    handles: Mutex<Vec<Option<JoinHandle<()>>>>,
+}
+
+/// What others know of one thread.
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) name: String,
+    pub(super) bell: Arc<Bell>,
+    pub(super) gauge: Arc<Gauge>,
+    post: Mutex<Post>,
+}
+
+/// What the thread is to do beside serving its lanes.
+#[derive(Debug)]
+pub(super) struct Post {
+    /// Lanes to serve from now on.
+    pub(super) lanes: Vec<SetLane>,
+    /// Whether more sends are welcome.
+    pub(super) on: bool,
+    /// Whether it runs, and is to go on running.
+    pub(super) open: bool,
+}
+
+/// A lane, and which threads may serve it.
+#[derive(Debug)]
+pub(super) struct SetLane {
+    pub(super) lane: ServedLane,
+    pub(super) set: Arc<[usize]>,
+}
+
+impl Station {
+    pub(super) fn post(&self) -> MutexGuard<'_, Post> {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the thread a lane; gives it back when the thread takes none any more.
+    pub(super) fn take_over(&self, mut lane: SetLane) -> Option<SetLane> {
+        let mut post = self.post();
+        if !post.open {
+            return Some(lane);
+        }
+        lane.lane.switch(post.on);
+        lane.lane.move_to(&self.bell);
+        post.lanes.push(lane);
+        None
+    }
+}
+
+/// How communication threads are to be started: see [`CommThreads::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before `start`"]
+pub struct Builder {
+    threads: usize,
+    name: String,
+    cpus: Vec<usize>,
+    policy: WaitPolicy,
+}
+
+impl Builder {
+    /// The threads' names: this and their number.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Binds each thread to a CPU: thread i to number i of the list, which is used again from its
+    /// beginning when it is shorter. Without one they are not bound.
+    pub fn cpus(self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        Self { cpus: cpus.into_iter().collect(), ..self }
+    }
+
+    /// How far a thread that has nothing to do goes before it gives up its core.
+    pub fn wait(self, policy: WaitPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Starts them.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when a thread can't be started, [`Error::Topology`] when it can't be bound.
+    pub fn start(self) -> Result<CommThreads> {
+        let stations: Arc<[Station]> = (0..self.threads)
+            .map(|index| Station {
+                name: format!("{} {index}", self.name),
+                bell: Arc::new(Bell::new()),
+                gauge: Arc::new(Gauge::new()),
+                post: Mutex::new(Post { lanes: Vec::new(), on: true, open: true }),
+            })
+            .collect();
+        let handles = Mutex::default();
+        // From here on those that run end when this one is dropped.
+        let threads =
+            CommThreads { inner: Arc::new(Inner { stations: Arc::clone(&stations), handles }) };
+        let (started, ready) = mpsc::channel();
+        for (index, station) in stations.iter().enumerate() {
+            let cpu = self.cpus.get(index % self.cpus.len().max(1)).copied();
+            let (stations, started) = (Arc::clone(&stations), started.clone());
+            let policy = self.policy;
+            let handle = std::thread::Builder::new()
+                .name(station.name.clone())
+                .spawn(move || {
+                    let bound = cpu.map_or(Ok(()), pin_current_thread);
+                    let go = bound.is_ok();
+                    // Nobody listens any more where another thread could not be started.
+                    let _ = started.send(bound);
+                    drop(started);
+                    if go {
+                        worker::run(&stations, index, policy);
+                    }
+                })
+                .map_err(|source| Error::Os { call: "starting a thread", source })?;
+            threads.inner.lock_handles().push(Some(handle));
+        }
+        drop(started);
+        for bound in ready {
+            bound?;
+        }
+        Ok(threads)
+    }
+}
+
+impl CommThreads {
+    /// Starts this many threads, not bound to cores. With none, delegated senders send by
+    /// themselves.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn start(threads: usize) -> Result<Self> {
+        Self::builder(threads).start()
+    }
+
+    /// To say more about this many threads before they start.
+    pub fn builder(threads: usize) -> Builder {
+        let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
+        Builder { threads, name, cpus, policy }
+    }
+
+    /// How many there are, whatever they do.
+    pub fn len(&self) -> usize {
+        self.inner.stations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes a sender one of these threads', each in turn.
+    pub fn delegate<M: Message + ?Sized>(&self, sender: Sender<M>) -> Delegated<M> {
+        let all: Vec<usize> = (0..self.len()).collect();
+        self.delegate_to(sender, &all, Choice::RoundRobin)
+    }
+
+    /// Makes a sender the threads' with these numbers, of which one is chosen for each message.
+    /// Numbers that no thread has are left out; with no thread at all it sends by itself.
+    pub fn delegate_to<M: Message + ?Sized>(
+        &self,
+        sender: Sender<M>,
+        set: &[usize],
+        choice: Choice,
+    ) -> Delegated<M> {
+        Delegated::new(self, sender, set, choice)
+    }
+
+    /// Makes lanes to the threads of a set; how many.
+    pub(super) fn serve<M: Message + ?Sized>(
+        &self,
+        outgoing: &mut Outgoing<M>,
+        set: &[usize],
+    ) -> usize {
+        let set: Arc<[usize]> = set.iter().copied().filter(|&index| index < self.len()).collect();
+        for &index in &*set {
+            let station = &self.inner.stations[index];
+            let lane = outgoing.add_lane(&station.bell, &station.gauge);
+            let lane = SetLane { lane, set: Arc::clone(&set) };
+            // Dropped, where the thread was stopped: the sender sees that nobody serves it.
+            drop(station.take_over(lane));
+        }
+        set.len()
+    }
+
+    pub(super) fn measure(&self, set: &[usize]) {
+        set.iter().filter_map(|&i| self.inner.stations.get(i)).for_each(|s| s.gauge.begin());
+    }
+
+    pub(super) fn measure_all(&self) {
+        self.inner.stations.iter().for_each(|station| station.gauge.begin());
+    }
+
+    /// Switches a thread off or on again. A thread that is off carries out what it was given, and
+    /// is given no more: its senders choose another one of their set, or send by themselves. It
+    /// takes effect soon, not at once.
+    pub fn switch(&self, thread: usize, on: bool) {
+        if let Some(station) = self.inner.stations.get(thread) {
+            station.post().on = on;
+            station.bell.ring();
+        }
+    }
+
+    /// [`switch`](Self::switch) for all of them.
+    pub fn switch_all(&self, on: bool) {
+        (0..self.len()).for_each(|thread| self.switch(thread, on));
+    }
+
+    /// Ends one thread, and waits for that. What it can't send at once it hands to another thread
+    /// of the sender's set; where there is none, the request ends with [`Error::NotSent`]. From
+    /// then on its senders choose others, or send by themselves.
+    pub fn stop(&self, thread: usize) {
+        if let Some(station) = self.inner.stations.get(thread) {
+            station.post().open = false;
+            station.bell.ring();
+            self.inner.join(thread);
+        }
+    }
+
+    /// Ends all threads, and waits for that. What they can't send at once ends with
+    /// [`Error::NotSent`].
+    pub fn shutdown(&self) {
+        self.inner.shutdown();
+    }
+}
+
+impl Inner {
+    fn lock_handles(&self) -> MutexGuard<'_, Vec<Option<JoinHandle<()>>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shutdown(&self) {
+        // All, before any of them looks for another one to hand its lanes to.
+        for station in &*self.stations {
+            station.post().open = false;
+        }
+        for station in &*self.stations {
+            station.bell.ring();
+        }
+        (0..self.stations.len()).for_each(|thread| self.join(thread));
+    }
+
+    fn join(&self, thread: usize) {
+        let handle = self.lock_handles().get_mut(thread).and_then(Option::take);
+        if let Some(handle) = handle {
+            // The last handle may be dropped by one of the threads, with what it had sent.
+            if handle.thread().id() != std::thread::current().id() {
+                // What panicked in it was the user's, and has been told to the requests.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}

@@ -1,0 +1,103 @@
+//! What one communication thread does.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use mp_core::{
+    WaitPolicy,
+    delegate::{Progress, ServedLane},
+};
+
+use super::threads::{SetLane, Station};
+
+/// Serves lanes until the thread is to end, then hands them on.
+pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
+    stations[index].bell.attend();
+    let mut crew = Crew { lanes: Vec::new(), sets: Vec::new() };
+    // The user's code that a send runs is caught there; this is for what runs beside it, like a
+    // task's waker. The lanes are whole all the same.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        serve(&stations[index], &mut crew, policy);
+    }));
+    hand_on(stations, index, crew);
+}
+
+/// The lanes that a thread serves, and which threads may serve each.
+struct Crew {
+    lanes: Vec<ServedLane>,
+    sets: Vec<std::sync::Arc<[usize]>>,
+}
+
+fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
+    loop {
+        if station.bell.take_call() && !obey(station, crew) {
+            return;
+        }
+        if look(crew) {
+            continue;
+        }
+        station.bell.wait(policy, &mut crew.lanes);
+    }
+}
+
+/// Does what was asked for; false when the thread is to end.
+fn obey(station: &Station, crew: &mut Crew) -> bool {
+    let mut post = station.post();
+    for SetLane { lane, set } in post.lanes.drain(..) {
+        crew.lanes.push(lane);
+        crew.sets.push(set);
+    }
+    crew.lanes.iter().for_each(|lane| lane.switch(post.on));
+    post.open
+}
+
+/// Serves every lane once; whether anything was done.
+fn look(crew: &mut Crew) -> bool {
+    let mut worked = false;
+    let mut at = 0;
+    while at < crew.lanes.len() {
+        match crew.lanes[at].serve() {
+            Progress::Worked => worked = true,
+            Progress::Idle | Progress::Blocked => {}
+            Progress::Ended => {
+                // First it is ours no more: what is dropped with it is partly the user's.
+                let lane = (crew.lanes.swap_remove(at), crew.sets.swap_remove(at));
+                drop(lane);
+                worked = true;
+                continue;
+            }
+        }
+        at += 1;
+    }
+    worked
+}
+
+/// Does what can be done at once, and gives every lane to another thread of its set. A lane that
+/// no thread takes ends its requests when it is dropped.
+fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
+    {
+        let mut post = stations[index].post();
+        post.open = false;
+        for SetLane { lane, set } in post.lanes.drain(..) {
+            crew.lanes.push(lane);
+            crew.sets.push(set);
+        }
+    }
+    let done = catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {}));
+    drop(done);
+    for (lane, set) in crew.lanes.into_iter().zip(crew.sets) {
+        let mut left = Some(SetLane { lane, set });
+        // Those after this one first, so that the lanes of a set spread.
+        let set = left.iter().flat_map(|lane| lane.set.iter().copied()).collect::<Vec<_>>();
+        let here = set.iter().position(|&other| other == index).unwrap_or(0);
+        for step in 1..set.len() {
+            let other = set[(here + step) % set.len()];
+            if other != index
+                && let Some(lane) = left.take()
+            {
+                left = stations[other].take_over(lane);
+            }
+        }
+        // Its destructor runs code of the user's.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(left)));
+    }
+}

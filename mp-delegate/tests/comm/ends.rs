@@ -1,0 +1,335 @@
+//! What does not go on: receivers that stop, ranks that die, messages that panic.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mp_core::{Cause, Channel, Error, Parties, Rank, Result, Select, Sender, World};
+use mp_delegate::comm::{Choice, CommThreads, wait_all};
+
+use crate::{
+    stray::{Stray, until},
+    support::{
+        Watchdog, on_all,
+        scenarios::{self, die},
+    },
+};
+
+const LONG: Duration = Duration::from_secs(8);
+
+/// A receiver takes some messages and closes its end, with many more delegated.
+#[test]
+fn a_receiver_that_stops() {
+    for degree in [0, 1, 4] {
+        for taken in [0, 1, 5] {
+            on_all(2, |rank| {
+                let channel = Channel::degree(degree).max_len(10);
+                if rank.id() == 0 {
+                    let threads = CommThreads::start(2)?;
+                    let mut to = threads.delegate(rank.sender::<[u64]>("few", 1, channel)?);
+                    let vectors: Vec<_> = (0..40).map(|n| to.send(vec![n; 10])).collect();
+                    let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
+                    let mut sent = 0;
+                    for (n, answer) in wait_all(vectors).into_iter().enumerate() {
+                        let vector = match answer {
+                            Ok(vector) => {
+                                sent += 1;
+                                vector
+                            }
+                            Err(unsent) => {
+                                closed(&unsent.error)?;
+                                unsent.message
+                            }
+                        };
+                        ensure!(vector == [n as u64; 10], "not the vector that was given");
+                    }
+                    ensure!((taken..=taken + degree.max(1)).contains(&sent), "{sent} were sent");
+                    let unsent = buffer.wait().expect_err("nobody takes it");
+                    closed(&unsent.error)?;
+                    ensure!(*unsent.message == [7; 100], "not the buffer that was given");
+                    // And so from now on, at once.
+                    closed(&to.send([1]).wait().expect_err("nobody takes it").error)
+                } else {
+                    let from = rank.receiver::<[u64]>("few", 0, channel)?;
+                    for n in 0..taken {
+                        ensure!(*from.receive()? == [u64::from(n); 10], "message {n}");
+                    }
+                    Ok(())
+                }
+            });
+        }
+    }
+}
+
+fn closed(error: &Error) -> Result<()> {
+    ensure!(matches!(error, Error::Disconnected { .. }), "{error:?}");
+    Ok(())
+}
+
+#[test]
+fn a_receiver_that_dies() {
+    for degree in [0, 1, 4] {
+        let _watchdog = Watchdog::start();
+        let result = World::processes(2).run(|rank| {
+            let channel = Channel::degree(degree).max_len(10);
+            let ready = Channel::degree(1);
+            if rank.id() == 0 {
+                let threads = CommThreads::start(2)?;
+                let mut to = threads.delegate(rank.sender::<[u64]>("lost", 1, channel)?);
+                let vectors: Vec<_> = (0..30).map(|n| to.send(vec![n; 10])).collect();
+                let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
+                rank.sender::<u8>("ready", 1, ready)?.send(&0)?;
+                let mut lost = 0;
+                for answer in wait_all(vectors) {
+                    if let Err(unsent) = answer {
+                        peer_lost(&unsent.error, 1)?;
+                        ensure!(unsent.message.len() == 10, "the vector is not whole");
+                        lost += 1;
+                    }
+                }
+                ensure!(lost >= 30 - 1 - degree, "only {lost} were not sent");
+                let unsent = buffer.wait().expect_err("nobody takes it");
+                peer_lost(&unsent.error, 1)?;
+                ensure!(*unsent.message == [7; 100], "not the buffer that was given");
+                Ok(())
+            } else {
+                let from = rank.receiver::<[u64]>("lost", 0, channel)?;
+                rank.receiver::<u8>("ready", 0, ready)?.receive()?;
+                from.receive()?;
+                match die() {}
+            }
+        });
+        scenarios::check(result, 1).unwrap();
+    }
+}
+
+fn peer_lost(error: &Error, lost: usize) -> Result<()> {
+    ensure!(matches!(error, Error::PeerLost { rank, .. } if *rank == lost), "{error:?}");
+    Ok(())
+}
+
+/// A rank dies while one of its threads has not filled a slot and others have filled later ones.
+#[test]
+fn a_sender_that_dies_between_two_messages() {
+    for moved in [false, true] {
+        let _watchdog = Watchdog::start();
+        let result = World::processes(2).run(|rank| {
+            let channel = Channel::degree(7).max_len(2);
+            if rank.id() == 0 {
+                let threads = CommThreads::start(2)?;
+                let mut to = threads.delegate(rank.sender::<[u64]>("gap", 1, channel)?);
+                to.send([0]).wait()?;
+                let stays = Some(Arc::new(AtomicBool::new(true)));
+                to.set_choice(Choice::Fixed(0));
+                let stuck = to.send(Stray { stays, ..Stray::new([1]) });
+                to.set_choice(Choice::Fixed(1));
+                for n in 2..5 {
+                    if moved {
+                        to.send_buffer(rank.buffer_from(&[n])?).wait()?;
+                    } else {
+                        to.send(vec![n]).wait()?;
+                    }
+                }
+                ensure!(!stuck.test(), "it can't be lent");
+                match die() {}
+            }
+            let from = rank.receiver::<[u64]>("gap", 0, channel)?;
+            for n in [0, 2, 3, 4] {
+                ensure!(*from.receive_timeout(LONG)? == [n], "message {n}");
+            }
+            peer_lost(&from.receive_timeout(LONG).expect_err("no more"), 0)
+        });
+        scenarios::check(result, 0).unwrap();
+    }
+}
+
+/// As many channels as there are kinds.
+fn kinds(rank: &Rank) -> Result<Vec<Sender<[u64]>>> {
+    let all = Parties::new([0], [1]);
+    Ok(vec![
+        rank.sender("kind 0", 1, Channel::degree(0).max_len(4))?,
+        rank.sender("kind 1", 1, Channel::degree(1).max_len(4))?,
+        rank.sender("kind 2", 1, Channel::degree(5).max_len(4))?,
+        rank.shared_sender("kind 3", &all, Channel::degree(2).max_len(4))?,
+    ])
+}
+
+fn receive_kinds(rank: &Rank) -> Result<Vec<mp_core::Receiver<[u64]>>> {
+    let all = Parties::new([0], [1]);
+    Ok(vec![
+        rank.receiver("kind 0", 0, Channel::degree(0).max_len(4))?,
+        rank.receiver("kind 1", 0, Channel::degree(1).max_len(4))?,
+        rank.receiver("kind 2", 0, Channel::degree(5).max_len(4))?,
+        rank.shared_receiver("kind 3", &all, Channel::degree(2).max_len(4))?,
+    ])
+}
+
+/// A message that panics when it is lent is not sent, and stops no other.
+#[test]
+fn a_message_that_can_not_be_lent() {
+    on_all(2, |rank| {
+        if rank.id() == 0 {
+            let threads = CommThreads::start(2)?;
+            for sender in kinds(rank)? {
+                let mut to = threads.delegate(sender);
+                let requests: Vec<_> = (0..60u64)
+                    .map(|n| {
+                        let panics = n % 3 == 1 || (30..40).contains(&n);
+                        to.send(Stray { panics, ..Stray::new([n]) })
+                    })
+                    .collect();
+                for (n, answer) in wait_all(requests).into_iter().enumerate() {
+                    match answer {
+                        Ok(stray) => ensure!(!stray.panics, "{n} was sent"),
+                        Err(unsent) => {
+                            ensure!(unsent.message.elements == [n as u64], "another one");
+                            let text = unsent.error.to_string();
+                            ensure!(text.contains("can't be lent"), "{n}: {text}");
+                        }
+                    }
+                }
+                // The last ones of all: nothing comes after the tombstone but the end.
+                let last = Stray { panics: true, ..Stray::new([60]) };
+                ensure!(to.send(last).wait().is_err(), "it was sent");
+            }
+            return Ok(());
+        }
+        for (kind, from) in receive_kinds(rank)?.into_iter().enumerate() {
+            for n in (0..60u64).filter(|n| n % 3 != 1 && !(30..40).contains(n)) {
+                // Also in a select, which looks otherwise.
+                if n % 2 == 0 {
+                    let mut select = Select::new();
+                    select.add(&from);
+                    select.ready()?;
+                }
+                ensure!(*from.receive_timeout(LONG)? == [n], "kind {kind}, message {n}");
+            }
+            closed(&from.receive_timeout(LONG).expect_err("no more"))?;
+        }
+        Ok(())
+    });
+}
+
+/// A message that nobody wants back panics when it is dropped: it was sent all the same, and the
+/// thread goes on.
+#[test]
+fn a_message_that_can_not_be_dropped() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(2).max_len(1);
+        if rank.id() == 0 {
+            let threads = CommThreads::start(1)?;
+            let mut to = threads.delegate(rank.sender::<[u64]>("drop", 1, channel)?);
+            let dropped = Arc::new(AtomicUsize::new(0));
+            for n in 0..50 {
+                let mut stray = Stray::counted([n], &dropped);
+                stray.end.panics = n % 4 == 0;
+                drop(to.send(stray));
+            }
+            to.send([50]).wait()?;
+            drop(to);
+            drop(threads);
+            ensure!(dropped.load(Ordering::Relaxed) == 50, "{dropped:?} were dropped");
+            return Ok(());
+        }
+        let from = rank.receiver::<[u64]>("drop", 0, channel)?;
+        for n in 0..=50 {
+            std::thread::sleep(Duration::from_micros(n * 5));
+            ensure!(*from.receive_timeout(LONG)? == [n], "message {n}");
+        }
+        Ok(())
+    });
+}
+
+/// What was delegated and not sent is given up when its rank panics.
+#[test]
+fn a_rank_that_panics_does_not_wait() {
+    let _watchdog = Watchdog::start();
+    let channel = Channel::degree(1).max_len(1);
+    let unsent = Arc::new(AtomicUsize::new(0));
+    let result = World::threads(2).run(|rank| {
+        if rank.id() == 0 {
+            let threads = CommThreads::start(1)?;
+            let mut to = threads.delegate(rank.sender::<[u64]>("panic", 1, channel)?);
+            for n in 0..10 {
+                drop(to.send(Stray::counted([n], &unsent)));
+            }
+            std::panic::resume_unwind(Box::new("as planned"));
+        }
+        // It waits for something else, which the panic alone can end.
+        let other = rank.receiver::<u8>("never", 0, Channel::degree(1))?;
+        peer_lost(&other.receive_timeout(LONG).expect_err("nobody sends"), 0)
+    });
+    let Err(Error::RanksFailed(failed)) = result else { panic!("{result:?}") };
+    assert_eq!(failed.failures.len(), 1, "{failed}");
+    assert!(matches!(failed.failures[0].cause, Cause::Panic(_)), "{failed}");
+    assert_eq!(unsent.load(Ordering::Relaxed), 10, "everything was dropped");
+}
+
+#[test]
+fn what_is_cancelled_comes_back() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(2).max_len(1);
+        let (go, sent) = (Channel::degree(1), Channel::degree(1));
+        if rank.id() == 0 {
+            let threads = CommThreads::start(2)?;
+            let mut to = threads.delegate(rank.sender::<[u64]>("some", 1, channel)?);
+            let requests: Vec<_> = (0..20).map(|n| to.send(vec![n])).collect();
+            until("two are sent", || requests[..2].iter().all(|request| request.test()));
+            to.cancel();
+            let answers = wait_all(requests);
+            for (n, answer) in answers.iter().enumerate() {
+                match answer {
+                    Ok(_) => ensure!(n < 2, "message {n} was sent"),
+                    Err(unsent) => {
+                        ensure!(unsent.message == [n as u64], "another one");
+                        let error = &unsent.error;
+                        ensure!(matches!(error, Error::NotSent { .. }), "{error:?}");
+                    }
+                }
+            }
+            rank.sender::<u8>("go", 1, go)?.send(&0)?;
+            // Without help, behind those that were given up.
+            to.send([100]).wait()?;
+            to.send([101]).wait()?;
+            to.send([102]).wait()?;
+            rank.sender::<u64>("sent", 1, sent)?
+                .send(&(answers.iter().flatten().count() as u64))?;
+            return Ok(());
+        }
+        let from = rank.receiver::<[u64]>("some", 0, channel)?;
+        rank.receiver::<u8>("go", 0, go)?.receive()?;
+        for n in [0, 1, 100, 101, 102] {
+            ensure!(*from.receive_timeout(LONG)? == [n], "message {n}");
+        }
+        ensure!(*rank.receiver::<u64>("sent", 0, sent)?.receive()? == 2, "not two");
+        closed(&from.receive_timeout(LONG).expect_err("no more"))
+    });
+}
+
+#[test]
+fn what_can_not_be_sent_at_all_says_so_at_once() {
+    let _watchdog = Watchdog::start();
+    let done = World::threads(1).run(|rank| {
+        let threads = CommThreads::start(1)?;
+        let channel = Channel::degree(4).max_len(3);
+        let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
+        let from = rank.receiver::<[u64]>("self", 0, channel)?;
+        let long = to.send(vec![1; 4]);
+        ensure!(long.test(), "it is known at once");
+        let unsent = long.wait().expect_err("too long");
+        ensure!(matches!(unsent.error, Error::TooLong { len: 4, max: 3, .. }), "{unsent:?}");
+        ensure!(unsent.message == [1; 4], "not what was given");
+        let foreign = World::solo()?.buffer_from(&[1u64])?;
+        let unsent = to.send_buffer(foreign).wait().expect_err("of another world");
+        ensure!(matches!(unsent.error, Error::BadChannel { .. }), "{unsent:?}");
+        // Neither took a place.
+        to.send([5]).wait()?;
+        ensure!(*from.receive()? == [5], "another message");
+        Ok(())
+    });
+    done.unwrap();
+}

@@ -1,0 +1,126 @@
+//! Sends of what is only borrowed.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use mp_core::{Channel, Result, World};
+use mp_delegate::comm::{self, CommThreads};
+
+use crate::support::{Watchdog, on_all};
+
+#[test]
+fn rows_of_a_matrix() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(2).max_len(100);
+        if rank.id() == 0 {
+            let threads = CommThreads::start(2)?;
+            let mut to = threads.delegate(rank.sender::<[u64]>("rows", 1, channel)?);
+            let mut matrix: Vec<u64> = (0..10_000).collect();
+            for round in 0..5 {
+                comm::scope(|scope| {
+                    for (i, row) in matrix.chunks(100).enumerate() {
+                        let request = scope.send(&mut to, row);
+                        match i % 3 {
+                            0 => drop(request),
+                            1 => std::mem::forget(request),
+                            _ => drop(request.wait()?),
+                        }
+                    }
+                    Ok::<(), mp_core::Error>(())
+                })?;
+                // It is ours again.
+                matrix.iter_mut().for_each(|element| *element += round);
+            }
+            return Ok(());
+        }
+        let rows = rank.receiver::<[u64]>("rows", 0, channel)?;
+        let mut matrix: Vec<u64> = (0..10_000).collect();
+        for round in 0..5 {
+            for row in matrix.chunks(100) {
+                ensure!(*rows.receive()? == *row, "round {round}");
+            }
+            matrix.iter_mut().for_each(|element| *element += round);
+        }
+        Ok(())
+    });
+}
+
+/// Lends its elements as long as it lives, and tells of its end.
+struct Counted<'a>(&'a [u64], &'a AtomicUsize);
+
+impl std::borrow::Borrow<[u64]> for Counted<'_> {
+    fn borrow(&self) -> &[u64] {
+        self.0
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_scope_joins_whatever_happens_in_it() {
+    let _watchdog = Watchdog::start();
+    let done = World::threads(2).run(|rank| {
+        let channel = Channel::degree(1).max_len(4);
+        if rank.id() == 1 {
+            let from = rank.receiver::<[u64]>("slow", 0, channel)?;
+            for n in 0..10 {
+                std::thread::sleep(Duration::from_millis(3));
+                ensure!(*from.receive()? == [n; 4], "message {n}");
+            }
+            return Ok(());
+        }
+        let threads = CommThreads::start(2)?;
+        let mut to = threads.delegate(rank.sender::<[u64]>("slow", 1, channel)?);
+        let dropped = AtomicUsize::new(0);
+        let rows: Vec<[u64; 4]> = (0..10).map(|n| [n; 4]).collect();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            comm::scope(|scope| {
+                for (n, row) in rows.iter().enumerate() {
+                    let request = scope.send(&mut to, Counted(row, &dropped));
+                    if n == 5 {
+                        std::mem::forget(request);
+                    }
+                }
+                std::panic::resume_unwind(Box::new("as planned"));
+            })
+        }));
+        ensure!(caught.is_err(), "it panicked");
+        let dropped = dropped.load(Ordering::Relaxed);
+        ensure!(dropped == 10, "{dropped} were dropped before the scope ended");
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn without_threads_the_caller_sends() {
+    let _watchdog = Watchdog::start();
+    let done: Result<Vec<()>> = World::threads(2).run(|rank| {
+        let channel = Channel::degree(1).max_len(4);
+        if rank.id() == 1 {
+            let from = rank.receiver::<[u64]>("inline", 0, channel)?;
+            return (0..4).try_for_each(|n| {
+                ensure!(*from.receive()? == [n], "message {n}");
+                Ok(())
+            });
+        }
+        let mut to = CommThreads::start(0)?.delegate(rank.sender::<[u64]>("inline", 1, channel)?);
+        let numbers = [0, 1, 2, 3];
+        comm::scope(|scope| {
+            for number in numbers.chunks(1) {
+                let request = scope.send(&mut to, number);
+                ensure!(request.test(), "it was sent at once");
+                ensure!(request.wait()? == number, "another one came back");
+            }
+            Ok(())
+        })
+    });
+    done.unwrap();
+}
