@@ -7,7 +7,10 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use super::serve::{Progress, ServedLane};
+use super::{
+    node::WEIGHT,
+    serve::{Progress, ServedLane},
+};
 use crate::{
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
     wait::{Asymmetry, WaitPolicy},
@@ -116,9 +119,9 @@ impl Bell {
             let doorbells: Vec<_> = lanes.iter().map(ServedLane::heard).collect();
             let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
             let mut sure = self.asymmetry.heavy();
-            for lane in &*lanes {
-                // One world's fence is mostly this bell's own.
-                sure &= lane.asymmetry() == self.asymmetry || lane.heavy();
+            for asymmetry in lanes.iter().flat_map(ServedLane::asymmetries) {
+                // Mostly this bell's own; another one where a sandbox was set up in between.
+                sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
             let done = self.is_called() || serve_all(lanes);
             // A lane that is blocked only now has not called for the channel's other end yet.
@@ -204,7 +207,7 @@ impl Gauge {
         if self.wanted.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        const MOST: usize = (1 << 29) - 1;
+        const MOST: usize = (1 << (32 - WEIGHT)) - 1;
         let lines = (1 + bytes() / 64).min(MOST) as u32;
         // Relaxed: a measure.
         self.lines.fetch_add(lines.into(), Ordering::Relaxed);

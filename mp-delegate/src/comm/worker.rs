@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mp_core::{
     WaitPolicy,
-    delegate::{Progress, ServedLane},
+    delegate::{Progress, ServedLane, discard},
 };
 
 use super::threads::{SetLane, Station};
@@ -15,9 +15,9 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
     let mut crew = Crew { lanes: Vec::new(), sets: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    discard(catch_unwind(AssertUnwindSafe(|| {
         serve(&stations[index], &mut crew, policy);
-    }));
+    })));
     hand_on(stations, index, crew);
 }
 
@@ -82,8 +82,7 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
             crew.sets.push(set);
         }
     }
-    let done = catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {}));
-    drop(done);
+    discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
     for (lane, set) in crew.lanes.into_iter().zip(crew.sets) {
         let mut left = Some(SetLane { lane, set });
         // Those after this one first, so that the lanes of a set spread.
@@ -98,6 +97,6 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
             }
         }
         // Its destructor runs code of the user's.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(left)));
+        discard(left);
     }
 }
