@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -12,6 +13,7 @@ use super::{
     serve::{Progress, ServedLane},
 };
 use crate::{
+    context::Context,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
     wait::{Asymmetry, WaitPolicy},
 };
@@ -22,6 +24,9 @@ pub struct Bell {
     /// Not 0: somebody wants something else than a send.
     called: CachePadded<AtomicU32>,
     pub(super) asymmetry: Asymmetry,
+    /// The worlds in which the thread counts as one more at work. Changed by it alone, when it is
+    /// given lanes, sleeps and wakes.
+    works_for: Mutex<Vec<Arc<Context>>>,
 }
 
 thread_local! {
@@ -48,7 +53,7 @@ impl Bell {
 
     pub(super) fn with(asymmetry: Asymmetry) -> Self {
         let (futex, called) = (CachePadded::new(Futex::new()), CachePadded::new(AtomicU32::new(0)));
-        Self { futex, called, asymmetry }
+        Self { futex, called, asymmetry, works_for: Mutex::default() }
     }
 
     /// Makes the thread come back from [`wait`](Self::wait), now or when it goes there next.
@@ -58,9 +63,29 @@ impl Bell {
         self.wake();
     }
 
-    /// Says that the calling thread serves lanes, and must not wait for them.
-    pub fn attend(&self) {
+    /// Says that the calling thread serves these lanes from now on: it must not wait for them, and
+    /// their worlds have a thread more that wants a core.
+    pub fn attend(&self, lanes: &[ServedLane]) {
         SERVES.set(true);
+        let mut works_for = self.works_for();
+        for context in lanes.iter().map(ServedLane::context) {
+            let same = |other: &Arc<Context>| Arc::ptr_eq(&other.segment, &context.segment);
+            if !works_for.iter().any(same) {
+                context.helper_begins();
+                works_for.push(Arc::clone(context));
+            }
+        }
+    }
+
+    /// Says that the thread serves no lanes any more, or none until it is woken.
+    pub fn rest(&self) {
+        // Not under the lock: with the last one goes its world.
+        let worlds = std::mem::take(&mut *self.works_for());
+        worlds.iter().for_each(|context| context.helper_ends());
+    }
+
+    fn works_for(&self) -> MutexGuard<'_, Vec<Arc<Context>>> {
+        self.works_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn wake(&self) {
@@ -128,11 +153,12 @@ impl Bell {
             let called =
                 lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
             if !done && called {
+                self.rest();
                 self.sleep(own, lanes, &doorbells, sure);
             }
             lanes.iter().for_each(ServedLane::lower);
             if done || self.is_called() || serve_all(lanes) {
-                return;
+                return self.attend(lanes);
             }
         }
     }
@@ -150,6 +176,12 @@ impl Bell {
             }
         }
         Futex::sleep_on_any(&words, UNSURE);
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 

@@ -68,12 +68,19 @@ fn wait<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T 
         policy: WaitPolicy::Park,
         asymmetry: Asymmetry::ORDINARY,
         line_wait: LineWait::Pause,
-        crowded: false,
+        spare: 0,
     };
     let doing = Doing { operation: Operation::Send, channel: 0 };
     let record = WaitRecord::new();
     waiting
-        .wait(Wait::forever(), (bell, &record), doing, std::ptr::null(), flag, poll)
+        .wait(
+            Wait::forever(),
+            (bell, &record, &AtomicU32::new(0)),
+            doing,
+            std::ptr::null(),
+            flag,
+            poll,
+        )
         .expect("a wait without a limit ends with an answer")
 }
 

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     channel::{Filled, Outlet, Position},
+    context::Context,
     error::Error,
     plain::Message,
     sync::{Futex, Ordering, yield_now},
@@ -338,9 +339,13 @@ impl ServedLane {
         [self.shared.context.waiting.asymmetry, self.shared.asymmetry]
     }
 
-    /// Whether the world has more threads than cores.
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.shared.context
+    }
+
+    /// Whether more threads of the world are at work than there are cores for them.
     pub(super) fn crowded(&self) -> bool {
-        self.shared.context.waiting.crowded
+        self.shared.context.crowded()
     }
 
     /// Lets the submitter know whether more is welcome. What it submits is served in any case.

@@ -11,7 +11,7 @@ use super::threads::{SetLane, Station};
 
 /// Serves lanes until the thread is to end, then hands them on.
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
-    stations[index].bell.attend();
+    stations[index].bell.attend(&[]);
     let mut crew = Crew { lanes: Vec::new(), sets: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
@@ -47,6 +47,7 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
         crew.sets.push(set);
     }
     crew.lanes.iter().for_each(|lane| lane.switch(post.on));
+    station.bell.attend(&crew.lanes);
     post.open
 }
 
@@ -83,6 +84,7 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
         }
     }
     discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
+    stations[index].bell.rest();
     for (lane, set) in crew.lanes.into_iter().zip(crew.sets) {
         let mut left = Some(SetLane { lane, set });
         // Those after this one first, so that the lanes of a set spread.
