@@ -131,14 +131,12 @@ impl Untyped {
         self.shared.lock_wakers().insert(self.index, task.waker().clone());
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | WAKER, Ordering::Relaxed);
-        let sure = self.shared.context.waiting.asymmetry.heavy();
+        if !self.shared.context.waiting.asymmetry.heavy() {
+            std::thread::sleep(UNSURE);
+        }
         if self.is_done() {
             self.shared.lock_wakers().remove(&self.index);
             return Poll::Ready(());
-        }
-        if !sure {
-            // Nobody may have heard: look again soon.
-            task.waker().wake_by_ref();
         }
         Poll::Pending
     }

@@ -7,7 +7,10 @@ mod support;
 mod distribution;
 mod ends;
 mod order;
+mod refused;
 mod requests;
+#[path = "../../../mp-core/tests/support/sandbox.rs"]
+mod sandbox;
 mod scopes;
 mod stray;
 mod threads;
