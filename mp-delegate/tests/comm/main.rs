@@ -6,7 +6,9 @@ mod support;
 
 mod distribution;
 mod ends;
+mod farm;
 mod order;
+mod placements;
 mod refused;
 mod requests;
 #[path = "../../../mp-core/tests/support/sandbox.rs"]
