@@ -151,8 +151,8 @@ impl Untyped {
             std::thread::sleep(UNSURE);
         }
         loop {
-            // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer shows, and the server does
-            // not look at the cargo any more.
+            // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer shows, and
+            // the server does not look at the cargo any more.
             if self.shared.serving.load(Ordering::Acquire) != self.index + 1 {
                 if self.is_done() {
                     return false;

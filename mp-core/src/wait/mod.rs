@@ -178,8 +178,8 @@ impl Waiting {
     /// Looks with `poll` until it answers or the limit of `wait` is over (`None`).
     ///
     /// `line` is the address that a waker is expected to write; `flags` are raised before the
-    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at all that can end the wait, with loads that
-    /// are at least Acquire where data follow.
+    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at
+    /// all that can end the wait, with loads that are at least Acquire where data follow.
     pub(crate) fn wait<T>(
         &self,
         wait: Wait,
