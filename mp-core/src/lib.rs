@@ -28,7 +28,7 @@ pub mod launch {
 /// Sends handed to other threads of the process: what communication threads are made of.
 pub mod delegate {
     pub use crate::lane::{
-        Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped,
+        Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
     };
 }
 
