@@ -1,16 +1,40 @@
-//! Table I of the paper as text.
+//! Tables I and II of the paper as text.
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::farm::Mode;
 use crate::report::Report;
 
-/// The rows of a report, grouped by the number of workers.
-pub fn table(report: &Report) -> String {
+/// The rows of a report in the tables of the paper, and what is to be known about them.
+pub fn tables(report: &Report) -> String {
+    let mut text = format!(
+        "Table I: communication threads (KTs) beside the workers\n\n{}\n\n\
+         Table II: KTs for the emitter as well\n\n{}",
+        table(report, &Mode::TABLE_I),
+        table(report, &Mode::TABLE_II)
+    );
+    for remark in &report.remarks {
+        text += &format!("\n\n{remark}");
+    }
+    text
+}
+
+/// The rows of some modes, grouped by the number of workers.
+fn table(report: &Report, modes: &[Mode]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["N", "mode", "T_S µs", "lowest – highest", "S", "beside sh-mem"]);
+    table.set_header([
+        "N",
+        "mode",
+        "T_S µs",
+        "lowest – highest",
+        "S",
+        "beside sh-mem",
+        "KTs",
+        "gain of KTs",
+    ]);
     let mut previous = None;
-    for row in &report.rows {
+    for row in report.rows.iter().filter(|row| modes.contains(&row.mode)) {
         let time = row.service_time_us;
         let or_dash = |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{v:.2}"));
         let first = previous != Some(row.workers);
@@ -22,6 +46,12 @@ pub fn table(report: &Report) -> String {
             format!("{:.1} – {:.1}", time.lowest, time.highest),
             or_dash(row.scalability),
             or_dash(row.beside_sh_mem),
+            match (row.kts, row.gain_of_kts) {
+                (0, None) => "–".to_owned(),
+                (0, Some(_)) => "inline".to_owned(),
+                (kts, _) => kts.to_string(),
+            },
+            row.gain_of_kts.map_or("–".to_owned(), |gain| format!("{:+.1}%", 100.0 * gain)),
         ]);
     }
     for column in table.column_iter_mut().skip(2) {
