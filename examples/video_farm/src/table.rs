@@ -69,13 +69,15 @@ mod tests {
 
     #[test]
     fn rows_are_grouped_by_workers() {
-        let row = |workers, mode, time: f64, scalability, beside_sh_mem| Row {
+        let row = |workers, mode, time: f64, kts, gain_of_kts| Row {
             mode,
             ranks: Ranks::Threads,
             workers,
             service_time_us: Spread { median: time, lowest: time - 1.0, highest: time + 1.0 },
-            scalability,
-            beside_sh_mem,
+            scalability: (workers == 1).then_some(1.0),
+            beside_sh_mem: (mode != Mode::KtW).then_some(1.01),
+            kts,
+            gain_of_kts,
         };
         let report = Report {
             input: "clip".to_owned(),
@@ -88,19 +90,36 @@ mod tests {
             preloaded: true,
             rounds: 3,
             rows: vec![
-                row(1, Mode::ShMem, 113.0, Some(1.0), Some(1.0)),
-                row(1, Mode::Moved, 114.25, Some(1.0), Some(1.01)),
-                row(2, Mode::ShMem, 57.0, Some(1.98), None),
+                row(1, Mode::ShMem, 113.0, 0, None),
+                row(1, Mode::KtW, 114.25, 1, Some(0.0518)),
+                row(1, Mode::KtGeneralized, 120.0, 0, Some(-0.031)),
+                row(2, Mode::ShMem, 57.0, 0, None),
             ],
+            remarks: vec!["something to know".to_owned()],
+            overlap: None,
         };
-        let text = table(&report);
-        let lines: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        let text = tables(&report);
+        assert!(text.ends_with("\n\nsomething to know"));
+        let cells = |line: &str| -> Vec<String> {
+            line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let tables: Vec<Vec<Vec<String>>> = text
+            .split("Table ")
+            .skip(1)
+            .map(|table| table.lines().filter(|l| l.starts_with('|')).map(cells).collect())
             .collect();
-        assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], ["1", "sh-mem, threads", "113.0", "112.0 – 114.0", "1.00", "1.00"]);
-        assert_eq!(lines[3], ["", "moved, threads", "114.2", "113.2 – 115.2", "1.00", "1.01"]);
-        assert_eq!(lines[4], ["2", "sh-mem, threads", "57.0", "56.0 – 58.0", "1.98", "–"]);
+        assert_eq!((tables.len(), tables[0].len(), tables[1].len()), (2, 5, 5));
+        let sh_mem = ["1", "sh-mem, threads", "113.0", "112.0 – 114.0", "1.00", "1.01", "–", "–"];
+        assert_eq!(tables[0][2], sh_mem);
+        assert_eq!(tables[1][2], sh_mem);
+        assert_eq!(
+            tables[0][3],
+            ["", "kt-w, threads", "114.2", "113.2 – 115.2", "1.00", "–", "1", "+5.2%"]
+        );
+        assert_eq!(tables[1][3][6..], ["inline", "-3.1%"]);
+        assert_eq!(
+            tables[0][4],
+            ["2", "sh-mem, threads", "57.0", "56.0 – 58.0", "–", "1.01", "–", "–"]
+        );
     }
 }
