@@ -73,22 +73,22 @@ impl Plan {
         for &(workers, mode, ranks) in &cells {
             helped.push(Helped::plan(&self.measuring(workers, mode), mode, ranks)?);
         }
-        let row = |(&(workers, mode, ranks), (times, helped)): (
-            &(usize, Mode, Ranks),
-            (&Vec<f64>, &Option<Helped>),
-        )| Row {
-            mode,
-            ranks,
-            workers,
-            service_time_us: Spread::of(times),
-            scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
-            beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
-                .map(|baseline| ratio(times, baseline)),
-            kts: helped.as_ref().map_or(0, Helped::threads),
-            gain_of_kts: helped
-                .as_ref()
-                .and_then(|_| of(workers, Mode::NoKt, ranks))
-                .map(|without| 1.0 - ratio(times, without)),
+        let row = |cell: usize| {
+            let (workers, mode, ranks) = cells[cell];
+            let (times, helped) = (&samples[cell], helped[cell].as_ref());
+            Row {
+                mode,
+                ranks,
+                workers,
+                service_time_us: Spread::of(times),
+                scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
+                beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
+                    .map(|baseline| ratio(times, baseline)),
+                kts: helped.map_or(0, Helped::threads),
+                gain_of_kts: helped
+                    .and_then(|_| of(workers, Mode::NoKt, ranks))
+                    .map(|without| 1.0 - ratio(times, without)),
+            }
         };
         Ok(Report {
             input: self.job.input.to_string(),
@@ -100,7 +100,7 @@ impl Plan {
             vectors: instruction_set().to_owned(),
             preloaded: true,
             rounds: self.rounds,
-            rows: cells.iter().zip(samples.iter().zip(&helped)).map(row).collect(),
+            rows: (0..cells.len()).map(row).collect(),
             remarks: remarks(&cells, &helped),
             overlap: None,
         })

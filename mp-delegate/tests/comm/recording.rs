@@ -33,7 +33,7 @@ fn every_send_is_delegated_and_copied_once() {
         let mut to = threads.delegate_to(sender, &[0, 1], Choice::RoundRobin);
         let name = recorder.name("rows");
         to.record(recorder.clone(), Detail::message(0, 1, 0).on(name));
-        let mut borrowed = vec![7u16; 50];
+        let mut borrowed = [7u16; 50];
         for n in 0..60 {
             let len = n % 7;
             match n % 4 {

@@ -228,3 +228,127 @@ impl Helpers<'_> {
         self.threads.delegate_to(sender, &set, Choice::RoundRobin)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use onchip::topology::CpuSet;
+
+    use super::*;
+    use crate::farm::{Record, Schedule};
+    use crate::frame::Size;
+    use crate::input::Input;
+    use crate::output::Output;
+
+    /// A machine of `cores` with `threads` each: the CPUs of a core have neighbouring numbers.
+    fn machine(cores: usize, threads: usize) -> Topology {
+        let root = tempfile::tempdir().unwrap();
+        let file = |path: String, content: CpuSet| {
+            let path = root.path().join("sys/devices/system/cpu").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{content}\n")).unwrap();
+        };
+        for cpu in 0..cores * threads {
+            let first = cpu / threads * threads;
+            let siblings = CpuSet::from_iter(first..first + threads);
+            file(format!("cpu{cpu}/topology/core_cpus_list"), siblings.clone());
+            file(format!("cpu{cpu}/topology/thread_siblings_list"), siblings);
+        }
+        for list in ["present", "online"] {
+            file(list.to_owned(), CpuSet::from_iter(0..cores * threads));
+        }
+        Topology::read_from(root.path()).unwrap()
+    }
+
+    fn job(workers: usize, kts: Option<usize>, force_kts: bool) -> Job {
+        Job {
+            input: Input::Clip(Size::ONE_PIXEL),
+            output: Output::Discard,
+            frames: None,
+            workers,
+            schedule: Schedule::RoundRobin,
+            degree: 1,
+            preload: None,
+            kts,
+            force_kts,
+            record: Record::Nothing,
+            progress: false,
+        }
+    }
+
+    fn plan(machine: &Topology, mode: Mode, ranks: Ranks, job: &Job) -> Result<Helped, FarmError> {
+        Helped::plan_on(machine, job, mode, ranks, placement_of(mode).unwrap())
+    }
+
+    #[test]
+    fn where_there_is_room_every_mode_is_as_it_is_called() {
+        let (large, job) = (machine(8, 2), job(3, None, false));
+        let helped = plan(&large, Mode::KtW, Ranks::Threads, &job).unwrap();
+        assert_eq!(helped.plan.chosen(), Some(KtPlacement::KtW));
+        // One for each worker and none for the emitter, which does not compute.
+        assert_eq!((helped.threads(), helped.serving(EMITTER, 2)), (3, &[][..]));
+        assert_eq!(helped.serving(2, 4), [2]);
+        assert!(helped.cpu(2).is_some() && helped.cpu(2) != helped.plan.kts()[2].cpu);
+        assert_eq!((helped.inline(), helped.placed_otherwise()), (None, None));
+
+        for (ranks, threads) in [(Ranks::Threads, 2), (Ranks::Processes, 4)] {
+            let helped = plan(&large, Mode::KtSpecialized, ranks, &job).unwrap();
+            assert!(matches!(helped.plan.chosen(), Some(KtPlacement::Specialized { .. })));
+            assert_eq!((helped.threads(), helped.placed_otherwise()), (threads, None));
+            assert_eq!(helped.serving(EMITTER, 1), [0]);
+            assert_eq!((helped.serving(1, 4), helped.serving(3, 4)), (&[1][..], &[1][..]));
+        }
+
+        // What the emitter sends is done where it is received.
+        let helped = plan(&large, Mode::KtGeneralized, Ranks::Threads, &job).unwrap();
+        for worker in 1..=3 {
+            assert_eq!(helped.serving(EMITTER, worker), helped.serving(worker, 4));
+            assert_eq!(helped.serving(worker, 4).len(), 1);
+        }
+        assert!(plan(&large, Mode::KtGeneralized, Ranks::Processes, &job).is_err());
+    }
+
+    #[test]
+    fn elsewhere_or_not_at_all_where_there_is_none() {
+        // Six cores without siblings: four ranks, and two threads beside them.
+        let job = job(2, None, false);
+        let helped = plan(&machine(6, 1), Mode::KtW, Ranks::Threads, &job).unwrap();
+        assert!(matches!(helped.plan.chosen(), Some(KtPlacement::Skt { .. })));
+        let said = helped.placed_otherwise().unwrap();
+        assert!(said.starts_with("kt-w: ") && said.contains("instead: 2, skt"), "{said}");
+        assert!(helped.threads() > 0 && !helped.serving(1, 3).is_empty());
+
+        for mode in [Mode::KtW, Mode::KtSpecialized, Mode::KtGeneralized] {
+            for cores in [1, 2, 4] {
+                let helped = plan(&machine(cores, 1), mode, Ranks::Threads, &job).unwrap();
+                assert_eq!((helped.threads(), helped.placed_otherwise()), (0, None));
+                assert_eq!((0..4).find_map(|rank| helped.cpu(rank)), None, "as in no-kt");
+                let said = helped.inline().unwrap();
+                assert!(said.starts_with("no spare hardware thread: 4 ranks on"), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_insists_gets_them_on_any_machine() {
+        for cores in [1, 2, 4] {
+            let small = machine(cores, 1);
+            for (mode, kts, threads) in [
+                (Mode::KtW, None, 2),
+                (Mode::KtSpecialized, None, 2),
+                (Mode::KtSpecialized, Some(3), 4),
+                (Mode::KtGeneralized, Some(1), 1),
+            ] {
+                let helped = plan(&small, mode, Ranks::Threads, &job(2, kts, true)).unwrap();
+                assert_eq!(helped.threads(), threads, "{mode} on {cores}");
+                assert_eq!((helped.inline(), helped.placed_otherwise()), (None, None));
+            }
+        }
+        for force in [false, true] {
+            assert!(
+                plan(&machine(8, 2), Mode::KtW, Ranks::Threads, &job(2, Some(2), force)).is_err()
+            );
+        }
+    }
+}
