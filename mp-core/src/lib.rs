@@ -40,4 +40,4 @@ pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
-pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller};
+pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller, launched};

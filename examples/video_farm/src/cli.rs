@@ -195,7 +195,11 @@ impl Options {
             let reason = format!("--plot draws the results of --mode all, not of {mode}");
             return Err(FarmError::Usage(reason));
         }
-        let ranks = self.ranks.unwrap_or(Ranks::Threads);
+        // A launcher's ranks are processes, whatever is asked for.
+        let ranks = match self.ranks {
+            _ if onchip::launched() => Ranks::Processes,
+            ranks => ranks.unwrap_or(Ranks::Threads),
+        };
         let helped = Helped::plan(job, mode, ranks)?;
         if helped.is_none() && (self.kts.is_some() || self.force_kts) {
             let reason = format!("{mode} has no communication threads for --kts or --force-kts");

@@ -86,6 +86,7 @@ impl Plan {
                     .map(|baseline| ratio(times, baseline)),
                 kts: helped.map_or(0, Helped::threads),
                 gain_of_kts: helped
+                    .filter(|helped| helped.threads() > 0)
                     .and_then(|_| of(workers, Mode::NoKt, ranks))
                     .map(|without| 1.0 - ratio(times, without)),
             }
@@ -225,7 +226,7 @@ mod tests {
             assert!(0.0 < time.lowest && time.lowest <= time.median && time.median <= time.highest);
             assert!(row.beside_sh_mem.is_some_and(|ratio| ratio > 0.0));
             assert!(row.scalability.is_some_and(|ratio| ratio > 0.0));
-            let helped = matches!(row.mode, Mode::KtW | Mode::KtGeneralized);
+            let helped = row.mode.has_kts();
             assert_eq!((row.kts > 0, row.gain_of_kts.is_some()), (helped, helped));
             assert!(row.gain_of_kts.is_none_or(|gain| gain < 1.0));
             assert!(row.mode != Mode::KtW || row.kts == row.workers);

@@ -60,8 +60,8 @@ pub struct Row {
     #[serde(default)]
     pub kts: usize,
     /// By which part of it the service time is below that of `no-kt` with as many workers in the
-    /// same round: 0.05 for 5%, negative where it is above. `None` for a mode that has no
-    /// communication threads, or when `no-kt` was not measured.
+    /// same round: 0.05 for 5%, negative where it is above. `None` where no communication
+    /// threads ran, or when `no-kt` was not measured.
     #[serde(default)]
     pub gain_of_kts: Option<f64>,
 }

@@ -46,10 +46,10 @@ fn table(report: &Report, modes: &[Mode]) -> String {
             format!("{:.1} – {:.1}", time.lowest, time.highest),
             or_dash(row.scalability),
             or_dash(row.beside_sh_mem),
-            match (row.kts, row.gain_of_kts) {
-                (0, None) => "–".to_owned(),
-                (0, Some(_)) => "inline".to_owned(),
-                (kts, _) => kts.to_string(),
+            match row.kts {
+                0 if row.mode.has_kts() => "inline".to_owned(),
+                0 => "–".to_owned(),
+                kts => kts.to_string(),
             },
             row.gain_of_kts.map_or("–".to_owned(), |gain| format!("{:+.1}%", 100.0 * gain)),
         ]);
@@ -92,7 +92,8 @@ mod tests {
             rows: vec![
                 row(1, Mode::ShMem, 113.0, 0, None),
                 row(1, Mode::KtW, 114.25, 1, Some(0.0518)),
-                row(1, Mode::KtGeneralized, 120.0, 0, Some(-0.031)),
+                row(1, Mode::KtSpecialized, 120.0, 3, Some(-0.031)),
+                row(1, Mode::KtGeneralized, 121.0, 0, None),
                 row(2, Mode::ShMem, 57.0, 0, None),
             ],
             remarks: vec!["something to know".to_owned()],
@@ -108,7 +109,7 @@ mod tests {
             .skip(1)
             .map(|table| table.lines().filter(|l| l.starts_with('|')).map(cells).collect())
             .collect();
-        assert_eq!((tables.len(), tables[0].len(), tables[1].len()), (2, 5, 5));
+        assert_eq!((tables.len(), tables[0].len(), tables[1].len()), (2, 5, 6));
         let sh_mem = ["1", "sh-mem, threads", "113.0", "112.0 – 114.0", "1.00", "1.01", "–", "–"];
         assert_eq!(tables[0][2], sh_mem);
         assert_eq!(tables[1][2], sh_mem);
@@ -116,7 +117,8 @@ mod tests {
             tables[0][3],
             ["", "kt-w, threads", "114.2", "113.2 – 115.2", "1.00", "–", "1", "+5.2%"]
         );
-        assert_eq!(tables[1][3][6..], ["inline", "-3.1%"]);
+        assert_eq!(tables[1][3][6..], ["3", "-3.1%"]);
+        assert_eq!(tables[1][4][6..], ["inline", "–"]);
         assert_eq!(
             tables[0][4],
             ["2", "sh-mem, threads", "57.0", "56.0 – 58.0", "–", "1.01", "–", "–"]

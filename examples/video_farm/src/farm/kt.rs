@@ -142,7 +142,7 @@ fn work(seat: &Seat) -> Result<(), Stop> {
         };
         desk.ask()?;
         let mut result = under_way.room(seat)?.unwrap_or_else(|| vec![0; size.gray_len()]);
-        seat.compute(|| gray(&frame, &mut result));
+        seat.filter(|| gray(&frame, &mut result));
         drop(frame);
         under_way.add(results.send(result));
     }

@@ -68,6 +68,11 @@ impl Mode {
     /// The modes of the paper's Table II.
     pub const TABLE_II: [Self; 3] = [Self::ShMem, Self::KtSpecialized, Self::KtGeneralized];
 
+    /// Whether frames are copied by communication threads, where there is room for these.
+    pub fn has_kts(self) -> bool {
+        matches!(self, Self::KtW | Self::KtSpecialized | Self::KtGeneralized)
+    }
+
     /// Whether ranks can be processes: not if they share one address space.
     pub fn works_with(self, ranks: Ranks) -> bool {
         ranks == Ranks::Threads || !matches!(self, Self::ShMem | Self::KtGeneralized)

@@ -98,7 +98,7 @@ fn work(seat: &Seat) -> Result<(), Stop> {
     loop {
         let mut frame = seat.receive(|| frames.receive_buffer())?;
         desk.ask()?;
-        seat.compute(|| gray_in_place(&mut frame));
+        seat.filter(|| gray_in_place(&mut frame));
         seat.send(collector_rank(job), frame.len(), || results.send_buffer(frame))?;
     }
 }

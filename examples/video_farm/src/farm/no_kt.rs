@@ -77,7 +77,7 @@ pub(super) fn work(seat: &Seat) -> Result<(), Stop> {
         let frame = seat.receive(|| frames.receive())?;
         desk.ask()?;
         let mut result = seat.send(to, 0, || results.reserve(len))?;
-        seat.compute(|| gray(&frame, &mut result));
+        seat.filter(|| gray(&frame, &mut result));
         seat.send(to, len, || result.publish())?;
     }
 }

@@ -44,9 +44,17 @@ impl Seat<'_> {
         Ok(sent)
     }
 
-    /// Does a rank's own work on one frame.
+    /// Reads a frame, or writes one.
     pub(super) fn compute<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.recorder.compute(1.0, work)
+        let open = self.recorder.begin(Kind::Compute);
+        let result = work();
+        drop(open);
+        result
+    }
+
+    /// Filters a frame, which is the same work for each.
+    pub(super) fn filter<T>(&self, filter: impl FnOnce() -> T) -> T {
+        self.recorder.compute(1.0, filter)
     }
 
     /// Makes a channel one whose sends are handed to communication threads.

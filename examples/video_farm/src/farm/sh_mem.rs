@@ -139,7 +139,7 @@ impl Emitter {
                 };
                 let more = match job.preload {
                     Some(preload) => sent < job.preloaded_total(preload),
-                    None => match recorder.compute(1.0, || feed.fill(&mut frame)) {
+                    None => match during(recorder, Kind::Compute, || feed.fill(&mut frame)) {
                         Ok(more) => more,
                         Err(error) => return Some(Err(error)),
                     },
@@ -199,7 +199,7 @@ impl Collector {
             let Some(frame) = frame else {
                 return Ok(None);
             };
-            recorder.compute(1.0, || collection.take(&frame[..format.size.gray_len()]))?;
+            during(recorder, Kind::Compute, || collection.take(&frame[..format.size.gray_len()]))?;
             // An emitter that has sent its last frame needs no more buffers.
             let _ = self.free.push(frame);
         }
