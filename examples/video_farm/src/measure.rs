@@ -151,7 +151,7 @@ fn remarks(cells: &[(usize, Mode, Ranks)], helped: &[Option<Helped>]) -> Vec<Str
     let inline = all().filter_map(|((workers, ..), helped)| Some((workers, helped.inline()?)));
     let inline = inline
         .min_by_key(|&(workers, _)| workers)
-        .map(|(workers, reason)| format!("KTs with {workers} workers and more: {reason}"));
+        .map(|(workers, reason)| format!("KTs from N = {workers} on: {reason}"));
     let mut remarks: Vec<String> = inline.into_iter().collect();
     for otherwise in all().filter_map(|(_, helped)| helped.placed_otherwise()) {
         if !remarks.contains(&otherwise) {

@@ -3,7 +3,7 @@
 //!
 //! A frame is made in memory of the rank's own, handed over, and the rank takes another buffer until
 //! it gets this one back. The modes differ only in who copies for whom, and where: see
-//! [`helpers`](super::helpers). A rank whose sends nobody takes over works as in `no-kt`.
+//! `helpers`. A rank whose sends nobody takes over works as in `no-kt`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
