@@ -28,7 +28,7 @@ pub mod launch {
 /// Sends handed to other threads of the process: what communication threads are made of.
 pub mod delegate {
     pub use crate::lane::{
-        Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped,
+        Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
     };
 }
 
@@ -40,4 +40,4 @@ pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
-pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller};
+pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller, launched};

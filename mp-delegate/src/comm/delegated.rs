@@ -7,7 +7,8 @@ use mp_core::{
     delegate::{Outgoing, Submitted},
 };
 
-use super::{Choice, CommThreads, Request};
+use super::{Choice, CommThreads, Request, record::Tape};
+use crate::trace::{Detail, Recorder};
 
 /// A [`Sender`] whose messages are sent by communication threads: see
 /// [`CommThreads::delegate`].
@@ -25,6 +26,7 @@ pub struct Delegated<M: Message + ?Sized> {
     /// The choice's memory.
     turn: usize,
     wait: Wait,
+    tape: Option<Box<Tape>>,
     /// Last, so that they run until everything is sent.
     threads: CommThreads,
 }
@@ -37,12 +39,24 @@ impl<M: Message + ?Sized> Delegated<M> {
         choice: Choice,
     ) -> Self {
         let mut outgoing = Outgoing::new(sender);
-        let lanes = threads.serve(&mut outgoing, set);
+        let (lanes, details) = threads.serve(&mut outgoing, set);
         if choice == Choice::LeastLoaded {
             threads.measure(set);
         }
         let threads = threads.clone();
-        Self { outgoing, lanes, choice, turn: 0, wait: Wait::forever(), threads }
+        let (wait, tape) = (Wait::forever(), Tape::new(details));
+        Self { outgoing, lanes, choice, turn: 0, wait, tape, threads }
+    }
+
+    /// Records delegations, and sends by the calling thread, through `recorder` from now on.
+    ///
+    /// `detail` is what can be said of every message: whose it is and for whom
+    /// ([`Detail::message`]; the bytes are those of each message), and the name of the channel. The
+    /// threads' copies bear it too, if these [record](super::Builder::record).
+    pub fn record(&mut self, recorder: Recorder, detail: Detail) {
+        if recorder.is_on() || self.tape.is_some() {
+            self.tape.get_or_insert_default().record(recorder, detail);
+        }
     }
 
     /// The threads that serve it.
@@ -79,9 +93,15 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// there ends the request with an error.
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
-        Request::new(match self.choose() {
-            Some(lane) => self.outgoing.submit(lane, message),
-            None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
+        let Some(lane) = self.choose() else {
+            return Request::new(Submitted::Here(self.send_here(message)));
+        };
+        Request::new(match &self.tape {
+            None => self.outgoing.submit(lane, message),
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                tape.submit(lane, bytes, || self.outgoing.submit(lane, message))
+            }
         })
     }
 
@@ -89,10 +109,16 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// What the message borrows lives until the request is done.
     #[allow(unsafe_code, reason = "for `scope`, which keeps the promise")]
     pub(super) unsafe fn send_borrowed<B: Borrow<M> + Send>(&mut self, message: B) -> Submitted<B> {
-        match self.choose() {
+        let Some(lane) = self.choose() else { return Submitted::Here(self.send_here(message)) };
+        match &self.tape {
             // SAFETY: the caller's.
-            Some(lane) => unsafe { self.outgoing.submit_borrowed(lane, message) },
-            None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
+            None => unsafe { self.outgoing.submit_borrowed(lane, message) },
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                // SAFETY: the caller's.
+                let submit = || unsafe { self.outgoing.submit_borrowed(lane, message) };
+                tape.submit(lane, bytes, submit)
+            }
         }
     }
 
@@ -102,7 +128,13 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// # Errors
     /// As [`Sender::send`].
     pub fn send_here<B: Borrow<M>>(&mut self, message: B) -> Result<B, SendError<B>> {
-        self.outgoing.send_here(message, self.wait)
+        match &self.tape {
+            None => self.outgoing.send_here(message, self.wait),
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                tape.send(bytes, || self.outgoing.send_here(message, self.wait))
+            }
+        }
     }
 
     /// Ends everything that was delegated and is not sent yet with
@@ -118,9 +150,21 @@ impl<T: Plain> Delegated<[T]> {
     /// at once, also when the channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
-        Request::new(match self.choose() {
-            Some(lane) => self.outgoing.submit_buffer(lane, buffer),
-            None => Submitted::Here(self.outgoing.send_buffer_here(buffer, self.wait)),
+        let (lane, bytes) = (self.choose(), size_of_val(&*buffer));
+        let Self { outgoing, wait, .. } = self;
+        Request::new(match (lane, &self.tape) {
+            (Some(lane), None) => outgoing.submit_buffer(lane, buffer),
+            (Some(lane), Some(tape)) => {
+                tape.submit(lane, bytes, || outgoing.submit_buffer(lane, buffer))
+            }
+            (None, None) => Submitted::Here(outgoing.send_buffer_here(buffer, *wait)),
+            (None, Some(tape)) => {
+                Submitted::Here(tape.send(bytes, || outgoing.send_buffer_here(buffer, *wait)))
+            }
         })
     }
+}
+
+fn bytes<M: Message + ?Sized>(message: &M) -> usize {
+    size_of_val(message.elements())
 }

@@ -35,6 +35,7 @@
 //! | `request` | what the caller holds meanwhile |
 //! | `scope` | sends of what is only borrowed |
 //! | `distribute` | scatter and multicast over several channels |
+//! | `record` | what a [trace](crate::trace) shows of all this |
 //!
 //! **Order.** Messages arrive in the order of the calls, even when several threads fill slots of
 //! one channel at once, and whether they were delegated or sent by the caller.
@@ -54,6 +55,7 @@
 mod choice;
 mod delegated;
 mod distribute;
+mod record;
 mod request;
 mod scope;
 mod threads;

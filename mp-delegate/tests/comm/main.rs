@@ -7,6 +7,7 @@ mod support;
 mod distribution;
 mod ends;
 mod order;
+mod recording;
 mod requests;
 mod scopes;
 mod stray;

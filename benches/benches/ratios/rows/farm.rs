@@ -4,7 +4,7 @@ use std::process::Command;
 
 use clap::ValueEnum as _;
 use onchip_benches::cpus;
-use video_farm::farm::{Job, Mode, Preload, Ranks, Run, Schedule};
+use video_farm::farm::{Job, Mode, Preload, Ranks, Record, Run, Schedule};
 use video_farm::output::Output;
 
 use crate::plan::Farm;
@@ -59,6 +59,9 @@ pub fn child(arguments: &[String]) -> Result<(), Trouble> {
         schedule: Schedule::OnDemand,
         degree: PLAN.degree,
         preload: measured.then_some(Preload { frames: PLAN.held, warm_up: 2 * PLAN.held as u64 }),
+        kts: None,
+        force_kts: false,
+        record: Record::Nothing,
         progress: false,
     };
     let run = video_farm::farm::run(&job, mode, ranks).map_err(failed)?;
