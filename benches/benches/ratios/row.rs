@@ -68,6 +68,10 @@ impl Side {
         Side { name: name.into(), waits, take: Box::new(take), remark: None }
     }
 
+    pub fn named(self, name: impl Into<String>) -> Side {
+        Side { name: name.into(), ..self }
+    }
+
     /// A figure that was promised, not one that is measured.
     pub fn stated(value: f64) -> Side {
         Side::new("stated limit", "-", move |_| Ok(value.into()))
