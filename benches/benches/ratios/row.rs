@@ -115,6 +115,7 @@ impl Unit {
             Unit::Nanoseconds if value < 1e3 => (value, "ns"),
             Unit::Nanoseconds if value < 1e6 => (value / 1e3, "µs"),
             Unit::Nanoseconds => (value / 1e6, "ms"),
+            Unit::Rate if value < 1e6 => (value / 1e3, "k/s"),
             Unit::Rate => (value / 1e6, "M/s"),
             Unit::CorePercent => return format!("{value:.3} %"),
         };

@@ -7,7 +7,10 @@ use mp_core::{
     delegate::{Outgoing, Submitted},
 };
 
-use super::{Choice, CommThreads, Request};
+use super::{
+    Choice, CommThreads, Request, Spare,
+    pays::{BreakEven, Costs, delegates},
+};
 
 /// A [`Sender`] whose messages are sent by communication threads: see
 /// [`CommThreads::delegate`].
@@ -24,6 +27,8 @@ pub struct Delegated<M: Message + ?Sized> {
     choice: Choice,
     /// The choice's memory.
     turn: usize,
+    /// For [`Choice::Auto`].
+    break_even: Option<BreakEven>,
     wait: Wait,
     /// Last, so that they run until everything is sent.
     threads: CommThreads,
@@ -41,8 +46,10 @@ impl<M: Message + ?Sized> Delegated<M> {
         if choice == Choice::LeastLoaded {
             threads.measure(set);
         }
+        let spare = if outgoing.crowded() { Spare::None } else { threads.spare() };
+        let break_even = Costs::default().break_even(spare);
         let threads = threads.clone();
-        Self { outgoing, lanes, choice, turn: 0, wait: Wait::forever(), threads }
+        Self { outgoing, lanes, choice, turn: 0, break_even, wait: Wait::forever(), threads }
     }
 
     /// The threads that serve it.
@@ -58,16 +65,36 @@ impl<M: Message + ?Sized> Delegated<M> {
         self.choice = choice;
     }
 
+    /// The sizes from which on [`Choice::Auto`] delegates; `None` if it never does.
+    pub fn break_even(&self) -> Option<BreakEven> {
+        self.break_even
+    }
+
+    /// Says from which sizes on [`Choice::Auto`] delegates: where this machine's
+    /// [costs](Costs) are known.
+    pub fn set_break_even(&mut self, break_even: Option<BreakEven>) {
+        self.break_even = break_even;
+    }
+
     /// How calls wait that the caller carries out itself.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
 
     #[inline]
-    fn choose(&mut self) -> Option<usize> {
+    fn choose(&mut self, bytes: impl FnOnce() -> usize) -> Option<usize> {
+        if self.choice == Choice::Auto && !self.pays(bytes()) {
+            return None;
+        }
         let outgoing = &self.outgoing;
         let (open, load) = (|lane| outgoing.is_open(lane), |lane| outgoing.load(lane));
         self.choice.choose(self.lanes, &mut self.turn, open, load)
+    }
+
+    fn pays(&mut self, bytes: usize) -> bool {
+        let (break_even, next) = (self.break_even, self.turn);
+        let asleep = self.outgoing.sleeps(next);
+        delegates(break_even, bytes, || asleep, || self.outgoing.has_room())
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
@@ -79,7 +106,8 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// there ends the request with an error.
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
-        Request::new(match self.choose() {
+        let bytes = || size_of_val::<M>(message.borrow());
+        Request::new(match self.choose(bytes) {
             Some(lane) => self.outgoing.submit(lane, message),
             None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
         })
@@ -89,7 +117,8 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// What the message borrows lives until the request is done.
     #[allow(unsafe_code, reason = "for `scope`, which keeps the promise")]
     pub(super) unsafe fn send_borrowed<B: Borrow<M> + Send>(&mut self, message: B) -> Submitted<B> {
-        match self.choose() {
+        let bytes = || size_of_val::<M>(message.borrow());
+        match self.choose(bytes) {
             // SAFETY: the caller's.
             Some(lane) => unsafe { self.outgoing.submit_borrowed(lane, message) },
             None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
@@ -118,7 +147,8 @@ impl<T: Plain> Delegated<[T]> {
     /// at once, also when the channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
-        Request::new(match self.choose() {
+        // Nothing is copied.
+        Request::new(match self.choose(|| 0) {
             Some(lane) => self.outgoing.submit_buffer(lane, buffer),
             None => Submitted::Here(self.outgoing.send_buffer_here(buffer, self.wait)),
         })

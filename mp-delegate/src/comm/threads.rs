@@ -11,7 +11,7 @@ use mp_core::{
     topology::pin_current_thread,
 };
 
-use super::{Choice, Delegated, worker};
+use super::{Choice, Delegated, Spare, worker};
 
 /// Some communication threads of this process, numbered from 0.
 ///
@@ -27,6 +27,7 @@ pub struct CommThreads {
 #[derive(Debug)]
 struct Inner {
     stations: Arc<[Station]>,
+    spare: Spare,
     /// By number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
 }
@@ -84,6 +85,7 @@ pub struct Builder {
     name: String,
     cpus: Vec<usize>,
     policy: WaitPolicy,
+    spare: Spare,
 }
 
 impl Builder {
@@ -103,6 +105,12 @@ impl Builder {
         Self { policy, ..self }
     }
 
+    /// Says what they have to run on, for [`Choice::Auto`]. Without this it is taken to be cores
+    /// of their own, except in worlds with more ranks than cores.
+    pub fn spare(self, spare: Spare) -> Self {
+        Self { spare, ..self }
+    }
+
     /// Starts them.
     ///
     /// # Errors
@@ -118,8 +126,8 @@ impl Builder {
             .collect();
         let handles = Mutex::default();
         // From here on those that run end when this one is dropped.
-        let threads =
-            CommThreads { inner: Arc::new(Inner { stations: Arc::clone(&stations), handles }) };
+        let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles };
+        let threads = CommThreads { inner: Arc::new(inner) };
         let (started, ready) = mpsc::channel();
         for (index, station) in stations.iter().enumerate() {
             let cpu = self.cpus.get(index % self.cpus.len().max(1)).copied();
@@ -161,7 +169,12 @@ impl CommThreads {
     /// To say more about this many threads before they start.
     pub fn builder(threads: usize) -> Builder {
         let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
-        Builder { threads, name, cpus, policy }
+        Builder { threads, name, cpus, policy, spare: Spare::default() }
+    }
+
+    /// What they have to run on, as far as was said.
+    pub fn spare(&self) -> Spare {
+        self.inner.spare
     }
 
     /// How many there are, whatever they do.
