@@ -7,7 +7,11 @@ use mp_core::{
     delegate::{Outgoing, Submitted},
 };
 
-use super::{Choice, CommThreads, Request, record::Tape};
+use super::{
+    Choice, CommThreads, Request, Spare,
+    pays::{BreakEven, Costs, delegates},
+    record::Tape,
+};
 use crate::trace::{Detail, Recorder};
 
 /// A [`Sender`] whose messages are sent by communication threads: see
@@ -25,6 +29,8 @@ pub struct Delegated<M: Message + ?Sized> {
     choice: Choice,
     /// The choice's memory.
     turn: usize,
+    /// For [`Choice::Auto`].
+    break_even: Option<BreakEven>,
     wait: Wait,
     tape: Option<Box<Tape>>,
     /// Last, so that they run until everything is sent.
@@ -43,9 +49,11 @@ impl<M: Message + ?Sized> Delegated<M> {
         if choice == Choice::LeastLoaded {
             threads.measure(set);
         }
+        let spare = if outgoing.crowded() { Spare::None } else { threads.spare() };
+        let break_even = Costs::default().break_even(spare);
         let threads = threads.clone();
         let (wait, tape) = (Wait::forever(), Tape::new(details));
-        Self { outgoing, lanes, choice, turn: 0, wait, tape, threads }
+        Self { outgoing, lanes, choice, turn: 0, break_even, wait, tape, threads }
     }
 
     /// Records delegations, and sends by the calling thread, through `recorder` from now on.
@@ -72,16 +80,36 @@ impl<M: Message + ?Sized> Delegated<M> {
         self.choice = choice;
     }
 
+    /// The sizes from which on [`Choice::Auto`] delegates; `None` if it never does.
+    pub fn break_even(&self) -> Option<BreakEven> {
+        self.break_even
+    }
+
+    /// Says from which sizes on [`Choice::Auto`] delegates: where this machine's
+    /// [costs](Costs) are known.
+    pub fn set_break_even(&mut self, break_even: Option<BreakEven>) {
+        self.break_even = break_even;
+    }
+
     /// How calls wait that the caller carries out itself.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
 
     #[inline]
-    fn choose(&mut self) -> Option<usize> {
+    fn choose(&mut self, bytes: impl FnOnce() -> usize) -> Option<usize> {
+        if self.choice == Choice::Auto && !self.pays(bytes()) {
+            return None;
+        }
         let outgoing = &self.outgoing;
         let (open, load) = (|lane| outgoing.is_open(lane), |lane| outgoing.load(lane));
         self.choice.choose(self.lanes, &mut self.turn, open, load)
+    }
+
+    fn pays(&mut self, bytes: usize) -> bool {
+        let (break_even, next) = (self.break_even, self.turn);
+        let asleep = self.outgoing.sleeps(next);
+        delegates(break_even, bytes, || asleep, || self.outgoing.has_room())
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
@@ -93,7 +121,7 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// there ends the request with an error.
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
-        let Some(lane) = self.choose() else {
+        let Some(lane) = self.choose(|| bytes(message.borrow())) else {
             return Request::new(Submitted::Here(self.send_here(message)));
         };
         Request::new(match &self.tape {
@@ -109,7 +137,8 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// What the message borrows lives until the request is done.
     #[allow(unsafe_code, reason = "for `scope`, which keeps the promise")]
     pub(super) unsafe fn send_borrowed<B: Borrow<M> + Send>(&mut self, message: B) -> Submitted<B> {
-        let Some(lane) = self.choose() else { return Submitted::Here(self.send_here(message)) };
+        let lane = self.choose(|| bytes(message.borrow()));
+        let Some(lane) = lane else { return Submitted::Here(self.send_here(message)) };
         match &self.tape {
             // SAFETY: the caller's.
             None => unsafe { self.outgoing.submit_borrowed(lane, message) },
@@ -150,7 +179,8 @@ impl<T: Plain> Delegated<[T]> {
     /// at once, also when the channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
-        let (lane, bytes) = (self.choose(), size_of_val(&*buffer));
+        // Nothing is copied.
+        let (lane, bytes) = (self.choose(|| 0), size_of_val(&*buffer));
         let Self { outgoing, wait, .. } = self;
         Request::new(match (lane, &self.tape) {
             (Some(lane), None) => outgoing.submit_buffer(lane, buffer),

@@ -32,6 +32,7 @@
 //! | `worker` | what one of them does |
 //! | `delegated` | a sending end that they serve |
 //! | `choice` | which of them |
+//! | `pays` | whether it pays: the model, and the rule of [`Choice::Auto`] |
 //! | `request` | what the caller holds meanwhile |
 //! | `scope` | sends of what is only borrowed |
 //! | `distribute` | scatter and multicast over several channels |
@@ -55,6 +56,7 @@
 mod choice;
 mod delegated;
 mod distribute;
+pub mod pays;
 mod record;
 mod request;
 mod scope;
@@ -64,6 +66,7 @@ mod worker;
 pub use choice::Choice;
 pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
+pub use pays::Spare;
 pub use request::{Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest, scope};
 pub use threads::{Builder, CommThreads};

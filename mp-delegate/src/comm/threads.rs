@@ -12,7 +12,7 @@ use mp_core::{
 };
 
 use super::{
-    Choice, Delegated,
+    Choice, Delegated, Spare,
     record::{Details, Log},
     worker,
 };
@@ -32,6 +32,7 @@ pub struct CommThreads {
 #[derive(Debug)]
 struct Inner {
     stations: Arc<[Station]>,
+    spare: Spare,
     /// By number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
 }
@@ -93,6 +94,7 @@ pub struct Builder {
     cpus: Vec<usize>,
     policy: WaitPolicy,
     recorders: Vec<Recorder>,
+    spare: Spare,
 }
 
 impl Builder {
@@ -119,6 +121,12 @@ impl Builder {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
+    /// Says what they have to run on, for [`Choice::Auto`]. Without this it is taken to be cores
+    /// of their own, except in worlds with more ranks than cores.
+    pub fn spare(self, spare: Spare) -> Self {
+        Self { spare, ..self }
+    }
+
     /// Starts them.
     ///
     /// # Errors
@@ -135,8 +143,8 @@ impl Builder {
             .collect();
         let handles = Mutex::default();
         // From here on those that run end when this one is dropped.
-        let threads =
-            CommThreads { inner: Arc::new(Inner { stations: Arc::clone(&stations), handles }) };
+        let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles };
+        let threads = CommThreads { inner: Arc::new(inner) };
         let (started, ready) = mpsc::channel();
         for (index, station) in stations.iter().enumerate() {
             let cpu = self.cpus.get(index % self.cpus.len().max(1)).copied();
@@ -177,8 +185,14 @@ impl CommThreads {
 
     /// To say more about this many threads before they start.
     pub fn builder(threads: usize) -> Builder {
-        let (name, policy) = ("kt".to_owned(), WaitPolicy::default());
-        Builder { threads, name, cpus: Vec::new(), policy, recorders: Vec::new() }
+        let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
+        let (recorders, spare) = (Vec::new(), Spare::default());
+        Builder { threads, name, cpus, policy, recorders, spare }
+    }
+
+    /// What they have to run on, as far as was said.
+    pub fn spare(&self) -> Spare {
+        self.inner.spare
     }
 
     /// How many there are, whatever they do.

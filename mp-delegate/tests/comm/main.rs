@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod auto;
 mod distribution;
 mod ends;
 mod order;

@@ -18,7 +18,8 @@ pub const FARM: &str = "farm";
 
 const PLAN: Farm = Farm::TWO_WORKERS;
 
-fn side(name: &str, mode: Mode, ranks: Ranks) -> Side {
+/// A farm of its own for every sample.
+pub fn side(name: &str, mode: Mode, ranks: Ranks) -> Side {
     let mut checked = false;
     Side::new(name, "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
