@@ -29,6 +29,7 @@ pub mod launch {
 pub mod delegate {
     pub use crate::lane::{
         Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
+        discard,
     };
 }
 

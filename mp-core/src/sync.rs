@@ -16,9 +16,12 @@ pub(crate) mod mortal;
 mod machine {
     use std::time::Duration;
 
-    pub(crate) use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence, fence};
     #[cfg(not(test))]
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+    pub(crate) use std::sync::{
+        Mutex,
+        atomic::{AtomicPtr, Ordering, compiler_fence, fence},
+    };
     pub(crate) use std::thread::yield_now;
 
     #[cfg(test)]
@@ -169,7 +172,10 @@ mod machine {
 mod model {
     use std::time::Duration;
 
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::{
+        Mutex,
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    };
     pub(crate) use loom::thread::yield_now;
 
     /// See the real one: an `UnsafeCell` that loom watches.

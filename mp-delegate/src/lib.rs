@@ -3,5 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod comm;
+#[cfg(doctest)]
+mod must_not_compile;
 pub mod overlap;
 pub mod trace;

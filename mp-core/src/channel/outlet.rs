@@ -26,7 +26,8 @@ use std::{
     collections::BTreeSet,
     marker::PhantomData,
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use crossbeam_utils::CachePadded;
@@ -45,7 +46,7 @@ use crate::{
     error::{Error, Result},
     plain::{Message, Plain},
     segment::BlockKey,
-    sync::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence},
+    sync::{AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, fence},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
 };
 
@@ -180,11 +181,59 @@ pub(crate) struct Outlet<M: Message + ?Sized> {
     turn: CachePadded<AtomicU64>,
     /// Raised by threads of this process that wait for their turn.
     for_turn: CachePadded<Signal>,
-    /// Positions that were given up and have no tombstone yet.
-    given_up: Mutex<BTreeSet<u64>>,
-    any_given_up: AtomicU32,
+    given_up: GivenUp,
     message: PhantomData<fn(&M)>,
 }
+
+/// Positions that were given up and not passed yet.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    positions: Mutex<BTreeSet<u64>>,
+    any: AtomicU32,
+}
+
+impl GivenUp {
+    pub(super) fn new() -> Self {
+        Self { positions: Mutex::new(BTreeSet::new()), any: AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn add(&self, position: u64) {
+        // Relaxed: what they order is under the lock, or behind the callers' fences.
+        self.change(|positions| positions.insert(position));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut positions);
+        self.any.store((!positions.is_empty()).into(), Ordering::Relaxed);
+        result
+    }
+
+    /// Puts tombstones where there is room for them. Whether there was.
+    #[cold]
+    pub(super) fn bury(&self, ring: &Ring) -> bool {
+        self.change(|positions| {
+            let mut buried = false;
+            while let Some(&first) = positions.first()
+                && let Ok(room) = ring.room(first, 0)
+                && first < room
+            {
+                positions.remove(&first);
+                ring.bury_at(first);
+                buried = true;
+            }
+            buried
+        })
+    }
+}
+
+/// After this, a store of another thread has arrived.
+const UNSURE: Duration = Duration::from_millis(1);
 
 enum Way {
     Pair(Ring),
@@ -257,8 +306,7 @@ impl<M: Message + ?Sized> Outlet<M> {
             asymmetry,
             turn: CachePadded::new(AtomicU64::new(sent)),
             for_turn: CachePadded::new(Signal::new()),
-            given_up: Mutex::default(),
-            any_given_up: AtomicU32::new(0),
+            given_up: GivenUp::new(),
             message: PhantomData,
         }
     }
@@ -326,9 +374,9 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
         match &self.way {
             Way::Pair(ring) => {
-                // What is before this position must not keep it from being free.
-                self.bury_given_up();
                 if position.0 >= *room {
+                    // What is before this position must not keep it from being free.
+                    self.bury_given_up(ring);
                     *room = self.room(ring, position.0, *room)?;
                 }
                 Ok((position.0 < *room).then_some(Claim::Pair))
@@ -386,7 +434,14 @@ impl<M: Message + ?Sized> Outlet<M> {
     /// 3 publish.
     fn publish(&self, position: Position, claim: Claim) {
         match (&self.way, claim) {
-            (Way::Pair(ring), _) => ring.publish_at(position.0),
+            (Way::Pair(ring), _) => {
+                ring.publish_at(position.0);
+                self.attend();
+                // A position before this one may have been given up when there was no room yet for
+                // its tombstone; behind the fence in `attend` that is seen, as in `give_up` the
+                // other way round.
+                return self.bury_given_up(ring);
+            }
             (Way::Rendezvous { ring, published }, Claim::Rendezvous(number)) => {
                 ring.publish_at(number);
                 published.store(number + 1, Ordering::Relaxed);
@@ -422,7 +477,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         // The store before the load, as in `give_up` the other way round: one of the two sees that
         // the next position was given up.
         fence(Ordering::SeqCst);
-        if self.any_given_up.load(Ordering::Relaxed) != 0 {
+        if self.given_up.any() {
             self.pass_given_up();
         }
         self.attend_turn();
@@ -439,11 +494,14 @@ impl<M: Message + ?Sized> Outlet<M> {
     /// Says that a position will never be filled.
     pub(crate) fn give_up(&self, position: Position) {
         let number = position.0;
-        // Relaxed: what they order is under the lock, or behind the fence.
-        self.lock_given_up().insert(number);
-        self.any_given_up.store(1, Ordering::Relaxed);
-        if let Way::Pair(_) = self.way {
-            return self.bury_given_up();
+        self.given_up.add(number);
+        if let Way::Pair(ring) = &self.way {
+            // Either this sees the room that somebody has already filled beyond the position, or he
+            // sees that it was given up: see `publish`.
+            if !self.asymmetry.heavy() {
+                std::thread::sleep(UNSURE);
+            }
+            return self.bury_given_up(ring);
         }
         fence(Ordering::SeqCst);
         let waited = matches!(self.way, Way::Rendezvous { .. })
@@ -457,49 +515,31 @@ impl<M: Message + ?Sized> Outlet<M> {
         self.attend_turn();
     }
 
-    fn lock_given_up(&self) -> MutexGuard<'_, BTreeSet<u64>> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives the turns of positions that were given up to those after them.
     fn pass_given_up(&self) {
-        let mut given_up = self.lock_given_up();
-        // Nobody else has the turn of a position that was given up.
-        let mut turn = self.turn.load(Ordering::Acquire);
-        while given_up.remove(&turn) {
-            turn += 1;
-            // Release: pairs with the Acquire in `is_turn_of`.
-            self.turn.store(turn, Ordering::Release);
-        }
-        self.any_given_up.store((!given_up.is_empty()).into(), Ordering::Relaxed);
+        self.given_up.change(|given_up| {
+            // Nobody else has the turn of a position that was given up.
+            let mut turn = self.turn.load(Ordering::Acquire);
+            while given_up.remove(&turn) {
+                turn += 1;
+                // Release: pairs with the Acquire in `is_turn_of`.
+                self.turn.store(turn, Ordering::Release);
+            }
+        });
     }
 
     /// Puts tombstones where there is room for them.
-    fn bury_given_up(&self) {
-        if self.any_given_up.load(Ordering::Relaxed) != 0
-            && let Way::Pair(ring) = &self.way
-        {
-            self.bury_slowly(ring);
+    #[inline(always)]
+    fn bury_given_up(&self, ring: &Ring) {
+        if self.given_up.any() && self.given_up.bury(ring) {
+            self.attend();
         }
     }
 
-    #[cold]
-    fn bury_slowly(&self, ring: &Ring) {
-        let mut given_up = self.lock_given_up();
-        let mut buried = false;
-        while let Some(&first) = given_up.first()
-            && let Ok(room) = ring.room(first, 0)
-            && first < room
-        {
-            given_up.remove(&first);
-            ring.bury_at(first);
-            buried = true;
-        }
-        self.any_given_up.store((!given_up.is_empty()).into(), Ordering::Relaxed);
-        drop(given_up);
-        if buried {
-            self.attend();
-        }
+    /// Gives the turn to a position, as if all before it were filled.
+    #[cfg(all(test, not(loom), not(miri)))]
+    pub(crate) fn skip_to(&self, position: u64) {
+        self.turn.store(position, Ordering::Relaxed);
     }
 
     /// Calls with the flags that a thread raises before it sleeps because a position can't be

@@ -32,8 +32,9 @@ pub struct Receiver<M: Message + ?Sized> {
     asymmetry: Asymmetry,
     opened: Opened,
     kind: Kind,
-    /// How often to look at an empty slot before the wait proper.
-    looks: u32,
+    /// How often to look at an empty slot before the wait proper. Not at all in a crowded world,
+    /// where the sender may need this very core.
+    looks: Cell<u32>,
     wait: Cell<Wait>,
     /// For the next moved buffer.
     berth: Cell<Option<Berth>>,
@@ -52,6 +53,10 @@ enum Kind {
 
 /// As long as a message takes that is just under way.
 const LOOKS: u32 = 200;
+
+fn looks(context: &Context) -> u32 {
+    if context.crowded() { 0 } else { LOOKS }
+}
 
 /// Where a received message lies.
 #[derive(Clone, Copy)]
@@ -73,11 +78,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         };
         let ring = RingReceiver::new(ring);
         let asymmetry = opened.context.waiting.asymmetry;
-        // In a crowded world the sender may need this very core.
-        let looks = match kind {
-            Kind::Pair if !opened.context.waiting.crowded => LOOKS,
+        let looks = Cell::new(match kind {
+            Kind::Pair => looks(&opened.context),
             _ => 0,
-        };
+        });
         let wait = Cell::new(Wait::forever());
         Self {
             ring,
@@ -146,7 +150,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// just under way is met without a pause, and goes on without a detour.
     #[inline(always)]
     fn appears(&self) -> bool {
-        (0..self.looks).any(|_| self.ring.ready())
+        (0..self.looks.get()).any(|_| self.ring.ready())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.
@@ -328,7 +332,11 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[cold]
     fn take_slowly(&self, wait: Wait) -> Result<Place> {
         let line = match &self.kind {
-            Kind::Pair => self.ring.watched(),
+            Kind::Pair => {
+                // The looks were in vain; before the next ones.
+                self.looks.set(looks(&self.opened.context));
+                self.ring.watched()
+            }
             Kind::Rendezvous(_) => return self.meet(wait),
             Kind::Shared(ring) => ring.watched(false),
         };

@@ -55,6 +55,8 @@ pub(crate) struct WorldControl {
     pub(crate) threads: AtomicU32,
     /// Process that made the world.
     pub(crate) launcher: AtomicU32,
+    /// Communication threads at work: not asleep. Each counts in the ranks' `Delegations`, too.
+    pub(crate) helpers: CachePadded<AtomicU32>,
     /// When the world was made, CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
     /// Channels made so far. Changed under the heap's lock.
@@ -156,6 +158,8 @@ pub(crate) struct Delegations {
     lanes: AtomicU32,
     /// Lanes whose thread sleeps.
     resting: AtomicU32,
+    /// Threads at work that the world counts on this rank's account.
+    pub(crate) helpers: AtomicU32,
     /// Where the descriptors lie of channels in which such a thread waits for room; 0 for none.
     blocked: [AtomicU64; BLOCKED],
 }

@@ -162,7 +162,38 @@ impl Context {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, SegmentError> {
         let me = self.rank(self.me)?;
-        Ok(self.waiting.wait(wait, (&me.doorbell, &me.record), doing, line, flags, poll))
+        let sleeper = (&*me.doorbell, &*me.record, &*self.world()?.helpers);
+        Ok(self.waiting.wait(wait, sleeper, doing, line, flags, poll))
+    }
+
+    /// Whether more threads of the world are at work than there are cores for them.
+    pub(crate) fn crowded(&self) -> bool {
+        self.world().is_ok_and(|world| self.waiting.crowded(&world.helpers))
+    }
+
+    /// A thread begins to work for ranks of this world, this one among them.
+    pub(crate) fn helper_begins(&self) {
+        if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
+            // Relaxed: for the choice how to wait. In this order, and the other way round at the
+            // end: a death in between leaves one too many, never fewer than none.
+            world.helpers.fetch_add(1, Ordering::Relaxed);
+            me.delegations.helpers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// It sleeps, or ends.
+    pub(crate) fn helper_ends(&self) {
+        if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
+            me.delegations.helpers.fetch_sub(1, Ordering::Relaxed);
+            world.helpers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The rank is dead, and its helpers with it.
+    pub(crate) fn bury_helpers(&self, rank: u32) -> Result<(), SegmentError> {
+        let dead = self.rank(rank)?.delegations.helpers.swap(0, Ordering::Relaxed);
+        self.world()?.helpers.fetch_sub(dead, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn allocate(&self, kind: BlockKind, len: u64) -> Result<BlockKey, SegmentError> {

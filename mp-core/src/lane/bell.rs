@@ -2,13 +2,18 @@
 
 use std::{
     cell::Cell,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use crossbeam_utils::CachePadded;
 
-use super::serve::{Progress, ServedLane};
+use super::{
+    node::WEIGHT,
+    serve::{Progress, ServedLane},
+};
 use crate::{
+    context::Context,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
     wait::{Asymmetry, WaitPolicy},
 };
@@ -19,6 +24,9 @@ pub struct Bell {
     /// Not 0: somebody wants something else than a send.
     called: CachePadded<AtomicU32>,
     pub(super) asymmetry: Asymmetry,
+    /// The worlds in which the thread counts as one more at work. Changed by it alone, when it is
+    /// given lanes, sleeps and wakes.
+    works_for: Mutex<Vec<Arc<Context>>>,
 }
 
 thread_local! {
@@ -45,7 +53,7 @@ impl Bell {
 
     pub(super) fn with(asymmetry: Asymmetry) -> Self {
         let (futex, called) = (CachePadded::new(Futex::new()), CachePadded::new(AtomicU32::new(0)));
-        Self { futex, called, asymmetry }
+        Self { futex, called, asymmetry, works_for: Mutex::default() }
     }
 
     /// Makes the thread come back from [`wait`](Self::wait), now or when it goes there next.
@@ -55,9 +63,29 @@ impl Bell {
         self.wake();
     }
 
-    /// Says that the calling thread serves lanes, and must not wait for them.
-    pub fn attend(&self) {
+    /// Says that the calling thread serves these lanes from now on: it must not wait for them, and
+    /// their worlds have a thread more that wants a core.
+    pub fn attend(&self, lanes: &[ServedLane]) {
         SERVES.set(true);
+        let mut works_for = self.works_for();
+        for context in lanes.iter().map(ServedLane::context) {
+            let same = |other: &Arc<Context>| Arc::ptr_eq(&other.segment, &context.segment);
+            if !works_for.iter().any(same) {
+                context.helper_begins();
+                works_for.push(Arc::clone(context));
+            }
+        }
+    }
+
+    /// Says that the thread serves no lanes any more, or none until it is woken.
+    pub fn rest(&self) {
+        // Not under the lock: with the last one goes its world.
+        let worlds = std::mem::take(&mut *self.works_for());
+        worlds.iter().for_each(|context| context.helper_ends());
+    }
+
+    fn works_for(&self) -> MutexGuard<'_, Vec<Arc<Context>>> {
+        self.works_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn wake(&self) {
@@ -116,20 +144,21 @@ impl Bell {
             let doorbells: Vec<_> = lanes.iter().map(ServedLane::heard).collect();
             let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
             let mut sure = self.asymmetry.heavy();
-            for lane in &*lanes {
-                // One world's fence is mostly this bell's own.
-                sure &= lane.asymmetry() == self.asymmetry || lane.heavy();
+            for asymmetry in lanes.iter().flat_map(ServedLane::asymmetries) {
+                // Mostly this bell's own; another one where a sandbox was set up in between.
+                sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
             let done = self.is_called() || serve_all(lanes);
             // A lane that is blocked only now has not called for the channel's other end yet.
             let called =
                 lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
             if !done && called {
+                self.rest();
                 self.sleep(own, lanes, &doorbells, sure);
             }
             lanes.iter().for_each(ServedLane::lower);
             if done || self.is_called() || serve_all(lanes) {
-                return;
+                return self.attend(lanes);
             }
         }
     }
@@ -147,6 +176,12 @@ impl Bell {
             }
         }
         Futex::sleep_on_any(&words, UNSURE);
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 
@@ -204,7 +239,7 @@ impl Gauge {
         if self.wanted.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        const MOST: usize = (1 << 29) - 1;
+        const MOST: usize = (1 << (32 - WEIGHT)) - 1;
         let lines = (1 + bytes() / 64).min(MOST) as u32;
         // Relaxed: a measure.
         self.lines.fetch_add(lines.into(), Ordering::Relaxed);

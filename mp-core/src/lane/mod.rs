@@ -42,9 +42,12 @@ mod node;
 mod outgoing;
 mod pending;
 mod serve;
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
 
 use std::{
     collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
 };
@@ -58,7 +61,7 @@ pub use serve::{Attempt, Progress, ServedLane, Watch};
 
 use crate::{
     context::Context,
-    sync::{AtomicU32, Ordering},
+    sync::{AtomicU32, AtomicU64, Ordering},
     wait::Asymmetry,
 };
 
@@ -74,12 +77,24 @@ const CLOSED: u32 = 1;
 /// What has not been sent yet is not to be sent.
 const CANCELLED: u32 = 2;
 
+/// What a lane's nodes can tell of positions: see [`node::FAR`].
+const NEAR: u64 = 1 << 31;
+
 /// What the two ends of a lane and the holders of its requests share.
 struct Shared {
     /// Where the submitter looks: `PARKED`, `OFF`, `GONE`.
     for_feeder: CachePadded<AtomicU32>,
     /// Where the server looks: `CLOSED`, `CANCELLED`.
     for_server: CachePadded<AtomicU32>,
+    /// 1 + the number of the node that the server is about to send or just sending; 0 for none.
+    /// Written by the server alone.
+    ///
+    /// Who wants to take a cargo back wishes so in its node, then looks here; the server says so
+    /// here, then looks at the node's wish. One of the two sees the other ([`Asymmetry`]), so that
+    /// sending takes no locked instruction.
+    serving: CachePadded<AtomicU32>,
+    /// The position in the last node that was marked as far.
+    far: AtomicU64,
     /// Not 0 when nothing submitted is left and nobody will serve it.
     ended: AtomicU32,
     pool: Pool,
@@ -112,4 +127,9 @@ impl Shared {
             self.lock_bell().wake();
         }
     }
+}
+
+/// Drops what came of the user's code, like what it panicked with, and may panic in turn.
+pub fn discard<T>(what: T) {
+    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(what))));
 }

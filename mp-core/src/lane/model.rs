@@ -8,7 +8,7 @@ use loom::thread;
 use super::{
     GONE, PARKED,
     cargo::{Verbs, load, unload},
-    node::{FREE, NodeAt, Pool, SENT, SUBMITTED, WAITING},
+    node::{CANCEL, FREE, NodeAt, Pool, SENT, SUBMITTED, WAITING},
 };
 use crate::{
     sync::{AtomicU32, Futex, Ordering, explore, yield_now},
@@ -44,6 +44,7 @@ static VERBS: Verbs = Verbs {
 struct Lane {
     pool: Pool,
     for_feeder: AtomicU32,
+    serving: AtomicU32,
     server: Futex,
     holder: Futex,
     drops: Drops,
@@ -67,12 +68,19 @@ fn wait<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T 
         policy: WaitPolicy::Park,
         asymmetry: Asymmetry::ORDINARY,
         line_wait: LineWait::Pause,
-        crowded: false,
+        spare: 0,
     };
     let doing = Doing { operation: Operation::Send, channel: 0 };
     let record = WaitRecord::new();
     waiting
-        .wait(Wait::forever(), (bell, &record), doing, std::ptr::null(), flag, poll)
+        .wait(
+            Wait::forever(),
+            (bell, &record, &AtomicU32::new(0)),
+            doing,
+            std::ptr::null(),
+            flag,
+            poll,
+        )
         .expect("a wait without a limit ends with an answer")
 }
 
@@ -81,6 +89,7 @@ impl Lane {
         Rc::new(Self {
             pool: Pool::new(),
             for_feeder: AtomicU32::new(0),
+            serving: AtomicU32::new(0),
             server: Futex::new(),
             holder: Futex::new(),
             drops: Drops::default(),
@@ -109,11 +118,70 @@ impl Lane {
             node.free();
             return false;
         }
-        if word & PARKED != 0 && self.for_feeder.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
+        self.wake_server();
+        true
+    }
+
+    fn wake_server(&self) {
+        if self.for_feeder.load(Ordering::Relaxed) & PARKED != 0
+            && self.for_feeder.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
         {
             self.server.advance_and_wake();
         }
-        true
+    }
+
+    /// As `ServedLane` does with nodes that may be withdrawn, until it has gone past one; whether
+    /// it was sent.
+    fn serve_or_pass(&self, index: u32) -> bool {
+        let node = self.pool.node(index);
+        let parked = Bit(&self.for_feeder, PARKED);
+        wait(&self.server, &parked, || {
+            if node.is_withdrawn() {
+                // SAFETY: withdrawn: the server's.
+                assert_eq!(unsafe { node.read() }.0, 0);
+                node.free();
+                return Some(false);
+            }
+            if !node.is_submitted() {
+                return None;
+            }
+            self.serving.store(index + 1, Ordering::Relaxed);
+            Asymmetry::ORDINARY.light();
+            let sends = node.wish().load(Ordering::Relaxed) & CANCEL == 0;
+            if sends {
+                // SAFETY: submitted: the server's. The cargo is looked at here.
+                assert_eq!(unsafe { node.read() }.0, 0);
+                if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
+                    self.holder.advance_and_wake();
+                }
+            }
+            self.serving.store(0, Ordering::Release);
+            sends.then_some(true)
+        })
+    }
+
+    /// As `Untyped::withdraw` and `Pending::cancel` do; whether the cargo came back unsent.
+    fn cancel(&self, index: u32) -> bool {
+        let node = self.pool.node(index);
+        let wish = node.wish();
+        wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
+        assert!(Asymmetry::ORDINARY.heavy());
+        loop {
+            if self.serving.load(Ordering::Acquire) != index + 1 {
+                if node.answered().is_some() {
+                    return false;
+                }
+                if node.take(SUBMITTED) {
+                    // SAFETY: taken from the server.
+                    drop(unsafe { unload::<Cargo>(node.cargo()) });
+                    node.withdraw();
+                    Asymmetry::ORDINARY.light();
+                    self.wake_server();
+                    return true;
+                }
+            }
+            yield_now();
+        }
     }
 
     /// As `ServedLane` does with one node; returns the next.
@@ -265,6 +333,26 @@ fn a_request_that_is_held_by_another_thread() {
         let drops = Rc::clone(&lane.drops);
         drop(lane);
         assert_eq!(drops[0].get(), 1);
+    });
+}
+
+#[test]
+fn a_request_is_cancelled_or_sent() {
+    explore(4, || {
+        let lane = Lane::new();
+        let node = lane.pool.node(0);
+        assert!(lane.submit(node, 1, 0));
+        let serving = thread::spawn({
+            let lane = Rc::clone(&lane);
+            move || lane.serve_or_pass(0)
+        });
+        let cancelled = lane.cancel(0);
+        if !cancelled {
+            lane.redeem_spinning(node, 0);
+        }
+        assert_eq!(serving.join().unwrap(), !cancelled);
+        assert_eq!(node.state().load(Ordering::Relaxed), FREE);
+        assert_eq!(lane.dropped(), [1, 0, 0, 0]);
     });
 }
 

@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::cargo::Verbs;
+use super::{cargo::Verbs, discard};
 use crate::{
     error::Error,
     sync::{AtomicU32, Ordering, RaceMarker},
@@ -25,6 +25,8 @@ pub(super) const SENT: u32 = 2;
 pub(super) const UNSENT: u32 = 3;
 /// Whoever changed the state to this has it to himself.
 pub(super) const TAKEN: u32 = 4;
+/// The server's, to pass over: the holder of the request has taken the cargo back.
+pub(super) const WITHDRAWN: u32 = 5;
 
 /// The holder of the request sleeps.
 pub(super) const WAITING: u32 = 1;
@@ -32,8 +34,13 @@ pub(super) const WAITING: u32 = 1;
 pub(super) const WAKER: u32 = 2;
 /// Nobody holds the request any more.
 pub(super) const DETACHED: u32 = 4;
+/// The holder of the request wants to take the cargo back: not to be sent any more.
+pub(super) const CANCEL: u32 = 8;
 /// From this bit on: how heavy the message is, in lines, if it was weighed.
-pub(super) const WEIGHT: u32 = 3;
+pub(super) const WEIGHT: u32 = 4;
+
+/// In `next`: the position is too far from the one before in this lane to be told by its 32 bits.
+pub(super) const FAR: u32 = 1 << 31;
 
 /// Words of cargo: as many as the line has room for.
 const WORDS: usize = 5;
@@ -52,7 +59,7 @@ struct Node {
     wish: AtomicU32,
     /// The position to fill, modulo 2³².
     position: u32,
-    /// The node that will be submitted after this one.
+    /// The node that will be submitted after this one; and [`FAR`].
     next: u32,
     /// `Verbs`; in state `UNSENT` a `Failure`.
     verbs: *const (),
@@ -134,7 +141,7 @@ impl NodeAt {
     #[cold]
     fn drop_detached(self, state: u32) {
         // SAFETY: the node is this thread's, with the cargo in it.
-        let _ = catch_unwind(AssertUnwindSafe(|| unsafe { self.drop_cargo(state) }));
+        discard(catch_unwind(AssertUnwindSafe(|| unsafe { self.drop_cargo(state) })));
         self.free();
     }
 
@@ -151,6 +158,34 @@ impl NodeAt {
     pub(super) fn free(self) {
         // Release: pairs with the Acquire in `is_free`: the next cargo comes after this one.
         self.state().store(FREE, Ordering::Release);
+    }
+
+    /// The holder of the request, when it was answered: drops the cargo, and frees the node also
+    /// when the user's destructor panics.
+    pub(super) fn drop_answered(self, state: u32) {
+        struct Free(NodeAt);
+        impl Drop for Free {
+            fn drop(&mut self) {
+                self.0.free();
+            }
+        }
+        let _free = Free(self);
+        // SAFETY: answered: the holder's, who has not taken the cargo.
+        unsafe { self.drop_cargo(state) };
+    }
+
+    /// The holder of the request, who took the node and its cargo: leaves the rest to the server.
+    pub(super) fn withdraw(self) {
+        self.race().writing();
+        // Release: pairs with the Acquire in `is_withdrawn`: the cargo is not touched any more.
+        self.state().store(WITHDRAWN, Ordering::Release);
+    }
+
+    /// The server: whether the node is its own, without cargo.
+    #[inline(always)]
+    pub(super) fn is_withdrawn(self) -> bool {
+        // Acquire: pairs with the Release in `withdraw`.
+        self.state().load(Ordering::Acquire) == WITHDRAWN
     }
 
     /// The holder of the request, when it has not been answered: lets go of it. The server will see
@@ -200,7 +235,7 @@ impl NodeAt {
     }
 
     /// # Safety
-    /// The caller has the node, submitted, to itself.
+    /// The caller has the node, submitted or withdrawn, to itself.
     #[inline(always)]
     pub(super) unsafe fn read(self) -> (u32, u32, &'static Verbs) {
         self.race().reading();

@@ -5,17 +5,17 @@ use std::{borrow::Borrow, collections::HashMap, mem::ManuallyDrop, sync::Arc, sy
 use crossbeam_utils::CachePadded;
 
 use super::{
-    Bell, CANCELLED, CLOSED, GONE, Gauge, OFF, Pending, ServedLane, Shared, Untyped,
+    Bell, CANCELLED, CLOSED, GONE, Gauge, NEAR, OFF, Pending, ServedLane, Shared, Untyped,
     bell::serves,
     cargo::{Cargo, Copied, Moved, load, unload},
-    node::{FREE, NodeAt, Pool, SUBMITTED, WEIGHT},
+    node::{FAR, FREE, NodeAt, Pool, SUBMITTED, WEIGHT},
 };
 use crate::{
     buffer::SharedBuffer,
     channel::{Filled, Outlet, Outward, Position, Sender},
     error::{Result, SendError},
     plain::{Message, Plain},
-    sync::{AtomicU32, Ordering, yield_now},
+    sync::{AtomicU32, AtomicU64, Ordering, yield_now},
     wait::{Flag, Wait},
 };
 
@@ -52,6 +52,8 @@ struct Feed {
     /// Where the search for a free node goes on.
     cursor: u32,
     chunks: usize,
+    /// The position submitted last, or one before all of them.
+    last: u64,
 }
 
 // SAFETY: nodes are used by whoever has them by their state, and hold `Send` cargo.
@@ -71,6 +73,8 @@ impl<M: Message + ?Sized> Outgoing<M> {
         let shared = Arc::new(Shared {
             for_feeder: word(),
             for_server: word(),
+            serving: word(),
+            far: AtomicU64::new(0),
             ended: AtomicU32::new(0),
             pool: Pool::new(),
             context: Arc::clone(self.outlet.context()),
@@ -86,6 +90,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
             spare,
             cursor: 0,
             chunks: 1,
+            last: self.next,
         });
         ServedLane::new(shared, Arc::clone(&self.outlet), Arc::clone(gauge), self.next)
     }
@@ -155,18 +160,20 @@ impl<M: Message + ?Sized> Outgoing<M> {
         let Some(feed) = self.lanes.get_mut(lane).filter(|feed| feed.is_open()) else {
             return Submitted::Here(self.send_checked(cargo, Wait::forever()));
         };
-        // User code, of the destructors of what nobody wanted back, comes before the position.
+        // User code comes before anything is changed: the destructors of what nobody wanted back,
+        // and what lends the message to be weighed.
         let upcoming = feed.find();
-        let (index, node) = std::mem::replace(&mut feed.spare, upcoming);
         let weight = feed.gauge.add(|| cargo.weight());
+        let (index, node) = std::mem::replace(&mut feed.spare, upcoming);
         let number = self.next;
         self.next += 1;
+        let next = upcoming.0 | feed.distance(number);
         // Before the stores below: a locked instruction waits for those under way.
         let pending = Untyped::new(Arc::clone(&feed.shared), node, index);
         node.wish().store(weight << WEIGHT, Ordering::Relaxed);
         // SAFETY: the spare node is this end's until it is submitted.
         unsafe {
-            node.address(number, upcoming.0, C::VERBS);
+            node.address(number, next, C::VERBS);
             load(node.cargo(), cargo);
         }
         node.submit();
@@ -250,6 +257,13 @@ impl<M: Message + ?Sized> Outgoing<M> {
             feed.close(CANCELLED);
         }
         self.wait_for_end();
+    }
+
+    /// As if so many messages had been sent otherwise.
+    #[cfg(all(test, not(loom), not(miri)))]
+    pub(super) fn skip(&mut self, messages: u64) {
+        self.next += messages;
+        self.outlet.skip_to(self.next);
     }
 
     /// Waits until nothing is left in the lanes, which were closed.
@@ -346,6 +360,20 @@ impl Feed {
     #[inline(always)]
     fn is_open(&self) -> bool {
         self.quiet() || self.shared.for_feeder.load(Ordering::Relaxed) & (OFF | GONE) == 0
+    }
+
+    /// [`FAR`] when the server must be told the whole position.
+    #[inline(always)]
+    fn distance(&mut self, position: u64) -> u32 {
+        let distance = position - self.last;
+        self.last = position;
+        if distance < NEAR {
+            return 0;
+        }
+        // Relaxed: ordered by the node's submission. No other one can be under way: no channel has
+        // so many slots.
+        self.shared.far.store(position, Ordering::Relaxed);
+        FAR
     }
 
     /// A free node other than the spare one.

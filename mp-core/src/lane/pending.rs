@@ -5,12 +5,13 @@ use std::{
     mem::ManuallyDrop,
     sync::Arc,
     task::{Context as Task, Poll},
+    time::Duration,
 };
 
 use super::{
     Shared,
     cargo::unload,
-    node::{NodeAt, SENT, WAITING, WAKER},
+    node::{CANCEL, NodeAt, SENT, SUBMITTED, WAITING, WAKER},
 };
 use crate::{
     error::{Error, Result, SendError},
@@ -30,6 +31,9 @@ pub struct Untyped {
 unsafe impl Send for Untyped {}
 // SAFETY: a shared reference only reads the state.
 unsafe impl Sync for Untyped {}
+
+/// After this, a store of another thread has arrived.
+const UNSURE: Duration = Duration::from_millis(1);
 
 /// The holder's wish to be woken. Only the holder writes it while the send is under way.
 struct Wish(NodeAt);
@@ -127,16 +131,39 @@ impl Untyped {
         self.shared.lock_wakers().insert(self.index, task.waker().clone());
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | WAKER, Ordering::Relaxed);
-        let sure = self.shared.context.waiting.asymmetry.heavy();
+        if !self.shared.context.waiting.asymmetry.heavy() {
+            std::thread::sleep(UNSURE);
+        }
         if self.is_done() {
             self.shared.lock_wakers().remove(&self.index);
             return Poll::Ready(());
         }
-        if !sure {
-            // Nobody may have heard: look again soon.
-            task.waker().wake_by_ref();
-        }
         Poll::Pending
+    }
+
+    /// Takes the node with its cargo away from the server, unless the send is done; whether it
+    /// did. A message that is just being sent is waited for.
+    fn withdraw(&mut self) -> bool {
+        let wish = self.node.wish();
+        wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
+        // From here on the server does not begin to send it: see `Shared::serving`.
+        if !self.shared.asymmetry.heavy() {
+            std::thread::sleep(UNSURE);
+        }
+        loop {
+            // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer shows, and the server does
+            // not look at the cargo any more.
+            if self.shared.serving.load(Ordering::Acquire) != self.index + 1 {
+                if self.is_done() {
+                    return false;
+                }
+                // Else a server that ends has it, and answers.
+                if self.node.take(SUBMITTED) {
+                    return true;
+                }
+            }
+            yield_now();
+        }
     }
 
     /// Says what types of cargo this is of.
@@ -151,11 +178,7 @@ impl Untyped {
 impl Drop for Untyped {
     fn drop(&mut self) {
         match self.node.answered() {
-            Some(state) => {
-                // SAFETY: answered: the holder's, who has not taken the cargo.
-                unsafe { self.node.drop_cargo(state) };
-                self.node.free();
-            }
+            Some(state) => self.node.drop_answered(state),
             None => self.node.detach(),
         }
     }
@@ -189,6 +212,26 @@ impl<S, U> Pending<S, U> {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.untyped.is_done()
+    }
+
+    /// Takes back what was submitted.
+    ///
+    /// # Errors
+    /// The pending send itself when it was answered.
+    pub fn cancel(mut self) -> Result<U, Self> {
+        if self.is_done() || !self.untyped.withdraw() {
+            return Err(self);
+        }
+        let untyped = ManuallyDrop::new(self.untyped);
+        // SAFETY: taken from the server, which did not send it: `submit` loaded this type.
+        let cargo = unsafe { unload::<U>(untyped.node.cargo()) };
+        untyped.node.withdraw();
+        let shared = &untyped.shared;
+        shared.asymmetry.light();
+        shared.wake_server();
+        // SAFETY: `untyped` is not used again, and its destructor does not run.
+        drop(unsafe { std::ptr::read(shared) });
+        Ok(cargo)
     }
 
     /// Forgets the types, for a while.

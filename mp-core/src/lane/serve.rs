@@ -2,21 +2,23 @@
 
 use std::{
     cell::Cell,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     ptr::NonNull,
     sync::Arc,
+    task::Waker,
     time::Duration,
 };
 
 use super::{
-    Bell, CANCELLED, GONE, Gauge, OFF, PARKED, Shared,
-    node::{NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT},
+    Bell, CANCELLED, GONE, Gauge, OFF, PARKED, Shared, discard,
+    node::{CANCEL, FAR, FREE, NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT, WITHDRAWN},
 };
 use crate::{
     channel::{Filled, Outlet, Position},
+    context::Context,
     error::Error,
     plain::Message,
-    sync::{Futex, Ordering},
+    sync::{Futex, Ordering, yield_now},
     wait::Asymmetry,
 };
 
@@ -162,15 +164,23 @@ impl ServedLane {
     #[inline]
     fn look_further(&mut self) -> Progress {
         self.blocked = false;
+        if self.current.is_withdrawn() {
+            self.pass_withdrawn();
+            return Progress::Worked;
+        }
         // Acquire: pairs with the Release in `Outgoing::close`: nothing is submitted after that.
         if self.shared.for_server.load(Ordering::Acquire) == 0 {
             return Progress::Idle;
         }
-        if self.current.is_submitted() {
-            return self.serve_submitted();
+        match self.current.state().load(Ordering::Acquire) {
+            SUBMITTED => self.serve_submitted(),
+            FREE => {
+                self.end();
+                Progress::Ended
+            }
+            // Just being withdrawn: whoever does that wakes this thread afterwards.
+            _ => Progress::Idle,
         }
-        self.end();
-        Progress::Ended
     }
 
     /// Whether the first thing in the lane could not be done at the last look.
@@ -179,16 +189,38 @@ impl ServedLane {
     }
 
     /// What the current node says: its position, and the node after it.
+    #[inline]
     fn read_current(&self) -> (u64, u32) {
-        // SAFETY: submitted: this end's.
+        // SAFETY: submitted or withdrawn: this end's.
         let (low, next, _) = unsafe { self.current.read() };
+        if next & FAR != 0 {
+            return (self.shared.far.load(Ordering::Relaxed), next & !FAR);
+        }
         // Positions in a lane only grow.
         (self.before + u64::from(low.wrapping_sub(self.before as u32)), next)
+    }
+
+    /// Goes past a node of which the holder has taken the cargo.
+    #[cold]
+    fn pass_withdrawn(&mut self) {
+        let node = self.current;
+        let (number, next) = self.read_current();
+        self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
+        self.advance(number, next);
+        node.free();
+        // SAFETY: the number in a submitted node, which is this end's: nobody else has it.
+        self.outlet.give_up(unsafe { Position::from_number(number) });
     }
 
     /// Carries the current node out and goes to the next; false when it is not possible now.
     fn send_current(&mut self) -> bool {
         let node = self.current;
+        self.shared.serving.store(self.index + 1, Ordering::Relaxed);
+        self.shared.asymmetry.light();
+        if node.wish().load(Ordering::Relaxed) & CANCEL != 0 {
+            self.leave_current();
+            return false;
+        }
         // SAFETY: submitted: this end's.
         let (.., verbs) = unsafe { node.read() };
         let (number, next) = self.read_current();
@@ -216,15 +248,26 @@ impl ServedLane {
                 self.advance(number, next);
                 self.answer(node, SENT);
             }
-            Ok(Filled::NotYet) => return false,
+            Ok(Filled::NotYet) => {
+                self.leave_current();
+                return false;
+            }
             Ok(Filled::No(error)) => self.fail_current(position(), Some(error)),
             Err(panic) => {
-                let message = message_of(&*panic);
-                let error = Error::NotSent { channel: self.outlet.name(), reason: message };
+                let reason = message_of(&*panic);
+                discard(panic);
+                let error = Error::NotSent { channel: self.outlet.name(), reason };
                 self.fail_current(position(), Some(error));
             }
         }
         true
+    }
+
+    /// Says that the current node is not being served.
+    #[inline(always)]
+    fn leave_current(&self) {
+        // Release: pairs with the Acquire in `Untyped::withdraw`.
+        self.shared.serving.store(0, Ordering::Release);
     }
 
     fn advance(&mut self, number: u64, next: u32) {
@@ -253,6 +296,8 @@ impl ServedLane {
     fn answer(&self, node: NodeAt, state: u32) {
         self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
         let wish = node.answer(state, self.shared.context.waiting.asymmetry);
+        // Only now, when the answer shows, and before a task's waker can panic.
+        self.leave_current();
         if wish != 0 {
             self.attend_holder(wish);
         }
@@ -266,7 +311,13 @@ impl ServedLane {
         if wish & WAKER != 0 {
             // Those of all requests: a task that is woken in vain comes again.
             let wakers = std::mem::take(&mut *self.shared.lock_wakers());
-            wakers.into_values().for_each(std::task::Waker::wake);
+            let panics = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
+            // Every one, also if another one panics: its task would never come again.
+            let mut panics: Vec<_> = wakers.into_values().filter_map(panics).collect();
+            if let Some(panic) = panics.pop() {
+                panics.into_iter().for_each(discard);
+                resume_unwind(panic);
+            }
         }
     }
 
@@ -312,18 +363,19 @@ impl ServedLane {
         }
     }
 
-    /// The heavy side of the fence that the channel's other end uses.
-    pub(super) fn heavy(&self) -> bool {
-        self.shared.context.waiting.asymmetry.heavy()
+    /// The fences of those who look whether the server sleeps: the channel's other end, and the
+    /// submitter.
+    pub(super) fn asymmetries(&self) -> [Asymmetry; 2] {
+        [self.shared.context.waiting.asymmetry, self.shared.asymmetry]
     }
 
-    pub(super) fn asymmetry(&self) -> Asymmetry {
-        self.shared.context.waiting.asymmetry
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.shared.context
     }
 
-    /// Whether the world has more threads than cores.
+    /// Whether more threads of the world are at work than there are cores for them.
     pub(super) fn crowded(&self) -> bool {
-        self.shared.context.waiting.crowded
+        self.shared.context.crowded()
     }
 
     /// Lets the submitter know whether more is welcome. What it submits is served in any case.
@@ -344,6 +396,24 @@ impl ServedLane {
         bell.ring();
     }
 
+    /// Ends the requests of all that is submitted.
+    fn fail_submitted(&mut self) {
+        loop {
+            match self.current.state().load(Ordering::Acquire) {
+                // The submitter or the holder may take it back at the same time.
+                SUBMITTED if self.current.take(SUBMITTED) => {
+                    let (number, _) = self.read_current();
+                    // SAFETY: of a submitted node that is now this end's.
+                    let position = unsafe { Position::from_number(number) };
+                    self.fail_current(position, None);
+                }
+                WITHDRAWN => self.pass_withdrawn(),
+                FREE => return,
+                _ => yield_now(),
+            }
+        }
+    }
+
     /// Ends what is submitted, and lets the submitter know that nobody serves any more.
     fn end(&mut self) {
         if self.ended {
@@ -355,12 +425,9 @@ impl ServedLane {
         if !self.shared.asymmetry.heavy() && !cfg!(loom) {
             std::thread::sleep(UNSURE);
         }
-        // The submitter may take it back at the same time.
-        while self.current.take(SUBMITTED) {
-            let (number, _) = self.read_current();
-            // SAFETY: of a submitted node that is now this end's.
-            let position = unsafe { Position::from_number(number) };
-            self.fail_current(position, None);
+        // Until every request is answered, whatever a task's waker does.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.fail_submitted())) {
+            discard(panic);
         }
         self.wake();
         if let Ok(rank) = self.shared.context.rank(self.shared.context.me) {

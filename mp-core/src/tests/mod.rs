@@ -19,7 +19,7 @@ fn waiting() -> Waiting {
         policy: WaitPolicy::Adaptive,
         asymmetry: Asymmetry::ORDINARY,
         line_wait: LineWait::detect(),
-        crowded: true,
+        spare: -1,
     }
 }
 

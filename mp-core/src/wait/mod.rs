@@ -24,7 +24,7 @@ pub(crate) use cpu::LineWait;
 pub use record::Operation;
 pub(crate) use record::{Doing, WaitRecord, Waited};
 
-use crate::sync::{Futex, yield_now};
+use crate::sync::{AtomicU32, Futex, Ordering, yield_now};
 
 /// How far a blocked call goes before it gives up its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -132,8 +132,8 @@ pub(crate) struct Waiting {
     pub(crate) policy: WaitPolicy,
     pub(crate) asymmetry: Asymmetry,
     pub(crate) line_wait: LineWait,
-    /// More threads in the world than cores for them.
-    pub(crate) crowded: bool,
+    /// Cores that the world's ranks leave over; negative when there are too few for them.
+    pub(crate) spare: i64,
 }
 
 /// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for.
@@ -163,15 +163,27 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 impl Waiting {
+    /// Cores that so many ranks leave over.
+    pub(crate) fn spare(cores: usize, ranks: usize) -> i64 {
+        cores as i64 - ranks as i64
+    }
+
+    /// Whether more threads of the world are at work than there are cores for them. `helpers` are
+    /// those that are no ranks: they come and go, so that this is asked anew in every long wait,
+    /// and never before one.
+    pub(crate) fn crowded(&self, helpers: &AtomicU32) -> bool {
+        i64::from(helpers.load(Ordering::Relaxed)) > self.spare
+    }
+
     /// Looks with `poll` until it answers or the limit of `wait` is over (`None`).
     ///
     /// `line` is the address that a waker is expected to write; `flags` are raised before the
-    /// rank sleeps on `doorbell`. `poll` must look at all that can end the wait, with loads that
+    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at all that can end the wait, with loads that
     /// are at least Acquire where data follow.
     pub(crate) fn wait<T>(
         &self,
         wait: Wait,
-        (doorbell, record): (&Futex, &WaitRecord),
+        (doorbell, record, helpers): (&Futex, &WaitRecord, &AtomicU32),
         doing: Doing,
         line: *const (),
         flags: &dyn Flag,
@@ -180,16 +192,14 @@ impl Waiting {
         if let Some(answer) = poll() {
             return Some(answer);
         }
-        self.wait_slowly(wait, doorbell, record, doing, line, flags, &mut poll)
+        self.wait_slowly(wait, (doorbell, record, helpers), doing, line, flags, &mut poll)
     }
 
     #[cold]
-    #[allow(clippy::too_many_arguments, reason = "one call site, split off to keep it cold")]
     fn wait_slowly<T>(
         &self,
         wait: Wait,
-        doorbell: &Futex,
-        record: &WaitRecord,
+        (doorbell, record, helpers): (&Futex, &WaitRecord, &AtomicU32),
         doing: Doing,
         line: *const (),
         flags: &dyn Flag,
@@ -202,7 +212,7 @@ impl Waiting {
         let pauses = match policy {
             WaitPolicy::Park => 0,
             // Whoever is waited for may need this very core.
-            _ if self.crowded => 0,
+            _ if self.crowded(helpers) => 0,
             _ => PAUSES,
         };
         for _ in 0..pauses {
@@ -222,7 +232,7 @@ impl Waiting {
         let mut told = false;
         let mut answer = None;
         'looking: loop {
-            if self.crowded {
+            if self.crowded(helpers) {
                 yield_now();
                 answer = poll();
                 if answer.is_some() {

@@ -25,6 +25,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
     // First of all: it may have died with the heap's lock, also after its code had ended.
     control.set_dead();
+    context.bury_helpers(rank)?;
     if control.state() == RankState::Expected {
         miss(context, rank)?;
         wake_all(context);

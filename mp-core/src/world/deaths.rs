@@ -37,7 +37,7 @@ impl Stage {
             policy: WaitPolicy::Park,
             asymmetry: Asymmetry::ORDINARY,
             line_wait: LineWait::Pause,
-            crowded: false,
+            spare: 0,
         };
         let launcher = Context::create(Arc::new(segment), 3, true, waiting).unwrap();
         for rank in [SURVIVOR, VICTIM, OTHER] {

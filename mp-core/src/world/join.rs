@@ -145,11 +145,11 @@ impl Assignment {
             policy: self.briefing.policy.map_or(own, WaitPolicy::from),
             asymmetry,
             line_wait: LineWait::detect(),
-            crowded: false,
+            spare: 0,
         };
         let mut context = Context::enter(Arc::clone(&self.segment), self.rank, waiting)?;
-        let threads = context.world()?.threads.load(Ordering::Relaxed);
-        context.waiting.crowded = threads > self.briefing.cores;
+        let ranks = context.world()?.threads.load(Ordering::Relaxed);
+        context.waiting.spare = Waiting::spare(self.briefing.cores as usize, ranks as usize);
         Ok(context)
     }
 

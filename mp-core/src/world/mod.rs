@@ -237,7 +237,8 @@ impl World {
             }
         };
         let line_wait = LineWait::detect();
-        let waiting = Waiting { policy, asymmetry, line_wait, crowded: self.size > cores };
+        let spare = Waiting::spare(cores, self.size);
+        let waiting = Waiting { policy, asymmetry, line_wait, spare };
         let processes = self.kind == Kind::Processes;
         let context = Context::create(Arc::new(segment), self.size as u32, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();

@@ -8,7 +8,10 @@ mod buffers;
 mod deaths;
 mod model;
 mod pairs;
+mod refused;
 mod rendezvous;
+#[path = "../support/sandbox.rs"]
+mod sandbox;
 mod select;
 mod shared;
 mod types;

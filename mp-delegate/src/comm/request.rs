@@ -97,6 +97,27 @@ impl<S, U> Request<S, U> {
     }
 }
 
+impl<S, U> Request<S, U> {
+    /// Takes back what was to be sent: it is not sent then, and the messages after it move up. One
+    /// that is just being sent is waited for.
+    ///
+    /// # Errors
+    /// The request, when there is nothing to take back any more: it is done, and
+    /// [`wait`](Self::wait) says at once whether the message was sent.
+    ///
+    /// # Panics
+    /// When it has given its answer as a future.
+    pub fn cancel(self) -> Result<U, Self> {
+        match self.state {
+            Some(Submitted::Pending(pending)) => {
+                pending.cancel().map_err(|done| Self::new(Submitted::Pending(done)))
+            }
+            Some(here) => Err(Self::new(here)),
+            None => panic!("the request has given its answer as a future"),
+        }
+    }
+}
+
 impl<S, U> Unpin for Request<S, U> {}
 
 impl<S, U> Future for Request<S, U> {

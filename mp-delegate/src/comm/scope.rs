@@ -93,8 +93,12 @@ impl Sends {
     }
 
     fn add(&mut self, send: Untyped) -> usize {
-        let Some(index) = self.vacant.pop() else { unreachable!("room was made before the send") };
-        self.list[index] = Entry::Held(send);
+        // There is one, unless the user's code has used the scope since room was made.
+        let index = self.vacant.pop().unwrap_or(self.list.len());
+        match self.list.get_mut(index) {
+            Some(entry) => *entry = Entry::Held(send),
+            None => self.list.push(Entry::Held(send)),
+        }
         index
     }
 

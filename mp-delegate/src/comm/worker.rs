@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mp_core::{
     WaitPolicy,
-    delegate::{Progress, ServedLane},
+    delegate::{Progress, ServedLane, discard},
 };
 
 use super::{
@@ -14,13 +14,13 @@ use super::{
 
 /// Serves lanes until the thread is to end, then hands them on.
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
-    stations[index].bell.attend();
+    stations[index].bell.attend(&[]);
     let mut crew = Crew { lanes: Vec::new(), about: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    discard(catch_unwind(AssertUnwindSafe(|| {
         serve(&stations[index], &mut crew, policy);
-    }));
+    })));
     hand_on(stations, index, crew);
 }
 
@@ -52,6 +52,7 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
         crew.about.push((set, details));
     }
     crew.lanes.iter().for_each(|lane| lane.switch(post.on));
+    station.bell.attend(&crew.lanes);
     post.open
 }
 
@@ -87,8 +88,8 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
             crew.about.push((set, details));
         }
     }
-    let done = catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {}));
-    drop(done);
+    discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
+    stations[index].bell.rest();
     for (lane, (set, details)) in crew.lanes.into_iter().zip(crew.about) {
         let mut left = Some(SetLane { lane, set, details });
         // Those after this one first, so that the lanes of a set spread.
@@ -103,6 +104,6 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
             }
         }
         // Its destructor runs code of the user's.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(left)));
+        discard(left);
     }
 }

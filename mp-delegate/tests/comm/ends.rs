@@ -1,6 +1,9 @@
 //! What does not go on: receivers that stop, ranks that die, messages that panic.
 
 use std::{
+    borrow::Borrow,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -242,6 +245,76 @@ fn a_message_that_can_not_be_dropped() {
         }
         Ok(())
     });
+}
+
+/// The same in the thread that lets go of the request: it gets the panic, and what was given is
+/// dropped once.
+#[test]
+fn a_message_that_can_not_be_dropped_by_who_gave_it() {
+    struct Fragile(Vec<u64>, Arc<AtomicUsize>);
+    impl Borrow<[u64]> for Fragile {
+        fn borrow(&self) -> &[u64] {
+            &self.0
+        }
+    }
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            std::panic::resume_unwind(Box::new("a message that can't be dropped"));
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let _watchdog = Watchdog::start();
+    let done = World::threads(1).run(|rank| {
+        let channel = Channel::degree(4).max_len(1);
+        let threads = CommThreads::start(1)?;
+        let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
+        let from = rank.receiver::<[u64]>("self", 0, channel)?;
+        // More than a lane begins with.
+        for n in 0..100 {
+            let request = to.send(Fragile(vec![n], Arc::clone(&dropped)));
+            until("it is sent", || request.test());
+            let drop = catch_unwind(AssertUnwindSafe(|| drop(request)));
+            ensure!(drop.is_err(), "the panic is gone");
+            ensure!(*from.receive()? == [n], "message {n}");
+        }
+        Ok(())
+    });
+    done.unwrap();
+    assert_eq!(dropped.load(Ordering::Relaxed), 100);
+}
+
+/// A message that panics the second time it is lent, which may be while it is being weighed.
+#[test]
+fn a_message_that_is_lent_once() {
+    struct Once(Cell<bool>);
+    impl Borrow<[u64]> for Once {
+        fn borrow(&self) -> &[u64] {
+            if self.0.replace(true) {
+                std::panic::resume_unwind(Box::new("a message that is lent once"));
+            }
+            &[7]
+        }
+    }
+    let _watchdog = Watchdog::start();
+    let done = World::threads(1).run(|rank| {
+        let channel = Channel::degree(4).max_len(1);
+        let threads = CommThreads::start(1)?;
+        let sender = rank.sender::<[u64]>("self", 0, channel)?;
+        let mut to = threads.delegate_to(sender, &[0], Choice::LeastLoaded);
+        let from = rank.receiver::<[u64]>("self", 0, channel)?;
+        for n in 0..10 {
+            let sent = catch_unwind(AssertUnwindSafe(|| to.send(Once(Cell::new(false)))));
+            if let Ok(request) = sent {
+                ensure!(request.wait().is_err(), "it was lent twice");
+            }
+            let mut request = to.send(vec![n]);
+            ensure!(request.wait_timeout(LONG)?, "message {n} is stuck");
+            ensure!(*from.receive()? == [n], "message {n}");
+        }
+        Ok(())
+    });
+    done.unwrap();
 }
 
 /// What was delegated and not sent is given up when its rank panics.

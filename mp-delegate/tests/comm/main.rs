@@ -8,7 +8,10 @@ mod distribution;
 mod ends;
 mod order;
 mod recording;
+mod refused;
 mod requests;
+#[path = "../../../mp-core/tests/support/sandbox.rs"]
+mod sandbox;
 mod scopes;
 mod stray;
 mod threads;

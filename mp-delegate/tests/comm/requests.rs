@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Rank, Result, World};
+use mp_core::{Channel, Parties, Rank, Result, World};
 use mp_delegate::comm::{CommThreads, Delegated, wait_all, wait_any};
 
 use crate::{
     stray::{Stray, until},
-    support::Watchdog,
+    support::{Random, Watchdog},
 };
 
 const SHORT: Duration = Duration::from_millis(5);
@@ -85,6 +85,206 @@ fn whichever_is_done_first() {
         }
         ensure!(wait_any::<u8, u8>(&mut []).is_err(), "there was nothing to wait for");
         Ok(())
+    });
+}
+
+#[test]
+fn what_is_not_sent_yet_can_be_taken_back() {
+    to_itself(1, 1, |rank, to, from| {
+        let mut requests: Vec<_> = (0..4).map(|n| Some(to.send(vec![n]))).collect();
+        let moved = to.send_buffer(rank.buffer_from(&[4; 9])?);
+        let last = to.send(vec![5]);
+        let mut take = |n: usize| requests[n].take().expect("taken once");
+        let first = take(0);
+        until("there is room for one", || first.test());
+        // The one that its thread waits with, one behind it, and a buffer.
+        ensure!(take(1).cancel().expect("no room") == [1], "another message");
+        ensure!(take(3).cancel().expect("no room") == [3], "another message");
+        ensure!(*moved.cancel().expect("no room") == [4; 9], "another buffer");
+        let sent = first.cancel().expect_err("it was sent");
+        ensure!(sent.test() && sent.wait()? == [0], "another answer");
+        for n in [0, 2, 5] {
+            ensure!(*from.receive()? == [n], "message {n}");
+        }
+        ensure!(take(2).wait()? == [2] && last.wait()? == [5], "others came back");
+        let too_long = to.send(vec![7; 5]).cancel().expect_err("it is known at once");
+        ensure!(too_long.wait().expect_err("too long").message == [7; 5], "another message");
+        Ok(())
+    });
+}
+
+/// At any moment: what is taken back does not arrive, everything else does.
+#[test]
+fn taken_back_at_any_moment() {
+    const COUNT: u64 = 2000;
+    for (degree, threads) in [(0, 1), (1, 1), (1, 3), (4, 2), (100, 2)] {
+        let _watchdog = Watchdog::start();
+        for shared in [false, true] {
+            if shared && degree == 0 {
+                continue;
+            }
+            let all = Parties::new([0], [1]);
+            let run = World::threads(2).run(|rank| {
+                let channel = Channel::degree(degree).max_len(4);
+                if rank.id() == 1 {
+                    let from = match shared {
+                        true => rank.shared_receiver::<[u64]>("some", &all, channel)?,
+                        false => rank.receiver::<[u64]>("some", 0, channel)?,
+                    };
+                    return Ok(from.iter().map(|message| message[0]).collect::<Vec<u64>>());
+                }
+                let threads = CommThreads::start(threads)?;
+                let mut to = threads.delegate(match shared {
+                    true => rank.shared_sender::<[u64]>("some", &all, channel)?,
+                    false => rank.sender::<[u64]>("some", 1, channel)?,
+                });
+                let mut random = Random::new(u64::from(degree));
+                let mut sent = Vec::new();
+                let mut held = Vec::new();
+                for n in 0..COUNT {
+                    held.push((n, to.send(vec![n])));
+                    while held.len() as u64 > random.below(8) {
+                        let at = random.below(held.len() as u64) as usize;
+                        let (n, request) = held.remove(at);
+                        (0..random.below(200)).for_each(|_| std::hint::spin_loop());
+                        match request.cancel() {
+                            Ok(message) => ensure!(message == [n], "{message:?} came back"),
+                            Err(request) => {
+                                ensure!(request.test(), "neither sent nor taken back");
+                                ensure!(request.wait()? == [n], "another message");
+                                sent.push(n);
+                            }
+                        }
+                    }
+                }
+                for (n, request) in held {
+                    request.wait()?;
+                    sent.push(n);
+                }
+                sent.sort();
+                Ok(sent)
+            });
+            let lists = run.unwrap();
+            assert_eq!(lists[0], lists[1], "degree {degree}, shared: {shared}");
+        }
+    }
+}
+
+/// A lane ends with requests that are being cancelled.
+#[test]
+fn taken_back_while_the_threads_end() {
+    for round in 0..200 {
+        to_itself(1, 2, |_, to, from| {
+            let requests: Vec<_> = (0..20).map(|n| to.send(vec![n])).collect();
+            let threads = to.threads().clone();
+            let ending = std::thread::spawn(move || {
+                (0..round * 20).for_each(|_| std::hint::spin_loop());
+                if round % 2 == 0 { threads.shutdown() } else { threads.stop(0) }
+            });
+            let (mut sent, mut given) = (Vec::new(), 0);
+            for (n, request) in (0..).zip(requests).skip(1) {
+                let message = match request.cancel() {
+                    Ok(message) => message,
+                    Err(request) => match request.wait() {
+                        Ok(message) => {
+                            sent.push(n);
+                            message
+                        }
+                        Err(unsent) => unsent.message,
+                    },
+                };
+                ensure!(message == [n], "{message:?} instead of {n}");
+                given += 1;
+            }
+            ending.join().expect("no panic");
+            ensure!(given == 19, "{given} came back");
+            to.cancel();
+            let arrived: Vec<u64> = std::iter::from_fn(|| from.try_receive().ok().flatten())
+                .map(|message| message[0])
+                .collect();
+            ensure!(arrived.iter().filter(|&&n| n > 0).eq(&sent), "{arrived:?}, {sent:?}");
+            Ok(())
+        });
+    }
+}
+
+/// Several at once are waited for, while their threads and the receiver make them ready.
+#[test]
+fn whichever_is_done_first_of_many() {
+    for degree in [1, 4] {
+        to_itself(degree, 3, |_, to, from| {
+            std::thread::scope(|scope| {
+                let sending = scope.spawn(move || {
+                    let mut requests = Vec::new();
+                    for n in 0..1500u64 {
+                        requests.push(to.send(vec![n]));
+                        if requests.len() == 5 {
+                            let done = wait_any(&mut requests)?;
+                            ensure!(requests[done].test(), "it is not done");
+                            requests.swap_remove(done).wait()?;
+                        }
+                    }
+                    wait_all(requests).into_iter().try_for_each(|answer| answer.map(drop))?;
+                    Ok(())
+                });
+                for n in 0..1500 {
+                    ensure!(*from.receive()? == [n], "message {n}");
+                    if n % 50 == 0 {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                }
+                sending.join().expect("no panic")
+            })
+        });
+    }
+}
+
+/// Polled, given another waker, left and dropped at any moment: the last waker is called.
+#[test]
+fn futures_at_any_moment() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Release);
+        }
+    }
+    to_itself(1, 2, |_, to, from| {
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || {
+                let mut random = Random::new(3);
+                for n in 0..2000u64 {
+                    let mut request = to.send(vec![n]);
+                    let mut counts = Vec::new();
+                    let polls = random.below(4);
+                    let mut done = None;
+                    while (counts.len() as u64) < polls && done.is_none() {
+                        let count = Arc::new(Count(AtomicUsize::new(0)));
+                        let waker = Waker::from(Arc::clone(&count));
+                        let polled = Pin::new(&mut request).poll(&mut Context::from_waker(&waker));
+                        if let Poll::Ready(answer) = polled {
+                            done = Some(answer?);
+                        }
+                        counts.push(count);
+                        (0..random.below(100)).for_each(|_| std::hint::spin_loop());
+                    }
+                    match (done, counts.last()) {
+                        (Some(message), _) => ensure!(message == [n], "another vector"),
+                        (None, Some(last)) if random.below(4) > 0 => {
+                            until("its task is woken", || last.0.load(Ordering::Acquire) > 0);
+                            until("it is done", || request.test());
+                            ensure!(request.wait()? == [n], "another vector");
+                        }
+                        (None, _) if random.below(2) == 0 => drop(request),
+                        (None, _) => drop(block_on(request)?),
+                    }
+                }
+                Ok(())
+            });
+            for n in 0..2000 {
+                ensure!(*from.receive()? == [n], "message {n}");
+            }
+            sending.join().expect("no panic")
+        })
     });
 }
 
@@ -215,7 +415,7 @@ fn many_requests_at_once() {
         for n in 0..1000 {
             ensure!(*from.receive()? == [n], "message {n}");
         }
-        let mut random = crate::support::Random::new(7);
+        let mut random = Random::new(7);
         random.shuffle(&mut requests);
         for round in 0..3 {
             for slot in &mut requests {

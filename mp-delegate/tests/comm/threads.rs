@@ -233,6 +233,54 @@ fn a_thread_that_dies_hands_its_queue_on() {
     }
 }
 
+/// One task's waker panics; the others' are called.
+#[test]
+fn a_waker_that_panics_loses_no_other() {
+    struct Task {
+        panics: bool,
+        calls: AtomicUsize,
+    }
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            if self.panics {
+                std::panic::resume_unwind(Box::new("as planned"));
+            }
+        }
+    }
+    let _watchdog = Watchdog::start();
+    let done = World::threads(1).run(|rank| {
+        let channel = Channel::degree(1);
+        let threads = CommThreads::start(2)?;
+        let from = rank.receiver::<u64>("wakers", 0, channel)?;
+        let sender = rank.sender::<u64>("wakers", 0, channel)?;
+        let mut to = threads.delegate_to(sender, &[0], Choice::Fixed(0));
+        to.send(0).wait()?;
+        let mut requests: Vec<_> = (1..9).map(|n| to.send(n)).collect();
+        let tasks: Vec<_> = (0..requests.len())
+            .map(|n| Arc::new(Task { panics: n % 2 == 0, calls: AtomicUsize::new(0) }))
+            .collect();
+        for (request, task) in requests.iter_mut().zip(&tasks) {
+            let waker = Waker::from(Arc::clone(task));
+            let polled = std::pin::Pin::new(request).poll(&mut Context::from_waker(&waker));
+            ensure!(polled.is_pending(), "no room");
+        }
+        // The first one's answer wakes all: nobody knows whose waker is whose.
+        ensure!(*from.receive()? == 0, "another message");
+        let woken = || tasks.iter().all(|task| task.calls.load(Ordering::Relaxed) > 0);
+        until("every task is woken", woken);
+        // The thread is gone with the panic, and its queue with it: no other serves this sender.
+        for (n, answer) in (1..).zip(wait_all(requests)) {
+            match answer {
+                Ok(value) => ensure!(value == n, "another value"),
+                Err(unsent) => ensure!(unsent.message == n, "another value"),
+            }
+        }
+        Ok(())
+    });
+    done.unwrap();
+}
+
 /// A task that goes with its waker, in the thread that its own sender is served by; with the last
 /// handle to that thread, too, or without.
 #[test]

@@ -17,7 +17,7 @@ use super::{
     slots::{Geometry, MovedBuffer, Slots},
 };
 use crate::{
-    sync::{Futex, yield_now},
+    sync::{AtomicU32, Futex, yield_now},
     wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
 };
 
@@ -121,11 +121,18 @@ fn wait<T>(waits: Waits, bell: &Futex, flag: &dyn Flag, mut poll: impl FnMut() -
         policy: WaitPolicy::Park,
         asymmetry: Asymmetry::ORDINARY,
         line_wait: LineWait::Pause,
-        crowded: false,
+        spare: 0,
     };
     let doing = Doing { operation: Operation::Receive, channel: 0 };
     let record = WaitRecord::new();
     waiting
-        .wait(Wait::forever(), (bell, &record), doing, std::ptr::null(), flag, poll)
+        .wait(
+            Wait::forever(),
+            (bell, &record, &AtomicU32::new(0)),
+            doing,
+            std::ptr::null(),
+            flag,
+            poll,
+        )
         .expect("a wait without a limit ends with an answer")
 }

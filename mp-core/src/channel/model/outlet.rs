@@ -11,22 +11,26 @@ use super::{
 };
 use crate::{
     channel::{
+        outlet::GivenUp,
         ring::{Ring, RingReceiver},
         signals::Sticky,
         slots::MOVED,
     },
     segment::BlockKey,
     sync::explore,
+    wait::Asymmetry,
 };
 
 /// One of the threads that fill.
 struct Filler {
     ring: Ring,
     bells: Rc<Bells>,
+    given_up: Rc<GivenUp>,
 }
 
 impl Filler {
     fn has_room(&self, position: u64) -> bool {
+        self.bury_given_up();
         position < self.ring.room(position, 0).unwrap()
     }
 
@@ -45,11 +49,21 @@ impl Filler {
         unsafe { payload.cast().write(message) };
         self.ring.publish_at(position);
         self.bells.attend_receiver();
+        if self.bells.waits == Waits::Parked {
+            self.bury_given_up();
+        }
     }
 
-    fn bury(&self, position: u64) {
-        self.ring.bury_at(position);
-        self.bells.attend_receiver();
+    fn give_up(&self, position: u64) {
+        self.given_up.add(position);
+        assert!(Asymmetry::ORDINARY.heavy());
+        self.bury_given_up();
+    }
+
+    fn bury_given_up(&self) {
+        if self.given_up.any() && self.given_up.bury(&self.ring) {
+            self.bells.attend_receiver();
+        }
     }
 }
 
@@ -112,10 +126,11 @@ fn fill_and_receive(
     explore(preemptions, move || {
         let arena = arena(degree);
         let bells = Bells::new(waits);
+        let given_up = Rc::new(GivenUp::new());
         let filler = || {
             // SAFETY: the arena is kept until both threads are done.
             let ring = unsafe { Ring::new(arena.control(), arena.slots) };
-            Filler { ring, bells: Rc::clone(&bells) }
+            Filler { ring, bells: Rc::clone(&bells), given_up: Rc::clone(&given_up) }
         };
         let (first, second) = (filler(), filler());
         let filling = thread::spawn(move || one(&first));
@@ -163,11 +178,30 @@ fn a_position_that_was_given_up_is_passed() {
         Waits::Parked,
         2,
         one,
-        |f| f.bury(1),
+        |f| f.give_up(1),
         |r| {
             assert_eq!(r.receive(), Ok(1));
             assert_eq!(r.receive(), Ok(3));
         },
+    );
+}
+
+/// There is no room for its tombstone, and nobody comes after the one who fills the next position.
+#[test]
+fn a_position_that_was_given_up_in_a_full_channel_is_passed() {
+    let one = |f: &Filler| {
+        f.fill(0);
+        f.fill(1);
+        f.await_room(3);
+        f.fill(3);
+    };
+    fill_and_receive(
+        2,
+        Waits::Parked,
+        2,
+        one,
+        |f| f.give_up(2),
+        |r| [1, 2, 4].into_iter().for_each(|n| assert_eq!(r.receive(), Ok(n))),
     );
 }
 

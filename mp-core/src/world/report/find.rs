@@ -123,7 +123,7 @@ fn attach(fd: OwnedFd) -> Result<Context> {
         policy: WaitPolicy::Park,
         asymmetry: Asymmetry::ORDINARY,
         line_wait: LineWait::detect(),
-        crowded: false,
+        spare: 0,
     };
     Ok(Context::enter(Arc::new(segment), 0, waiting)?)
 }

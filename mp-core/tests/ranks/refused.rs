@@ -1,0 +1,15 @@
+//! The same where the kernel refuses what makes sleeping cheap.
+
+use crate::sandbox::{Refused, run};
+
+const TESTS: [&str; 4] = ["pairs::", "rendezvous::", "select::", "shared::"];
+
+#[test]
+fn without_the_system_calls() {
+    run(Refused::Unknown, &TESTS);
+}
+
+#[test]
+fn with_barriers_that_fail() {
+    run(Refused::Barriers, &TESTS);
+}
