@@ -530,7 +530,8 @@ fn a_trace_has_a_track_for_every_rank_and_communication_thread() {
                 overlap.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(),
                 [0, 1, 2, 3, 4]
             );
-            assert!(overlap.ranks[2].computing_ns > 0, "{what}");
+            // On demand, one worker may get them all.
+            assert!(overlap.ranks[1..4].iter().any(|rank| rank.computing_ns > 0), "{what}");
             assert_eq!(overlap.ranks[1..4].iter().any(|rank| rank.delegated_ns > 0), wanted > 0);
             assert!(stdout.contains("rank") && stdout.contains("hidden"), "{stdout}");
         }
