@@ -6,6 +6,8 @@
 //! |---|---|---|
 //! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
+//! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
+//! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL); its numbers of formulas, tables and figures stand beside the
@@ -15,7 +17,10 @@
 
 mod time;
 
+pub mod mpb;
+
 pub mod scc;
+pub mod sim;
 pub mod tree;
 
 pub use time::Time;
