@@ -12,13 +12,13 @@ use crate::tree::Shape;
 impl Parameters {
     /// L_notify_children(k): all children of a rank know of a chunk.
     pub fn notify_children(&self, degree: u64) -> Time {
-        let level = self.put_from_mpb(1, OWN) + self.put_from_mpb_latency(1, OWN);
-        ceil_log2(degree) * (level + self.flag_read())
+        let level = self.set_flag(OWN) + self.set_flag_latency(OWN);
+        ceil_log2(degree) * (level + self.read_flag())
     }
 
     /// L_polling_children(k): every child's done flag is read once.
     pub fn poll_children(&self, degree: u64) -> Time {
-        degree * self.flag_read()
+        degree * self.read_flag()
     }
 
     /// 4.19, T_chunk_root(m, k).
@@ -28,7 +28,7 @@ impl Parameters {
 
     /// 4.20, T_chunk_intermediate(m, k).
     pub fn intermediate_chunk(&self, lines: u64, degree: u64) -> Time {
-        self.get_to_mpb(lines, OWN) + self.put_from_mpb(1, OWN) + self.notify_children(degree)
+        self.get_to_mpb(lines, OWN) + self.set_flag(OWN) + self.notify_children(degree)
     }
 
     /// T_chunk_leaf(m), which is nothing for a chunk that does not exist.
@@ -37,7 +37,7 @@ impl Parameters {
             0 => Time::ZERO,
             _ => {
                 self.get_to_mpb(lines, OWN)
-                    + self.put_from_mpb(1, OWN)
+                    + self.set_flag(OWN)
                     + self.get_to_mem(lines, OWN, NEAR_MEMORY)
             }
         }
@@ -116,18 +116,18 @@ impl Parameters {
     pub fn root_period(&self, degree: u64) -> Time {
         self.poll_children(degree)
             + self.put_from_mem(CHUNK_LINES, NEAR_MEMORY, OWN)
-            + 2 * self.put_from_mpb(1, OWN)
+            + 2 * self.set_flag(OWN)
     }
 
     /// C_chunk_intermediate(k): an intermediate rank's part in one chunk of a stream.
     pub fn intermediate_period(&self, degree: u64) -> Time {
         // Of the three puts of flags, a leaf has one as well: the done flag.
-        self.poll_children(degree) + self.leaf_period() + 2 * self.put_from_mpb(1, OWN)
+        self.poll_children(degree) + self.leaf_period() + 2 * self.set_flag(OWN)
     }
 
     /// C_chunk_leaf: a leaf's part in one chunk of a stream.
     pub fn leaf_period(&self) -> Time {
-        self.flag_read() + self.leaf_chunk(CHUNK_LINES)
+        self.read_flag() + self.leaf_chunk(CHUNK_LINES)
     }
 
     /// 4.23, B(k) in MB/s: the slowest kind of rank sets the pace of a long message.

@@ -38,9 +38,11 @@ pub struct Parameters {
     pub mem_put: Time,
     /// o_mem_get: overhead of a get into off-chip memory.
     pub mem_get: Time,
-    /// What software pays around reading a flag, besides C_mpb_r(1). Not in table 4.1; see the
+    /// What software pays for looking at a flag, besides C_mpb_r(1). Not in table 4.1; see the
     /// [module's documentation](super).
-    pub flag_overhead: Time,
+    pub flag_read: Time,
+    /// What software pays for setting a flag, besides C_mpb_put(1, d). Not in table 4.1.
+    pub flag_set: Time,
 }
 
 impl Parameters {
@@ -54,12 +56,13 @@ impl Parameters {
         mpb_get: Time::from_nanos(330),
         mem_put: Time::from_nanos(190),
         mem_get: Time::from_nanos(95),
-        flag_overhead: Time::ZERO,
+        flag_read: Time::ZERO,
+        flag_set: Time::ZERO,
     };
 
     /// Table 4.1 with flags read by a get: gives table 4.2's figures for OC-Bcast to the last digit.
     pub const TABLE_4_2: Parameters =
-        Parameters { flag_overhead: Parameters::TABLE_4_1.mpb_get, ..Parameters::TABLE_4_1 };
+        Parameters { flag_read: Parameters::TABLE_4_1.mpb_get, ..Parameters::TABLE_4_1 };
 }
 
 /// Megabytes (10⁶ bytes, as in table 4.2) per second, when so many lines of [`LINE_BYTES`] take

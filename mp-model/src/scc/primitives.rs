@@ -74,10 +74,19 @@ impl Parameters {
         self.mem_get + lines * self.mpb_read(from_hops) + lines * self.mem_write(mem_hops)
     }
 
-    /// A flag of the core's own MPB is read: C_mpb_r(1), with
-    /// [`flag_overhead`](Parameters::flag_overhead).
-    pub fn flag_read(&self) -> Time {
-        self.flag_overhead + self.mpb_read(OWN)
+    /// A flag of the core's own MPB is looked at: C_mpb_r(1), with what software pays for it.
+    pub fn read_flag(&self) -> Time {
+        self.flag_read + self.mpb_read(OWN)
+    }
+
+    /// A flag is set in an MPB: C_mpb_put(1, d), with what software pays for it.
+    pub fn set_flag(&self, hops: u64) -> Time {
+        self.flag_set + self.put_from_mpb(1, hops)
+    }
+
+    /// A flag that is being set can be seen: L_mpb_put(1, d), with what software pays for it.
+    pub fn set_flag_latency(&self, hops: u64) -> Time {
+        self.flag_set + self.put_from_mpb_latency(1, hops)
     }
 
     fn without_last_acknowledgment(&self, lines: u64, hops: u64, completion: Time) -> Time {

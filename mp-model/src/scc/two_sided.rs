@@ -27,8 +27,9 @@ impl Parameters {
     }
 
     fn receive_chunk(&self, lines: u64) -> Time {
-        let flag = self.mpb_write_latency(OWN) + self.flag_read() + self.mpb_write(OWN);
-        self.get_to_mem(lines, OWN, NEAR_MEMORY) + 2 * flag
+        let set = self.flag_set + self.mpb_write_latency(OWN);
+        let reset = self.flag_set + self.mpb_write(OWN);
+        self.get_to_mem(lines, OWN, NEAR_MEMORY) + 2 * (set + self.read_flag() + reset)
     }
 }
 

@@ -184,19 +184,20 @@ impl Mpb for Core {
         Ok(())
     }
 
-    /// A put of one line from the own MPB, as section 4.3 has it: formula 4.7.
+    /// A put of one line from the own MPB, as section 4.3 has it (formula 4.7), and what software
+    /// pays for it.
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
         self.check(flag, 1)?;
         let (own, hops) = (OWN(self), self.hops(flag.rank));
-        self.clock += self.costs.mpb_put + self.costs.mpb_read(own);
+        self.clock += self.costs.flag_set + self.costs.mpb_put + self.costs.mpb_read(own);
         self.write_line(flag.rank, hops, flag.line, &value.to_le_bytes()).await;
         Ok(())
     }
 
-    /// C_mpb_r(1), and the overhead of flags.
+    /// C_mpb_r(1), and what software pays for it.
     async fn flag(&mut self, line: usize) -> Result<u64, Misfit> {
         check_lines(line, 1, self.lines)?;
-        self.clock += self.costs.flag_overhead;
+        self.clock += self.costs.flag_read;
         let mut value = [0; size_of::<u64>()];
         self.read_line(self.rank, OWN(self), line, &mut value).await;
         Ok(u64::from_le_bytes(value))
@@ -212,7 +213,7 @@ impl Mpb for Core {
         let own = OWN(self);
         let back = own * self.costs.hop;
         let look = self.clock - back;
-        let period = self.costs.flag_overhead + self.costs.mpb_read(own);
+        let period = self.costs.flag_read + self.costs.mpb_read(own);
         while !reached(value) {
             let mut asleep = false;
             future::poll_fn(|_| {

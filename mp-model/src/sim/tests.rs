@@ -59,7 +59,7 @@ fn one_alone_pays_what_the_formulas_say() {
     }
     assert_eq!(distances, (1..=9).collect());
     let took = alone(7, async |core| assert_eq!(core.flag(255).await, Ok(0)));
-    assert_eq!(took, COSTS.flag_read());
+    assert_eq!(took, COSTS.read_flag());
 }
 
 #[test]
