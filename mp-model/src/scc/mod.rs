@@ -12,14 +12,16 @@
 //! core's own tile, 9 the farthest), times are [`Time`](crate::Time). L stands for latency (when
 //! the data is there), C for completion (when the operation returns).
 //!
-//! # The cost of reading a flag
+//! # The cost of flags
 //!
 //! The thesis says that "writing or reading a flag is modeled by a single MPB access" (section
 //! 4.2), and its formulas read a flag for C_mpb_r(1). Computed so, table 4.2 comes out 0.4 to 3%
 //! above the printed figures. With the overhead of a `get` added for every flag read
 //! ([`Parameters::flag_read`] = o_mpb_get), all three figures for OC-Bcast come out to the last
-//! printed digit: that is evidently how the table was made, and how RCCE reads flags. Both are
-//! here: [`Parameters::TABLE_4_1`] keeps to the text, [`Parameters::TABLE_4_2`] to the table.
+//! printed digit: that is evidently how the table was made. The measured latencies of short
+//! messages are higher still, and say what software pays for each flag. All three are here:
+//! [`Parameters::TABLE_4_1`] keeps to the text, [`Parameters::TABLE_4_2`] to the table,
+//! [`Parameters::FITTED`] to the measurements.
 
 mod broadcast;
 pub mod figures;
