@@ -8,3 +8,4 @@
 
 pub mod broadcast;
 mod stamp;
+pub mod two_sided;

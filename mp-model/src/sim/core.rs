@@ -5,6 +5,7 @@ use std::future;
 use std::rc::Rc;
 use std::task::Poll;
 
+use super::cache::Cache;
 use super::engine::{Engine, Watch};
 use crate::Time;
 use crate::mpb::{Line, Misfit, Mpb, check_lines, lines_of};
@@ -23,6 +24,7 @@ pub struct Core {
     lines: usize,
     line_bytes: usize,
     memory_hops: u64,
+    cache: Cache,
 }
 
 /// The distance of the own MPB, reached through the tile's router.
@@ -41,6 +43,7 @@ impl Core {
             lines: machine.lines,
             line_bytes: machine.line_bytes,
             memory_hops: machine.memory_hops(rank),
+            cache: Cache::new(machine.cache_bytes),
         };
         drop(shared);
         core
@@ -142,15 +145,20 @@ impl Mpb for Core {
         self.line_bytes
     }
 
-    /// Formula 4.8.
+    /// Formula 4.8, or without reading where the source is in the core's cache (section 4.2).
     async fn put(&mut self, source: &[u8], to: Line) -> Result<(), Misfit> {
         self.check(to, lines_of(source.len(), self.line_bytes))?;
         let hops = self.hops(to.rank);
         self.clock += self.costs.mem_put;
+        let read = match self.cache.holds(source) {
+            true => Time::ZERO,
+            false => self.costs.mem_read(self.memory_hops),
+        };
         for (index, line) in source.chunks(self.line_bytes).enumerate() {
-            self.clock += self.costs.mem_read(self.memory_hops);
+            self.clock += read;
             self.write_line(to.rank, hops, to.line + index, line).await;
         }
+        self.cache.keep(source);
         Ok(())
     }
 
@@ -172,6 +180,7 @@ impl Mpb for Core {
             self.read_line(from.rank, hops, from.line + index, line).await;
             self.clock += self.costs.mem_write(self.memory_hops);
         }
+        self.cache.keep(target);
         Ok(())
     }
 

@@ -21,6 +21,9 @@ pub struct Machine {
     pub costs: Parameters,
     /// What an MPB can serve.
     pub port: Port,
+    /// How much of the private memory that it has just put or got a core finds in its cache: a put
+    /// from there reads for nothing (section 4.2). Goes by address, as caches do.
+    pub cache_bytes: usize,
 }
 
 /// How cores, MPBs and memory lie.
@@ -132,6 +135,8 @@ impl Machine {
             line_bytes: scc::LINE_BYTES as usize,
             costs: Parameters::TABLE_4_1,
             port: Port::SCC,
+            // Half of a tile's L2 cache (section 4.2).
+            cache_bytes: 128 << 10,
         }
     }
 

@@ -32,6 +32,7 @@
 //! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some
 //! cores were slowed down twice as much as others. Looks that see nothing do not burden the port.
 
+mod cache;
 mod core;
 mod engine;
 mod machine;
