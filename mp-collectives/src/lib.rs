@@ -7,5 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod broadcast;
+pub mod experiments;
 mod stamp;
 pub mod two_sided;

@@ -1,12 +1,11 @@
 //! OC-Bcast on the simulated SCC: how long it takes, beside the model and the measurements of the
 //! thesis (chapters 3 and 4).
 
-use mp_collectives::broadcast::{OcBcast, Options, binomial, scatter_allgather};
-use mp_collectives::two_sided::TwoSided;
-use mp_model::Time;
+use mp_collectives::broadcast::{OcBcast, Options};
+use mp_collectives::experiments::{self, Algorithm, scc_with_rcce};
 use mp_model::mpb::Mpb;
-use mp_model::scc::{LINE_BYTES, Parameters, RCCE_BUFFER_LINES, megabytes_per_second};
-use mp_model::sim::{Core, Layout, Machine, Port, Sharing, run};
+use mp_model::scc::Parameters;
+use mp_model::sim::{Layout, Machine, Port, Sharing, run};
 use mp_model::tree::Shape;
 
 /// What section 4.3 assumes: all distances are 1, and nobody disturbs anybody.
@@ -24,85 +23,18 @@ fn shape(degree: usize) -> Shape {
     Shape::new(48, degree).unwrap()
 }
 
-/// What is broadcast, one after the other.
-const ROUNDS: usize = 16;
-
-/// The mean latency of broadcasts from core 0, in microseconds: from its call to the last core's
-/// return. As in section 3.3.1, each is of another part of memory, which no cache holds.
-///
-/// The others wait already when it calls, and it calls at many points of their polling.
-fn mean_latency<S>(
-    machine: &Machine,
-    lines: usize,
-    new: impl Fn(&Core) -> S,
-    broadcast: impl AsyncFn(&mut S, &mut Core, &mut [u8]),
-) -> f64 {
-    // More than any of them takes, and no multiple of a look at a flag.
-    let interval = Time::from_nanos(2_000_037);
-    let run = run(machine.clone(), async |core| {
-        let mut state = new(core);
-        let bytes = lines * LINE_BYTES as usize;
-        let mut memory = vec![0; ROUNDS * bytes];
-        let mut returned = Vec::new();
-        for (round, message) in memory.chunks_mut(bytes).enumerate() {
-            let call = (round as u64 + 1) * interval;
-            if core.rank() == 0 {
-                core.sleep_until(call);
-            }
-            broadcast(&mut state, core, message).await;
-            returned.push(core.now() - call);
-        }
-        returned
-    });
-    let returned = run.unwrap().outputs;
-    let last = |round| returned.iter().map(|core| core[round]).max().unwrap_or_default();
-    let sum: Time = (0..ROUNDS).map(last).sum();
-    sum.as_micros() / ROUNDS as f64
+fn oc_bcast(degree: usize) -> Algorithm {
+    Algorithm::OcBcast(Options::scc(degree))
 }
 
-fn latency(machine: &Machine, degree: usize, lines: usize) -> f64 {
-    mean_latency(
-        machine,
-        lines,
-        |core| OcBcast::new(core, Options::scc(degree)).unwrap(),
-        async |broadcasts, core, message| broadcasts.broadcast(core, message, 0).await.unwrap(),
-    )
+/// In microseconds.
+fn latency(machine: &Machine, algorithm: Algorithm, lines: usize) -> f64 {
+    experiments::latency(machine, algorithm, lines).unwrap().as_micros()
 }
 
-fn binomial_latency(machine: &Machine, lines: usize) -> f64 {
-    mean_latency(machine, lines, two_sided, async |messages, core, message| {
-        binomial(messages, core, message, 0).await.unwrap();
-    })
-}
-
-fn two_sided(core: &Core) -> TwoSided {
-    TwoSided::new(core, 0, RCCE_BUFFER_LINES as usize).unwrap()
-}
-
-/// An MPB with room for the flags of two-sided messages, which RCCE packs closer.
-fn rcce(machine: Machine) -> Machine {
-    Machine { lines: 2 * 48 + RCCE_BUFFER_LINES as usize, ..machine }
-}
-
-/// The throughput of `times` broadcasts in a row from core 0, in MB/s.
-fn throughput(machine: &Machine, degree: usize, lines: usize, times: usize) -> f64 {
-    let bytes = lines * LINE_BYTES as usize;
-    let run = run(machine.clone(), async |core| {
-        let mut broadcasts = OcBcast::new(core, Options::scc(degree)).unwrap();
-        for message in vec![0; times * bytes].chunks_mut(bytes) {
-            broadcasts.broadcast(core, message, 0).await.unwrap();
-        }
-    });
-    megabytes_per_second((times * lines) as u64, run.unwrap().end())
-}
-
-fn scatter_allgather_throughput(machine: &Machine, lines: usize) -> f64 {
-    let run = run(machine.clone(), async |core| {
-        let mut messages = two_sided(core);
-        let mut message = vec![0; lines * LINE_BYTES as usize];
-        scatter_allgather(&mut messages, core, &mut message, 0).await.unwrap();
-    });
-    megabytes_per_second(lines as u64, run.unwrap().end())
+/// In MB/s.
+fn throughput(machine: &Machine, algorithm: Algorithm, lines: usize, times: usize) -> f64 {
+    experiments::mb_per_s(machine, algorithm, lines, times).unwrap()
 }
 
 /// 1 MB, the longest message of the thesis.
@@ -123,7 +55,7 @@ fn latency_is_what_formula_4_21_says() {
         for degree in if costs == Parameters::TABLE_4_1 { &[2, 7, 47][..] } else { &[2, 7] } {
             for lines in [32, 64, 96, 97, 128, 192] {
                 let formula = costs.oc_bcast_latency(shape(*degree), lines as u64).as_micros();
-                let simulated = latency(&as_modelled(costs), *degree, lines);
+                let simulated = latency(&as_modelled(costs), oc_bcast(*degree), lines);
                 near(&format!("k = {degree}, {lines} lines"), simulated, formula, 0.06);
             }
         }
@@ -136,7 +68,7 @@ fn the_formula_is_a_bound_for_one_line() {
     for degree in [2, 7, 47] {
         let costs = Parameters::TABLE_4_1;
         let formula = costs.oc_bcast_latency(shape(degree), 1).as_micros();
-        let simulated = latency(&as_modelled(costs), degree, 1);
+        let simulated = latency(&as_modelled(costs), oc_bcast(degree), 1);
         assert!((0.7..1.0).contains(&(simulated / formula)), "{degree}: {simulated}, {formula}");
     }
 }
@@ -146,7 +78,7 @@ fn throughput_is_what_formula_4_23_says() {
     for costs in [Parameters::TABLE_4_1, Parameters::TABLE_4_2] {
         for degree in [2, 7, 47] {
             let formula = costs.oc_bcast_mb_per_s(shape(degree));
-            let simulated = throughput(&as_modelled(costs), degree, LONG, 1);
+            let simulated = throughput(&as_modelled(costs), oc_bcast(degree), LONG, 1);
             near(&format!("k = {degree}"), simulated, formula, 0.015);
         }
     }
@@ -155,21 +87,26 @@ fn throughput_is_what_formula_4_23_says() {
 #[test]
 fn table_3_1_as_measured() {
     // The first value is what the flags' cost was fitted to; the others follow.
-    near("k = 47, 1 line", latency(&scc(), 47, 1), 44.1, 0.01);
+    near("k = 47, 1 line", latency(&scc(), oc_bcast(47), 1), 44.1, 0.01);
     for (lines, measured) in [(32, 75.8), (64, 112.7), (128, 198.6)] {
-        near(&format!("k = 47, {lines} lines"), latency(&scc(), 47, lines), measured, 0.12);
+        near(
+            &format!("k = 47, {lines} lines"),
+            latency(&scc(), oc_bcast(47), lines),
+            measured,
+            0.12,
+        );
     }
 }
 
 #[test]
 fn figure_3_2a_as_measured() {
-    near("k = 7, 1 line", latency(&scc(), 7, 1), 16.6, 0.20);
-    let binomial = binomial_latency(&rcce(scc()), 1);
+    near("k = 7, 1 line", latency(&scc(), oc_bcast(7), 1), 16.6, 0.20);
+    let binomial = latency(&scc_with_rcce(scc()), Algorithm::Binomial, 1);
     near("binomial, 1 line", binomial, 21.6, 0.20);
-    near("binomial over k = 7", binomial / latency(&scc(), 7, 1), 21.6 / 16.6, 0.10);
+    near("binomial over k = 7", binomial / latency(&scc(), oc_bcast(7), 1), 21.6 / 16.6, 0.10);
     // "Between 96 and 192 cache lines, the latency with k = 7 is around 25% better than with k = 2."
     for lines in [97, 128, 160, 192] {
-        let gain = 1.0 - latency(&scc(), 7, lines) / latency(&scc(), 2, lines);
+        let gain = 1.0 - latency(&scc(), oc_bcast(7), lines) / latency(&scc(), oc_bcast(2), lines);
         assert!((0.2..0.35).contains(&gain), "{lines} lines: {gain}");
     }
 }
@@ -177,29 +114,31 @@ fn figure_3_2a_as_measured() {
 #[test]
 fn figure_3_2b_as_measured() {
     // "The throughput [of k = 47] is about 16% lower than predicted" (section 4.3.2).
-    let [two, seven, all] = [2, 7, 47].map(|degree| throughput(&scc(), degree, LONG, 1));
+    let [two, seven, all] = [2, 7, 47].map(|degree| throughput(&scc(), oc_bcast(degree), LONG, 1));
     near("k = 47", all, 0.84 * 35.88, 0.12);
     assert!(all < two && all < seven, "{two}, {seven}, {all}");
     // The drop after a chunk's length, and that it does not matter in the end.
     for degree in [2, 7, 47] {
-        let [at, after] = [96, 97].map(|lines| throughput(&scc(), degree, lines, 30));
+        let [at, after] = [96, 97].map(|lines| throughput(&scc(), oc_bcast(degree), lines, 30));
         assert!(after < 0.97 * at, "k = {degree}: {at}, {after}");
-        let [at, after] = [96, 97].map(|lines| throughput(&scc(), degree, 96 * 100 + lines, 1));
+        let [at, after] =
+            [96, 97].map(|lines| throughput(&scc(), oc_bcast(degree), 96 * 100 + lines, 1));
         assert!(after > 0.99 * at, "k = {degree}: {at}, {after}");
     }
 }
 
 #[test]
 fn two_sided_broadcasts_beside_the_formulas() {
-    let machine = rcce(as_modelled(Parameters::TABLE_4_1));
+    let machine = scc_with_rcce(as_modelled(Parameters::TABLE_4_1));
     let costs = machine.costs;
     for lines in [1, 32, 96, 192] {
         let formula = costs.binomial_latency(48, lines as u64).as_micros();
-        near(&format!("binomial, {lines} lines"), binomial_latency(&machine, lines), formula, 0.03);
+        let simulated = latency(&machine, Algorithm::Binomial, lines);
+        near(&format!("binomial, {lines} lines"), simulated, formula, 0.03);
     }
     for slice in [96, 683] {
         let formula = costs.scatter_allgather_mb_per_s(48, slice);
-        let simulated = scatter_allgather_throughput(&machine, 48 * slice as usize);
+        let simulated = throughput(&machine, Algorithm::ScatterAllgather, 48 * slice as usize, 1);
         near(&format!("scatter-allgather, slices of {slice}"), simulated, formula, 0.01);
     }
 }
@@ -207,9 +146,9 @@ fn two_sided_broadcasts_beside_the_formulas() {
 #[test]
 fn oc_bcast_is_far_ahead_of_scatter_allgather() {
     // The thesis measured "an almost threefold" throughput; its formulas say 2.63 with k = 2.
-    let both = scatter_allgather_throughput(&rcce(scc()), LONG);
+    let both = throughput(&scc_with_rcce(scc()), Algorithm::ScatterAllgather, LONG, 1);
     for degree in [2, 7] {
-        let ratio = throughput(&scc(), degree, LONG, 1) / both;
+        let ratio = throughput(&scc(), oc_bcast(degree), LONG, 1) / both;
         println!("k = {degree}: {ratio:.2}");
         assert!((2.4..3.0).contains(&ratio), "k = {degree}: {ratio}");
     }
