@@ -27,9 +27,6 @@ pub struct Core {
     cache: Cache,
 }
 
-/// The distance of the own MPB, reached through the tile's router.
-const OWN: fn(&Core) -> u64 = |core| core.hops(core.rank);
-
 impl Core {
     pub(super) fn new(rank: usize, engine: Rc<RefCell<Engine>>) -> Core {
         let shared = engine.borrow();
@@ -64,6 +61,11 @@ impl Core {
         self.clock = self.clock.max(time);
     }
 
+    /// The distance of the own MPB, which on the SCC too is reached through a router.
+    fn own_hops(&self) -> u64 {
+        self.hops(self.rank)
+    }
+
     fn hops(&self, other: usize) -> u64 {
         self.engine.borrow().machine.hops(self.rank, other)
     }
@@ -80,12 +82,15 @@ impl Core {
         let mut planned = false;
         future::poll_fn(|_| {
             let mut engine = self.engine.borrow_mut();
-            if planned || engine.skip_to(time) {
+            if !planned && engine.skip_to(time) {
                 return Poll::Ready(());
             }
-            engine.plan(time, self.rank);
-            planned = true;
-            Poll::Pending
+            if !planned {
+                engine.plan(time, self.rank);
+                planned = true;
+            }
+            // Not the event of a wait that was given up.
+            if engine.has_come(time) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -197,7 +202,7 @@ impl Mpb for Core {
     /// pays for it.
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
         self.check(flag, 1)?;
-        let (own, hops) = (OWN(self), self.hops(flag.rank));
+        let (own, hops) = (self.own_hops(), self.hops(flag.rank));
         self.clock += self.costs.flag_set + self.costs.mpb_put + self.costs.mpb_read(own);
         self.write_line(flag.rank, hops, flag.line, &value.to_le_bytes()).await;
         Ok(())
@@ -208,7 +213,7 @@ impl Mpb for Core {
         check_lines(line, 1, self.lines)?;
         self.clock += self.costs.flag_read;
         let mut value = [0; size_of::<u64>()];
-        self.read_line(self.rank, OWN(self), line, &mut value).await;
+        self.read_line(self.rank, self.own_hops(), line, &mut value).await;
         Ok(u64::from_le_bytes(value))
     }
 
@@ -219,19 +224,19 @@ impl Mpb for Core {
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64, Misfit> {
         let mut value = self.flag(line).await?;
-        let own = OWN(self);
+        let own = self.own_hops();
         let back = own * self.costs.hop;
         let look = self.clock - back;
         let period = self.costs.flag_read + self.costs.mpb_read(own);
         while !reached(value) {
             let mut asleep = false;
             future::poll_fn(|_| {
-                if asleep {
-                    return Poll::Ready(());
+                let mut engine = self.engine.borrow_mut();
+                if !asleep {
+                    engine.watch(self.rank, Watch { line, look, period });
+                    asleep = true;
                 }
-                self.engine.borrow_mut().watch(self.rank, Watch { line, look, period });
-                asleep = true;
-                Poll::Pending
+                if engine.watched(self.rank).is_none() { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
             let service = self.engine.borrow().machine.port.read;

@@ -68,6 +68,11 @@ impl Engine {
         Some(core)
     }
 
+    /// Whether this instant is the present one, or past.
+    pub(super) fn has_come(&self, time: Time) -> bool {
+        self.now >= time
+    }
+
     /// Goes on to `time` at once if nothing else happens until then.
     pub(super) fn skip_to(&mut self, time: Time) -> bool {
         let free = self.events.peek().is_none_or(|Reverse((next, ..))| *next > time);

@@ -21,12 +21,15 @@
 //! the others do before that instant has been done. Lines move one by one, at the very instants at
 //! which the model has them read and written, so a protocol that reads too early does read stale or
 //! torn data. Nothing is random, and events of one instant happen in the order in which they were
-//! planned: a run is the same every time and everywhere.
+//! planned: a run is the same every time and everywhere. (With one exception: cores' caches go by
+//! address, so where an algorithm frees a buffer and makes another, it is up to the allocator whether
+//! a put from that is taken for one from the cache. [`Machine::cache_bytes`] = 0 leaves caches out.)
 //!
 //! **What costs time.** Reads and writes of lines by formulas 4.1–4.6, put and get by 4.7–4.12, with
 //! each core's own distances; one transaction at a time. An MPB's port serves one line after another
 //! ([`Port`]), which is what slows down many accesses to one MPB (section 4.1.3). The mesh and the
-//! memory controllers do not: the thesis measured that they are no bottleneck. Waiting for a flag is
+//! memory controllers do not: the thesis measured that they are no bottleneck. A put from memory that
+//! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is
 //! looking at it again and again, so that up to a whole look passes until it is seen.
 //!
 //! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some

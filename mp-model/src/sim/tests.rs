@@ -299,6 +299,8 @@ fn a_thousand_cores() {
             memory_hops: 10,
         },
         line_bytes: 64,
+        // Each round's buffer may be where the last was.
+        cache_bytes: 0,
         ..Machine::scc()
     };
     let run = run(machine, async |core| {
