@@ -29,8 +29,8 @@
 //! each core's own distances; one transaction at a time. An MPB's port serves one line after another
 //! ([`Port`]), which is what slows down many accesses to one MPB (section 4.1.3). The mesh and the
 //! memory controllers do not: the thesis measured that they are no bottleneck. A put from memory that
-//! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is
-//! looking at it again and again, so that up to a whole look passes until it is seen.
+//! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is looking at it again
+//! and again, so that up to a whole look passes until it is seen.
 //!
 //! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some
 //! cores were slowed down twice as much as others. Looks that see nothing do not burden the port.
