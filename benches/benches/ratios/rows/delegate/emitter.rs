@@ -72,7 +72,7 @@ pub fn perform(rank: &Rank, setup: &Setup, plan: Emitting) -> onchip::Result<Vec
             let message = &mut messages[sent as usize % Emitting::DEGREE];
             mark(message, sent);
             own.send(message)?;
-            checked.holds(is_marked(&*from_own.receive()?, plan.words(), sent));
+            checked.holds(is_marked(&from_own.receive()?, plan.words(), sent));
         }
         Ok(())
     })?;
@@ -122,7 +122,7 @@ impl Helper {
 
     fn accept(&mut self, request: Request<Vec<u64>>) -> onchip::Result<Vec<u64>> {
         let message = request.wait()?;
-        self.checked.holds(is_marked(&*self.from.receive()?, self.words, self.arrived));
+        self.checked.holds(is_marked(&self.from.receive()?, self.words, self.arrived));
         self.arrived += 1;
         Ok(message)
     }

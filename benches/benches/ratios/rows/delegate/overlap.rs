@@ -152,7 +152,7 @@ impl Sending {
     /// Takes the message under way, which is all that a receiver has to do.
     fn accept(&mut self) -> onchip::Result<()> {
         if let Some(request) = self.under_way.take() {
-            let right = is_marked(&*self.from.receive()?, self.plan.words(), self.number);
+            let right = is_marked(&self.from.receive()?, self.plan.words(), self.number);
             self.checked.holds(right);
             self.spare.push(request.wait()?);
         }
