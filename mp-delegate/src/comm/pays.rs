@@ -112,7 +112,7 @@ pub struct Costs {
 impl Default for Costs {
     /// Typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
     /// `delegating` and `delegated.fixed` differ there by a factor of three from run to run; the
-    /// larger of the two is taken, so that what hardly gains is sent inline. Not measured by that
+    /// larger of the two is taken, so that what hardly gains is sent inline. Not measured apart by that
     /// bench are `coming`, which is what a futex wake takes there, and `slowed_by_sibling`, an
     /// assumption: that machine has no siblings.
     fn default() -> Self {
