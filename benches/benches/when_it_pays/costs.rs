@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use onchip::comm::pays::{Costs, Line};
+use onchip::comm::pays::{Copying, Costs};
 
 use crate::rounds::{Kt, Rounds, Times, take};
 
 const SMALL: usize = 8;
+const KNEE: usize = Copying::KNEE;
 const LARGE: usize = 1 << 20;
 /// Longer than any copy here, so that all of it is hidden.
 const LONG: Duration = Duration::from_micros(200);
@@ -19,22 +20,26 @@ pub fn measure(cpus: [usize; 2], quick: bool) -> onchip::Result<Costs> {
     let batches = if quick { 3 } else { 25 };
     let at = |grain, bytes, kt| take(Rounds { grain, bytes, kt, batches }, cpus);
     let sent = |times: Times| times.inline - times.computing;
-    let line = |small: f64, large: f64| {
-        let per_kib = (large - small) * 1024.0 / (LARGE - SMALL) as f64;
-        Line { fixed: small, per_kib }
+    let copying = |small: f64, knee: f64, large: f64| Copying {
+        fixed: small.max(0.0),
+        per_kib: (knee - small) * 1024.0 / (KNEE - SMALL) as f64,
+        per_kib_beyond: (large - knee) * 1024.0 / (LARGE - KNEE) as f64,
     };
-    let inline =
-        line(sent(at(SHORT, SMALL, Kt::AWAKE)?).max(0.0), sent(at(LONG, LARGE, Kt::AWAKE)?));
+    let inline = copying(
+        sent(at(SHORT, SMALL, Kt::AWAKE)?),
+        sent(at(SHORT, KNEE, Kt::AWAKE)?),
+        sent(at(SHORT, LARGE, Kt::AWAKE)?),
+    );
     let delegating = at(SHORT, SMALL, Kt::AWAKE)?.calls;
     // With nothing to compute a round is the delegation and the whole way of the message.
     let whole = |bytes| {
         Ok::<_, onchip::Error>(at(Duration::ZERO, bytes, Kt::AWAKE)?.delegated - delegating)
     };
-    let delegated = line(whole(SMALL)?.max(0.0), whole(LARGE)?);
+    let delegated = copying(whole(SMALL)?, whole(KNEE)?, whole(LARGE)?);
     let hidden = at(LONG, LARGE, Kt::AWAKE)?;
-    let slowed = (hidden.delegated - hidden.calls - hidden.computing) / delegated.at(LARGE);
+    let slowed = hidden.slowed / delegated.at(LARGE);
     let waking = at(LONG, SMALL, Kt::ADAPTIVE)?.calls - delegating;
-    let beside = at(SHORT, SMALL, Kt::BESIDE)?;
+    let beside = at(LONG, SMALL, Kt::BESIDE)?;
     let switching = beside.delegated - beside.computing - delegating - delegated.fixed;
     Ok(Costs {
         inline,
@@ -56,8 +61,8 @@ pub fn show(costs: &Costs) -> String {
         None => "never".to_owned(),
     };
     format!(
-        "inline send        L = {:.0} ns + {:.2} ns/KiB\n\
-         delegated message  K = {:.0} ns + {:.2} ns/KiB\n\
+        "inline send        L = {:.0} ns + {:.2} ns/KiB, {:.2} past 256 KiB\n\
+         delegated message  K = {:.0} ns + {:.2} ns/KiB, {:.2} past 256 KiB\n\
          delegating         D = {delegating:.0} ns\n\
          waking             W = {waking:.0} ns, and V = {coming:.0} ns (not measured here)\n\
          slowed down        s = {slowed:.3}\n\
@@ -65,8 +70,10 @@ pub fn show(costs: &Costs) -> String {
          delegating pays behind a long grain from {}",
         inline.fixed,
         inline.per_kib,
+        inline.per_kib_beyond,
         delegated.fixed,
         delegated.per_kib,
+        delegated.per_kib_beyond,
         from(costs.break_even(onchip::comm::Spare::Core)),
     )
 }

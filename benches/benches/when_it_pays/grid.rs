@@ -100,7 +100,7 @@ pub fn csv(cells: &[Cell]) -> String {
         model_inline_ns,model_delegated_ns,gain,model_gain\n"
         .to_owned();
     for cell in cells {
-        let Times { computing, inline, delegated, calls } = cell.times;
+        let Times { computing, inline, delegated, calls, .. } = cell.times;
         text += &format!(
             "\"{}\",{},{},{computing:.1},{inline:.1},{delegated:.1},{calls:.1},{:.1},{:.1},{:.4},{:.4}\n",
             cell.place(),

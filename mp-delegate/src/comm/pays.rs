@@ -7,13 +7,13 @@
 //! |---|---|---|
 //! | `Tc` | grain: time the rank computes between two sends | given |
 //! | `σ` | size of the message | given |
-//! | `L(σ) = l₀ + l₁·σ` | time of an inline send | [`Costs::inline`] |
-//! | `K(σ) = k₀ + k₁·σ` | time until a delegated message is there, the KT awake | [`Costs::delegated`] |
+//! | `L(σ)` | time of an inline send: fixed, and for each byte, more past 256 KiB | [`Costs::inline`] |
+//! | `K(σ)` | likewise, time until a delegated message is there, the KT awake | [`Costs::delegated`] |
 //! | `D` | the rank's time to delegate and to take the request back | [`Costs::delegating`] |
 //! | `W` | the rank's time to wake a KT that sleeps | [`Costs::waking`] |
 //! | `V` | time that a KT which sleeps takes to come | [`Costs::coming`] |
 //! | `s` | part of its time the computation loses while the KT copies | [`Costs::slowed`] |
-//! | `X` | time of the two context switches where the KT has no hardware thread of its own | [`Costs::switching`] |
+//! | `X` | time lost where the KT has no hardware thread of its own: context switches, and what each of the two spins before it lets the other run | [`Costs::switching`] |
 //!
 //! ```text
 //! inline                  T = Tc + L(σ)
@@ -65,17 +65,23 @@ impl Spare {
 
 /// A time that grows with a message: nanoseconds for any, and for each KiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct Copying {
     /// Nanoseconds for a message of no length.
     pub fixed: f64,
-    /// Nanoseconds for each 1024 bytes.
+    /// Nanoseconds for each 1024 bytes up to [`KNEE`](Self::KNEE).
     pub per_kib: f64,
+    /// Nanoseconds for each 1024 bytes past that.
+    pub per_kib_beyond: f64,
 }
 
-impl Line {
+impl Copying {
+    /// The size in bytes past which a copy no longer stays within the caches of a core.
+    pub const KNEE: usize = 256 << 10;
+
     /// Nanoseconds for a message of so many bytes.
     pub fn at(self, bytes: usize) -> f64 {
-        self.fixed + self.per_kib * bytes as f64 / 1024.0
+        let (near, beyond) = (bytes.min(Self::KNEE), bytes.saturating_sub(Self::KNEE));
+        self.fixed + (self.per_kib * near as f64 + self.per_kib_beyond * beyond as f64) / 1024.0
     }
 }
 
@@ -83,9 +89,9 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// `L`.
-    pub inline: Line,
+    pub inline: Copying,
     /// `K`.
-    pub delegated: Line,
+    pub delegated: Copying,
     /// `D`.
     pub delegating: f64,
     /// `W`.
@@ -104,19 +110,21 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// Measured on a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`),
-    /// rounded; but `slowed_by_sibling`, which that machine has no siblings to measure by, is what
-    /// simultaneous multithreading usually takes.
+    /// Typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
+    /// `delegating` and `delegated.fixed` differ there by a factor of three from run to run; the
+    /// larger of the two is taken, so that what hardly gains is sent inline. Not measured apart by that
+    /// bench are `coming`, which is what a futex wake takes there, and `slowed_by_sibling`, an
+    /// assumption: that machine has no siblings.
     fn default() -> Self {
         Self {
-            inline: Line { fixed: 40.0, per_kib: 17.0 },
-            delegated: Line { fixed: 150.0, per_kib: 18.0 },
-            delegating: 120.0,
-            waking: 6_600.0,
+            inline: Copying { fixed: 90.0, per_kib: 8.5, per_kib_beyond: 17.0 },
+            delegated: Copying { fixed: 320.0, per_kib: 8.5, per_kib_beyond: 16.5 },
+            delegating: 185.0,
+            waking: 8_500.0,
             coming: 20_500.0,
-            slowed: 0.03,
+            slowed: 0.02,
             slowed_by_sibling: 0.35,
-            switching: 4_000.0,
+            switching: 25_000.0,
             spinning: 20_000.0,
         }
     }
@@ -162,12 +170,18 @@ impl Costs {
         }
         let slowing = self.slowing(spare);
         let each = self.inline.per_kib - slowing * self.delegated.per_kib;
+        let each_beyond = self.inline.per_kib_beyond - slowing * self.delegated.per_kib_beyond;
+        if each <= 0.0 || each_beyond <= 0.0 {
+            return None;
+        }
         let from = |delegating: f64| {
             let more = delegating + slowing * self.delegated.fixed - self.inline.fixed;
-            // As well as a line transfer can be measured.
-            (1024.0 * more / each).ceil().max(0.0) as usize
+            let near = 1024.0 * more.max(0.0) / each;
+            let knee = Copying::KNEE as f64;
+            let bytes = if near <= knee { near } else { knee + (near - knee) * each / each_beyond };
+            bytes.ceil() as usize
         };
-        (each > 0.0).then(|| BreakEven {
+        Some(BreakEven {
             awake: from(self.delegating),
             asleep: from(self.delegating + self.waking),
         })
@@ -175,7 +189,7 @@ impl Costs {
 }
 
 /// The sizes in bytes from which on delegating pays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BreakEven {
     /// If the thread is awake.
     pub awake: usize,
