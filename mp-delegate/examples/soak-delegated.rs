@@ -1,17 +1,21 @@
 //! Messages with checksums through communication threads, for as long as one likes:
 //! `cargo run --release -p mp-delegate --example soak-delegated -- [MESSAGES] [SEED]`.
 //!
-//! A million messages, divided among worlds of threads and of processes, with one to four threads
-//! and one to four producers, of all degrees, sent in every way. A world's seed is printed when it
-//! fails.
+//! A million messages, divided among worlds of threads and of processes, of all degrees, sent in
+//! every way: some to one rank, from one to four producers with one to four threads each, some of
+//! them taken back; some in farms, with the threads in every place. A world's seed is printed when
+//! it fails.
 
 #[path = "../../mp-core/tests/support/mod.rs"]
 #[macro_use]
 mod support;
+#[path = "../tests/comm/farm.rs"]
+mod farm;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use mp_core::{Channel, Rank, Result, World};
+use farm::Farm;
+use mp_core::{Channel, Error, Rank, Result, World, topology::KtPlacement};
 use mp_delegate::comm::{Choice, CommThreads, Request};
 use support::{Random, Watchdog};
 
@@ -55,10 +59,28 @@ fn main() {
 fn round(seed: u64) -> Result<u64> {
     let _watchdog = Watchdog::with_limit(Duration::from_secs(120));
     let mut random = Random::new(seed);
+    // The command line of ranks that are processes.
+    let arguments = ["1".to_owned(), seed.to_string()];
+    let processes = seed.is_multiple_of(2);
+    if (seed / 2).is_multiple_of(2) {
+        let shared = random.below(2) == 0;
+        let degree = [1, 2, 4, 16, 0][random.below(if shared { 4 } else { 5 }) as usize];
+        let farm = Farm {
+            placement: KtPlacement::ALL[random.below(5) as usize],
+            workers: 1 + random.below(4) as usize,
+            degree,
+            shared,
+            // And as many results.
+            tasks: ROUND / 2,
+        };
+        let results =
+            if processes { farm.processes(Some(arguments.into()))? } else { farm.threads()? };
+        return Ok(2 * results);
+    }
     let producers = 1 + random.below(4) as usize;
     let code = |rank: &Rank| run(rank, seed);
-    let received = if seed.is_multiple_of(2) {
-        World::processes(producers + 1).args(["1".to_owned(), seed.to_string()]).run(code)?
+    let received = if processes {
+        World::processes(producers + 1).args(arguments).run(code)?
     } else {
         World::threads(producers + 1).run(code)?
     };
@@ -79,14 +101,30 @@ fn run(rank: &Rank, seed: u64) -> Result<u64> {
         let from = (0..producers as usize)
             .map(|from| rank.receiver::<[u64]>("soak", from, channel))
             .collect::<Result<Vec<_>>>()?;
-        for n in 0..count {
-            for (producer, from) in from.iter().enumerate() {
-                let message = from.receive()?;
+        let (mut next, mut received) = (vec![0; from.len()], vec![0; from.len()]);
+        let mut open: Vec<usize> = (0..from.len()).collect();
+        while !open.is_empty() {
+            for at in (0..open.len()).rev() {
+                let producer = open[at];
+                let message = match from[producer].receive() {
+                    Ok(message) => message,
+                    Err(Error::Disconnected { .. }) => {
+                        open.swap_remove(at);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let n = message[0] & ((1 << 40) - 1);
                 ensure!(*message == self::message(producer as u64, n), "message {n}: {message:?}");
+                ensure!(next[producer] <= n, "message {n} is out of order");
+                next[producer] = n + 1;
+                received[producer] += 1;
             }
         }
-        for from in &from {
-            ensure!(from.receive().is_err(), "more than was sent");
+        for (producer, received) in received.iter().enumerate() {
+            let back = rank.receiver::<u64>("taken back", producer, Channel::degree(1))?;
+            let back = *back.receive()?;
+            ensure!(received + back == count, "{received} arrived, {back} were taken back");
         }
         return Ok(count * producers);
     }
@@ -96,6 +134,7 @@ fn run(rank: &Rank, seed: u64) -> Result<u64> {
     let mut to = threads.delegate_to(sender, &set, choice);
     let mut random = Random::new(seed ^ me);
     let mut held: Vec<(u64, Request<Vec<u64>>)> = Vec::new();
+    let mut taken_back = 0;
     for n in 0..count {
         let message = message(me, n);
         match random.below(8) {
@@ -107,8 +146,15 @@ fn run(rank: &Rank, seed: u64) -> Result<u64> {
         while held.len() as u64 > random.below(60) {
             let at = random.below(held.len() as u64) as usize;
             let (n, request) = held.swap_remove(at);
-            match random.below(3) {
+            match random.below(4) {
                 0 => drop(request),
+                1 => match request.cancel() {
+                    Ok(message) => {
+                        ensure!(message == self::message(me, n), "{n} came back changed");
+                        taken_back += 1;
+                    }
+                    Err(done) => drop(done.wait()?),
+                },
                 _ => ensure!(request.wait()? == self::message(me, n), "{n} came back changed"),
             }
         }
@@ -117,6 +163,8 @@ fn run(rank: &Rank, seed: u64) -> Result<u64> {
         }
     }
     threads.switch_all(true);
+    drop(to);
+    rank.sender::<u64>("taken back", producers as usize, Channel::degree(1))?.send(&taken_back)?;
     Ok(0)
 }
 

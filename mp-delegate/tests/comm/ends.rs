@@ -110,6 +110,49 @@ fn a_receiver_that_dies() {
     }
 }
 
+/// A rank that is a thread is lost when it panics: what was delegated for it comes back.
+#[test]
+fn a_receiver_that_panics() {
+    for degree in [0, 1, 4] {
+        let _watchdog = Watchdog::start();
+        let result = World::threads(2).run(|rank| {
+            let channel = Channel::degree(degree).max_len(10);
+            if rank.id() == 0 {
+                let threads = CommThreads::start(2)?;
+                let mut to = threads.delegate(rank.sender::<[u64]>("lost", 1, channel)?);
+                let vectors: Vec<_> = (0..30).map(|n| to.send(vec![n; 10])).collect();
+                let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
+                rank.sender::<u8>("ready", 1, Channel::degree(1))?.send(&0)?;
+                let mut lost = 0;
+                for (n, answer) in (0..).zip(wait_all(vectors)) {
+                    match answer {
+                        Ok(vector) => ensure!(vector == [n; 10], "another vector"),
+                        Err(unsent) => {
+                            peer_lost(&unsent.error, 1)?;
+                            ensure!(unsent.message == [n; 10], "another vector");
+                            lost += 1;
+                        }
+                    }
+                }
+                ensure!(lost >= 30 - 1 - degree, "only {lost} were not sent");
+                let unsent = buffer.wait().expect_err("nobody takes it");
+                peer_lost(&unsent.error, 1)?;
+                ensure!(*unsent.message == [7; 100], "not the buffer that was given");
+                return Ok(());
+            }
+            let from = rank.receiver::<[u64]>("lost", 0, channel)?;
+            rank.receiver::<u8>("ready", 0, Channel::degree(1))?.receive()?;
+            from.receive()?;
+            // Not closed by the panic, as in a thread that is stuck elsewhere.
+            std::mem::forget(from);
+            std::panic::resume_unwind(Box::new("as planned"));
+        });
+        let Err(Error::RanksFailed(failed)) = result else { panic!("{result:?}") };
+        assert_eq!(failed.failures.len(), 1, "{failed}");
+        assert!(matches!(failed.failures[0].cause, Cause::Panic(_)), "{failed}");
+    }
+}
+
 fn peer_lost(error: &Error, lost: usize) -> Result<()> {
     ensure!(matches!(error, Error::PeerLost { rank, .. } if *rank == lost), "{error:?}");
     Ok(())

@@ -3,7 +3,7 @@
 use mp_core::{Channel, Error, Parties, Rank, Result, World};
 use mp_delegate::comm::{Choice, CommThreads, Delegated, wait_all};
 
-use crate::support::{Random, Watchdog, on_all};
+use crate::support::{Random, Watchdog, on_all, run_on_all_with};
 
 const DEGREES: [u32; 5] = [0, 1, 3, 4, 100];
 const LEN: usize = 70;
@@ -126,6 +126,60 @@ fn chosen_by_load_or_once_for_all() {
 fn one_channel_for_several_producers() {
     for (producers, threads) in [(1, 1), (1, 3), (2, 2), (4, 1), (4, 2)] {
         on_all(producers + 1, |rank| one_channel(rank, threads, 100));
+    }
+}
+
+/// Several producers and several receivers at one channel; what each receiver got.
+fn among_several(rank: &Rank, producers: usize, threads: usize, degree: u32) -> Result<Vec<u64>> {
+    const COUNT: u64 = 40;
+    let parties = Parties::new(0..producers, producers..producers + 2);
+    let channel = Channel::degree(degree).max_len(LEN + 2);
+    if rank.id() < producers {
+        let threads = CommThreads::start(threads)?;
+        let sender = rank.shared_sender::<[u64]>("several", &parties, channel)?;
+        produce(rank, &mut threads.delegate(sender), COUNT)?;
+        return Ok(Vec::new());
+    }
+    let from = rank.shared_receiver::<[u64]>("several", &parties, channel)?;
+    let mut next = vec![0; producers];
+    let mut got = Vec::new();
+    // The channel is full by then.
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    for received in &from {
+        let (producer, n) = (received[0] as usize, received[1]);
+        ensure!(*received == message(producer, n), "another message than {n} of {producer}");
+        ensure!(next[producer] <= n, "message {n} of {producer} is out of order");
+        next[producer] = n + 1;
+        got.push(producer as u64 * COUNT + n);
+    }
+    Ok(got)
+}
+
+#[test]
+fn every_number_of_producers_and_threads() {
+    for producers in 1..=4 {
+        for threads in 1..=4 {
+            on_all(producers + 1, |rank| own_channels(rank, threads, Choice::RoundRobin, 30));
+            on_all(producers + 1, |rank| one_channel(rank, threads, 30));
+        }
+    }
+}
+
+#[test]
+fn several_producers_and_receivers_at_one_channel() {
+    for producers in 1..=4 {
+        for (threads, degree) in [(1, 4), (2, 1), (3, 4), (4, 1)] {
+            let all = run_on_all_with(
+                producers + 2,
+                |world| world,
+                |rank| among_several(rank, producers, threads, degree),
+            );
+            for (kind, got) in all.each() {
+                let mut got = got.unwrap_or_else(|error| panic!("{kind}: {error}")).concat();
+                got.sort();
+                assert!(got.into_iter().eq(0..40 * producers as u64), "{kind}: not every one");
+            }
+        }
     }
 }
 
