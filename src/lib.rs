@@ -37,7 +37,13 @@
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-pub use mp_core::*;
+// All but `mp_core::delegate`, which is for `comm` alone.
+pub use mp_core::{
+    Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
+    Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
+    SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
+    World, caller, launch, report, topology,
+};
 pub use mp_delegate::{comm, overlap, trace};
 
 /// What programs need: `use onchip::prelude::*;`

@@ -18,6 +18,9 @@
 //! requests are held as long as one likes and in any order, so that the nodes are no ring: each
 //! submitted node names the next. The server looks at one word in each lane.
 //!
+//! The holder of a request can take the cargo back as long as it is not being sent (see
+//! [`Shared::serving`]); the server then passes over the node, and gives its position up.
+//!
 //! | file | what it is |
 //! |---|---|
 //! | `node` | the lines, and where they come from |

@@ -4,8 +4,8 @@
 //!
 //! 1. **spin**: look again and again, with the processor's pause between two looks, for about as
 //!    long as a wake-up would cost (ski rental: never more than twice the best choice);
-//! 2. **yield**: where the world has more threads than cores, the one waited for may need this
-//!    very core, so that others run between two looks;
+//! 2. **yield**: where the world has more threads at work than cores, the one waited for may need
+//!    this very core, so that others run between two looks;
 //! 3. **park**: raise a flag where the waker looks, look once more behind a full barrier, write
 //!    down what is waited for, and sleep on the rank's doorbell, a futex that any process of the
 //!    world can ring.

@@ -194,6 +194,28 @@ impl<B> ScopedRequest<'_, B> {
         }
     }
 
+    /// Takes back what was to be sent.
+    ///
+    /// # Errors
+    /// As [`Request::cancel`](super::Request::cancel).
+    pub fn cancel(mut self) -> Result<B, Self> {
+        let Some(State::Pending(index)) = self.state else { return Err(self) };
+        let Some(send) = self.sends.borrow_mut().take(index) else {
+            unreachable!("it stays in the list while it has a request")
+        };
+        self.state = None;
+        // SAFETY: `Scope::send` put a `Pending<B, B>` in this place. It is not in the list any more,
+        // and not waited for at the scope's end: nothing here panics or returns before the message
+        // is taken back or done.
+        let answer = match unsafe { send.typed::<B, B>() }.cancel() {
+            Ok(message) => return Ok(message),
+            Err(done) => done.take(),
+        };
+        let Ok(answer) = answer else { unreachable!("it is done") };
+        self.state = Some(State::Here(answer));
+        Err(self)
+    }
+
     /// Whether the send is done, so that [`wait`](Self::wait) returns at once.
     pub fn test(&self) -> bool {
         match self.state {

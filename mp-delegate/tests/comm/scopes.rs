@@ -9,7 +9,10 @@ use std::{
 use mp_core::{Channel, Result, World};
 use mp_delegate::comm::{self, CommThreads};
 
-use crate::support::{Watchdog, on_all};
+use crate::{
+    stray::until,
+    support::{Watchdog, on_all},
+};
 
 #[test]
 fn rows_of_a_matrix() {
@@ -46,6 +49,31 @@ fn rows_of_a_matrix() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn what_was_lent_can_be_taken_back() {
+    let _watchdog = Watchdog::start();
+    let done = World::threads(1).run(|rank| {
+        let channel = Channel::degree(1).max_len(3);
+        let threads = CommThreads::start(1)?;
+        let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
+        let from = rank.receiver::<[u64]>("self", 0, channel)?;
+        let rows = [[0, 0, 0], [1, 1, 1], [2, 2, 2]];
+        comm::scope(|scope| {
+            let first = scope.send(&mut to, &rows[0][..]);
+            until("there is room for one", || first.test());
+            let (second, third) =
+                (scope.send(&mut to, &rows[1][..]), scope.send(&mut to, &rows[2][..]));
+            ensure!(second.cancel().expect("no room") == rows[1], "another row");
+            let first = first.cancel().expect_err("it was sent");
+            ensure!(first.test() && first.wait()? == rows[0], "another row");
+            ensure!(*from.receive()? == rows[0] && *from.receive()? == rows[2], "another row");
+            ensure!(third.wait()? == rows[2], "another row");
+            Ok(())
+        })
+    });
+    done.unwrap();
 }
 
 /// Lends its elements as long as it lives, and tells of its end.
