@@ -42,7 +42,7 @@ pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
     Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
     SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
-    World, caller, launch, report, topology,
+    World, caller, launch, launched, report, topology,
 };
 pub use mp_delegate::{comm, overlap, trace};
 
