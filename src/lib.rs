@@ -27,6 +27,7 @@
 //! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
 //! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
 //! | let other threads send meanwhile | [`CommThreads`](comm::CommThreads), [`comm`] |
+//! | know when that pays | [`comm::pays`] |
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
@@ -41,7 +42,7 @@ pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
     Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
     SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
-    World, caller, launch, report, topology,
+    World, caller, launch, launched, report, topology,
 };
 pub use mp_delegate::{comm, overlap, trace};
 
@@ -58,3 +59,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// And what the page about communication threads shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/when-communication-threads-pay.md")]
+struct WhenCommunicationThreadsPay;

@@ -4,3 +4,4 @@
 pub mod clock;
 pub mod content;
 pub mod cpus;
+pub mod work;

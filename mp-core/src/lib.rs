@@ -28,7 +28,8 @@ pub mod launch {
 /// Sends handed to other threads of the process: what communication threads are made of.
 pub mod delegate {
     pub use crate::lane::{
-        Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, discard,
+        Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
+        discard,
     };
 }
 
@@ -40,4 +41,4 @@ pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
-pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller};
+pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller, launched};

@@ -4,7 +4,9 @@ use onchip::prelude::*;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Large, Pairs, PingPong, Stream, Untouched, Wakes};
+use crate::plan::{
+    Delegations, Emitting, Large, Overlap, Pairs, PingPong, Stream, Untouched, Wakes,
+};
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
 use crate::rows;
@@ -38,13 +40,19 @@ pub enum Job {
     Untouched(Untouched),
     Park(Wakes),
     Pairs(Pairs),
+    /// What the caller pays for delegating.
+    Delegate(Delegations),
+    /// Delegated messages end to end.
+    Delegated(Delegations),
+    Overlap(Overlap),
+    Emit(Emitting),
     Idle,
     Kill,
     Nothing,
 }
 
 impl Job {
-    fn perform(self, rank: &Rank) -> onchip::Result<Vec<f64>> {
+    fn perform(self, rank: &Rank, setup: &Setup) -> onchip::Result<Vec<f64>> {
         match self {
             Job::PingPong(plan) => rows::pingpong::perform(rank, plan),
             Job::Stream8(plan) => rows::stream::perform::<1>(rank, plan),
@@ -54,6 +62,10 @@ impl Job {
             Job::Untouched(plan) => rows::buffer::perform(rank, plan),
             Job::Park(plan) => rows::park::perform(rank, plan),
             Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
+            Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
+            Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
+            Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),
+            Job::Emit(plan) => rows::delegate::emitter::perform(rank, setup, plan),
             Job::Idle => rows::idle::perform(rank),
             Job::Kill => rows::kill::perform(rank),
             Job::Nothing => Ok(Vec::new()),
@@ -94,18 +106,30 @@ pub struct Task {
     waits: Waits,
     /// Every rank has a CPU of its own; otherwise they share all that there are.
     pinned: bool,
+    /// Every rank has communication threads that have served it and now have nothing to do.
+    idle_kts: bool,
     job: Job,
 }
 
 impl Task {
     /// Two ranks, each held to a CPU of its own.
     pub fn pinned(waits: Waits, job: Job) -> Task {
-        Task { ranks: 2, waits, pinned: true, job }
+        Task { ranks: 2, waits, pinned: true, idle_kts: false, job }
+    }
+
+    /// One rank on the first CPU; the other is left to communication threads.
+    pub fn alone(job: Job) -> Task {
+        Task { ranks: 1, waits: Waits::Spin, pinned: true, idle_kts: false, job }
     }
 
     /// Ranks that share the two CPUs.
     pub fn sharing(ranks: usize, job: Job) -> Task {
-        Task { ranks, waits: Waits::Adaptive, pinned: false, job }
+        Task { ranks, waits: Waits::Adaptive, pinned: false, idle_kts: false, job }
+    }
+
+    /// The same, with communication threads that have nothing to do.
+    pub fn beside_idle_kts(self) -> Task {
+        Task { idle_kts: true, ..self }
     }
 
     /// What every rank gave.
@@ -125,8 +149,43 @@ impl Task {
     }
 
     fn run_in(&self, world: World, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
-        let bind = if self.pinned { Bind::List(setup.cpus.to_vec()) } else { Bind::None };
-        world.wait(self.waits.policy()).bind(bind).run(|rank| self.job.perform(rank))
+        let bind = if self.pinned {
+            Bind::List(setup.cpus[..self.ranks.min(setup.cpus.len())].to_vec())
+        } else {
+            Bind::None
+        };
+        world.wait(self.waits.policy()).bind(bind).run(|rank| {
+            let idle = self.idle_kts.then(|| IdleKts::start(rank, setup)).transpose()?;
+            let figures = self.job.perform(rank, setup)?;
+            drop(idle);
+            Ok(figures)
+        })
+    }
+}
+
+/// Communication threads, one on each CPU, that have sent something and wait for more.
+struct IdleKts {
+    _to: Delegated<u64>,
+    _from: Receiver<u64>,
+}
+
+impl IdleKts {
+    /// Every rank must call it: each sends to the next one.
+    fn start(rank: &Rank, setup: &Setup) -> onchip::Result<IdleKts> {
+        let (size, channel) = (rank.size(), Channel::degree(setup.cpus.len() as u32));
+        let threads = CommThreads::builder(setup.cpus.len()).cpus(setup.cpus).start()?;
+        let (next, previous) = ((rank.id() + 1) % size, (rank.id() + size - 1) % size);
+        let mut to = threads.delegate(rank.sender::<u64>("beside", next, channel)?);
+        let from = rank.receiver::<u64>("beside", previous, channel)?;
+        for number in 0..setup.cpus.len() as u64 {
+            to.send(number).wait()?;
+        }
+        for number in 0..setup.cpus.len() as u64 {
+            if *from.receive()? != number {
+                return Err(onchip::Error::other("a delegated message arrived wrong"));
+            }
+        }
+        Ok(IdleKts { _to: to, _from: from })
     }
 }
 

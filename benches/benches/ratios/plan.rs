@@ -152,6 +152,91 @@ impl Pairs {
     }
 }
 
+/// Sends through a communication thread on the other CPU, to the rank itself: a few at a time
+/// between two looks at the clock.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Delegations {
+    /// Of a message; a multiple of 8, and not 0.
+    pub bytes: usize,
+    pub batches: usize,
+    pub bursts: usize,
+    /// Whether an end-to-end time includes that the request is waited for.
+    pub waited: bool,
+}
+
+impl Delegations {
+    /// Sends between two looks at the clock, and places in the channel.
+    pub const BURST: usize = 8;
+
+    pub fn of(bytes: usize) -> Delegations {
+        // About 5 ms, whatever the size.
+        let bursts = (1 << 21) / (bytes + (8 << 10));
+        Delegations { bytes, batches: 11, bursts: bursts.max(4), waited: false }
+    }
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+}
+
+/// Who copies what a rank sends.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Copier {
+    /// The rank itself.
+    Rank,
+    /// A communication thread on the other CPU.
+    Kt,
+}
+
+/// A rank computes, sends a large message, and again; it accepts the message itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Overlap {
+    /// A multiple of 8, and at least 16.
+    pub bytes: usize,
+    pub copier: Copier,
+    /// Whether the computation writes the whole message as well.
+    pub rewritten: bool,
+    /// How long it computes between two sends, in microseconds.
+    pub grain_us: u64,
+    pub batches: usize,
+    /// Sends in a batch.
+    pub sends: usize,
+}
+
+impl Overlap {
+    pub fn megabyte(copier: Copier, rewritten: bool) -> Overlap {
+        Overlap { bytes: 1 << 20, copier, rewritten, grain_us: 200, batches: 9, sends: 20 }
+    }
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+}
+
+/// A rank sends large messages one after the other, and accepts them itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Emitting {
+    /// A multiple of 8, and at least 16.
+    pub bytes: usize,
+    /// Whether a communication thread on the other CPU sends as well.
+    pub helped: bool,
+    pub batches: usize,
+    pub messages: u64,
+}
+
+impl Emitting {
+    /// Places in a channel, and messages in memory.
+    pub const DEGREE: usize = 4;
+
+    pub fn megabyte(helped: bool) -> Emitting {
+        Emitting { bytes: 1 << 20, helped, batches: 7, messages: 200 }
+    }
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+}
+
 /// A buffer to and fro that nobody writes or reads on the way.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Untouched {

@@ -68,6 +68,10 @@ impl Side {
         Side { name: name.into(), waits, take: Box::new(take), remark: None }
     }
 
+    pub fn named(self, name: impl Into<String>) -> Side {
+        Side { name: name.into(), ..self }
+    }
+
     /// A figure that was promised, not one that is measured.
     pub fn stated(value: f64) -> Side {
         Side::new("stated limit", "-", move |_| Ok(value.into()))
@@ -111,6 +115,7 @@ impl Unit {
             Unit::Nanoseconds if value < 1e3 => (value, "ns"),
             Unit::Nanoseconds if value < 1e6 => (value / 1e3, "µs"),
             Unit::Nanoseconds => (value / 1e6, "ms"),
+            Unit::Rate if value < 1e6 => (value / 1e3, "k/s"),
             Unit::Rate => (value / 1e6, "M/s"),
             Unit::CorePercent => return format!("{value:.3} %"),
         };

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use onchip::trace::Trace;
 
 use crate::error::{FarmError, StreamError};
-use crate::farm::{self, Job, Mode, Ranks, Run, Schedule};
+use crate::farm::{self, Helped, Job, Mode, Ranks, Record, Run, Schedule};
 use crate::filter::instruction_set;
 use crate::frame::Size;
 use crate::input::Input;
@@ -71,6 +72,23 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_count)]
     pub preload: usize,
 
+    /// How many communication threads: those of the emitter for kt-specialized [default: one for 12
+    /// workers], at most so many for kt-generalized [default: one a core]
+    #[arg(long, value_name = "N", value_parser = parse_workers)]
+    pub kts: Option<usize>,
+
+    /// Run communication threads also where the machine has no hardware thread to spare for them
+    #[arg(long)]
+    pub force_kts: bool,
+
+    /// Write who did what when, as a Chrome trace (see `mprun trace-svg`)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// Say how much of each rank's communication was hidden behind its computation
+    #[arg(long)]
+    pub overlap: bool,
+
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -93,6 +111,12 @@ pub enum Choice {
     NoKt,
     /// Shared buffers whose ownership moves
     Moved,
+    /// By value, copied by a communication thread for each worker
+    KtW,
+    /// By value, copied by communication threads for the emitter and for groups of workers
+    KtSpecialized,
+    /// By value, copied by one communication thread a core (threads only)
+    KtGeneralized,
     /// Measure every mode, and print the service times beside each other
     All,
 }
@@ -133,26 +157,36 @@ impl Options {
             schedule: self.schedule,
             degree: self.degree,
             preload: None,
+            kts: self.kts,
+            force_kts: self.force_kts,
+            record: match (&self.trace, self.overlap) {
+                (Some(_), _) => Record::Trace,
+                (None, true) => Record::Overlap,
+                (None, false) => Record::Nothing,
+            },
             progress: !self.quiet,
         };
         let mode = match self.mode {
             Some(Choice::ShMem) => Some(Mode::ShMem),
             Some(Choice::NoKt) => Some(Mode::NoKt),
             Some(Choice::Moved) => Some(Mode::Moved),
+            Some(Choice::KtW) => Some(Mode::KtW),
+            Some(Choice::KtSpecialized) => Some(Mode::KtSpecialized),
+            Some(Choice::KtGeneralized) => Some(Mode::KtGeneralized),
             Some(Choice::All) => None,
             None if job.output == Output::Discard => None,
             None => Some(Mode::Moved),
         };
         // A rank that is a process passes here too, and must not touch the files.
         let mut files = if onchip::caller() { self.create_files()? } else { Files::default() };
-        let report = match mode {
+        let (report, trace) = match mode {
             Some(mode) => self.run_one(&job, mode)?,
-            None => self.run_all(job)?,
+            None => (self.run_all(job)?, Trace::default()),
         };
-        files.write(&report)
+        files.write(&report, &trace)
     }
 
-    fn run_one(&self, job: &Job, mode: Mode) -> Result<Report, FarmError> {
+    fn run_one(&self, job: &Job, mode: Mode) -> Result<(Report, Trace), FarmError> {
         if self.workers.len() > 1 {
             let reason = format!("several numbers of --workers are for --mode all, not {mode}");
             return Err(FarmError::Usage(reason));
@@ -161,9 +195,26 @@ impl Options {
             let reason = format!("--plot draws the results of --mode all, not of {mode}");
             return Err(FarmError::Usage(reason));
         }
-        let ranks = self.ranks.unwrap_or(Ranks::Threads);
-        let run = farm::run(job, mode, ranks)?;
-        let report = single(job, mode, ranks, &run);
+        // A launcher's ranks are processes, whatever is asked for.
+        let ranks = match self.ranks {
+            _ if onchip::launched() => Ranks::Processes,
+            ranks => ranks.unwrap_or(Ranks::Threads),
+        };
+        let helped = Helped::plan(job, mode, ranks)?;
+        if helped.is_none() && (self.kts.is_some() || self.force_kts) {
+            let reason = format!("{mode} has no communication threads for --kts or --force-kts");
+            return Err(FarmError::Usage(reason));
+        }
+        let inline = helped.as_ref().and_then(Helped::inline).map(|text| format!("{mode}: {text}"));
+        let otherwise = helped.as_ref().and_then(Helped::placed_otherwise);
+        let remarks: Vec<String> = inline.into_iter().chain(otherwise).collect();
+        for remark in remarks.iter().filter(|_| onchip::caller()) {
+            eprintln!("video_farm: {remark}");
+        }
+        let mut run = farm::run(job, mode, ranks)?;
+        let mut report = single(job, mode, ranks, &run);
+        report.rows[0].kts = helped.as_ref().map_or(0, Helped::threads);
+        report.remarks = remarks;
         self.say(&format!(
             "{mode}, {ranks}, {} workers, {}: {} frames of {} in {:.3} s, {:.1} µs a frame",
             job.workers,
@@ -173,7 +224,16 @@ impl Options {
             run.seconds,
             run.service_time()
         ))?;
-        Ok(report)
+        let recorded = std::mem::take(&mut run.recorded);
+        if self.overlap {
+            self.say(&recorded.overlap.to_string())?;
+        }
+        let dropped = recorded.trace.dropped();
+        if dropped > 0 {
+            self.say(&format!("the trace is without the last {dropped} spans"))?;
+        }
+        report.overlap = (job.record != Record::Nothing).then_some(recorded.overlap);
+        Ok((report, recorded.trace))
     }
 
     fn run_all(&self, job: Job) -> Result<Report, FarmError> {
@@ -185,11 +245,17 @@ impl Options {
             );
             return Err(FarmError::Usage(reason));
         }
-        let of = |ranks| [(Mode::NoKt, ranks), (Mode::Moved, ranks)];
+        if self.trace.is_some() || self.overlap {
+            let reason = "--trace and --overlap show one run: choose one mode";
+            return Err(FarmError::Usage(reason.to_owned()));
+        }
         let mut columns = vec![(Mode::ShMem, Ranks::Threads)];
-        for ranks in [Ranks::Threads, Ranks::Processes] {
-            if self.ranks.is_none_or(|only| only == ranks) {
-                columns.extend(of(ranks));
+        for modes in [&Mode::TABLE_I[1..], &Mode::TABLE_II[1..]] {
+            for ranks in [Ranks::Threads, Ranks::Processes] {
+                if self.ranks.is_none_or(|only| only == ranks) {
+                    let modes = modes.iter().filter(|mode| mode.works_with(ranks));
+                    columns.extend(modes.map(|&mode| (mode, ranks)));
+                }
             }
         }
         let mut workers = self.workers.clone();
@@ -197,7 +263,8 @@ impl Options {
             workers = default_workers(cores());
         }
         if job.output != Output::Discard {
-            let (mode, ranks) = columns[columns.len() - 1];
+            let ranks = self.ranks.unwrap_or(Ranks::Processes);
+            let mode = Mode::Moved;
             run_once(&Job { workers: workers[0], ..job.clone() }, mode, ranks)?;
         }
         let plan = Plan {
@@ -227,7 +294,7 @@ impl Options {
             report.degree,
             report.cores,
             report.rounds,
-            table::table(&report)
+            table::tables(&report)
         ))?;
         Ok(report)
     }
@@ -250,7 +317,11 @@ impl Options {
         let create = |path: &Option<PathBuf>| {
             path.as_deref().map(PartialFile::create).transpose().map_err(FarmError::Output)
         };
-        Ok(Files { json: create(&self.json)?, plot: create(&self.plot)? })
+        Ok(Files {
+            json: create(&self.json)?,
+            plot: create(&self.plot)?,
+            trace: create(&self.trace)?,
+        })
     }
 }
 
@@ -258,10 +329,11 @@ impl Options {
 struct Files {
     json: Option<PartialFile>,
     plot: Option<PartialFile>,
+    trace: Option<PartialFile>,
 }
 
 impl Files {
-    fn write(&mut self, report: &Report) -> Result<(), FarmError> {
+    fn write(&mut self, report: &Report, trace: &Trace) -> Result<(), FarmError> {
         let text = |error: &dyn std::fmt::Display| FarmError::Usage(error.to_string());
         if let Some(mut file) = self.json.take() {
             let json = serde_json::to_string_pretty(report).map_err(|error| text(&error))?;
@@ -269,6 +341,11 @@ impl Files {
                 .and_then(|()| file.write(None, b"\n"))
                 .and_then(|()| file.finish())
                 .map_err(FarmError::Output)?;
+        }
+        if let Some(mut file) = self.trace.take() {
+            let mut json = Vec::new();
+            trace.write_chrome(&mut json).map_err(|error| text(&error))?;
+            file.write(None, &json).and_then(|()| file.finish()).map_err(FarmError::Output)?;
         }
         if let Some(mut file) = self.plot.take() {
             let svg = plot::svg(report).map_err(|error| text(&error))?;
@@ -306,7 +383,11 @@ fn single(job: &Job, mode: Mode, ranks: Ranks, run: &Run) -> Report {
             service_time_us: Spread::of(&[run.service_time()]),
             scalability: (job.workers == 1).then_some(1.0),
             beside_sh_mem: (mode == Mode::ShMem).then_some(1.0),
+            kts: 0,
+            gain_of_kts: None,
         }],
+        remarks: Vec::new(),
+        overlap: None,
     }
 }
 

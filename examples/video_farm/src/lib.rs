@@ -2,14 +2,15 @@
 //!
 //! An emitter reads frames, workers turn them gray, a collector writes them in the order they
 //! came in. What differs between the modes of the [`farm`] is only how a frame gets from one
-//! rank to the next: by pointer, by value, or by moving the ownership of a buffer.
+//! rank to the next: by pointer, by value, by value with communication threads that copy, or by moving
+//! the ownership of a buffer.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`frame`], [`filter`], [`yuv`] | what a frame is, and the arithmetic on its pixels |
 //! | [`clip`], [`input`], [`output`] | where frames come from and where they go |
 //! | [`farm`] | emitter, workers and collector, one file a mode |
-//! | [`measure`], [`table`], [`plot`], [`report`] | Table I of the paper for this machine |
+//! | [`measure`], [`table`], [`plot`], [`report`] | Tables I and II of the paper for this machine |
 //! | [`cli`] | the command line |
 //!
 //! A new mode is a new file in `farm/` and one line in [`farm::run`]; a new format is a new file

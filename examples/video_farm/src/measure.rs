@@ -1,11 +1,11 @@
-//! Table I of the paper: every mode with several numbers of workers.
+//! Tables I and II of the paper: every mode with several numbers of workers.
 //!
 //! As in the paper the stream is in memory before the clock starts, and what is measured is the
 //! farm alone. The modes take turns in every round, so that a machine whose speed drifts treats
 //! them alike, and a ratio is taken within a round before its median is.
 
 use crate::error::FarmError;
-use crate::farm::{self, Job, Mode, Preload, Ranks, Run};
+use crate::farm::{self, Helped, Job, Mode, Preload, Ranks, Record, Recorded, Run};
 use crate::filter::instruction_set;
 use crate::frame::Size;
 use crate::output::Output;
@@ -46,14 +46,14 @@ impl Plan {
         }
         let mut size = None;
         for &(workers, mode, ranks) in &cells {
-            let run = run_once(&self.checking(workers), mode, ranks)?;
+            let run = run_once(&self.checking(workers, mode), mode, ranks)?;
             size.get_or_insert(run.size);
             passed();
         }
         let mut samples = vec![Vec::new(); cells.len()];
         for _ in 0..self.rounds {
             for (cell, &(workers, mode, ranks)) in cells.iter().enumerate() {
-                let run = run_once(&self.measuring(workers), mode, ranks)?;
+                let run = run_once(&self.measuring(workers, mode), mode, ranks)?;
                 samples[cell].push(run.service_time());
                 passed();
             }
@@ -69,14 +69,27 @@ impl Plan {
         let ratio = |over: &[f64], under: &[f64]| {
             median(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
         };
-        let row = |(&(workers, mode, ranks), times): (&(usize, Mode, Ranks), &Vec<f64>)| Row {
-            mode,
-            ranks,
-            workers,
-            service_time_us: Spread::of(times),
-            scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
-            beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
-                .map(|baseline| ratio(times, baseline)),
+        let mut helped = Vec::new();
+        for &(workers, mode, ranks) in &cells {
+            helped.push(Helped::plan(&self.measuring(workers, mode), mode, ranks)?);
+        }
+        let row = |cell: usize| {
+            let (workers, mode, ranks) = cells[cell];
+            let (times, helped) = (&samples[cell], helped[cell].as_ref());
+            Row {
+                mode,
+                ranks,
+                workers,
+                service_time_us: Spread::of(times),
+                scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
+                beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
+                    .map(|baseline| ratio(times, baseline)),
+                kts: helped.map_or(0, Helped::threads),
+                gain_of_kts: helped
+                    .filter(|helped| helped.threads() > 0)
+                    .and_then(|_| of(workers, Mode::NoKt, ranks))
+                    .map(|without| 1.0 - ratio(times, without)),
+            }
         };
         Ok(Report {
             input: self.job.input.to_string(),
@@ -88,23 +101,32 @@ impl Plan {
             vectors: instruction_set().to_owned(),
             preloaded: true,
             rounds: self.rounds,
-            rows: cells.iter().zip(&samples).map(row).collect(),
+            rows: (0..cells.len()).map(row).collect(),
+            remarks: remarks(&cells, &helped),
+            overlap: None,
         })
     }
 
-    fn checking(&self, workers: usize) -> Job {
+    /// A number of communication threads is for the modes that do not fix it.
+    fn kts(&self, mode: Mode) -> Option<usize> {
+        self.job.kts.filter(|_| matches!(mode, Mode::KtSpecialized | Mode::KtGeneralized))
+    }
+
+    fn checking(&self, workers: usize, mode: Mode) -> Job {
         let frames = self.preload as u64;
         Job {
             workers,
             output: Output::Check(self.job.input.clone()),
             frames: Some(self.job.frames.map_or(frames, |limit| limit.min(frames))),
             preload: None,
+            kts: self.kts(mode),
+            record: Record::Nothing,
             progress: false,
             ..self.job.clone()
         }
     }
 
-    fn measuring(&self, workers: usize) -> Job {
+    fn measuring(&self, workers: usize, mode: Mode) -> Job {
         // A multiple of the workers: under round-robin a buffer then meets the same worker every
         // time, whose page table knows it after the warm-up.
         let frames = self.preload.next_multiple_of(workers);
@@ -113,10 +135,30 @@ impl Plan {
             output: Output::Discard,
             frames: Some(self.job.frames.unwrap_or(self.preload as u64)),
             preload: Some(Preload { frames, warm_up: 2 * frames as u64 }),
+            kts: self.kts(mode),
+            record: Record::Nothing,
             progress: false,
             ..self.job.clone()
         }
     }
+}
+
+/// What is to be known about the communication threads of some farms, each thing once.
+fn remarks(cells: &[(usize, Mode, Ranks)], helped: &[Option<Helped>]) -> Vec<String> {
+    let all =
+        || cells.iter().zip(helped).filter_map(|(cell, helped)| Some((cell, helped.as_ref()?)));
+    // What is too many for few workers is too many for more.
+    let inline = all().filter_map(|((workers, ..), helped)| Some((workers, helped.inline()?)));
+    let inline = inline
+        .min_by_key(|&(workers, _)| workers)
+        .map(|(workers, reason)| format!("KTs from N = {workers} on: {reason}"));
+    let mut remarks: Vec<String> = inline.into_iter().collect();
+    for otherwise in all().filter_map(|(_, helped)| helped.placed_otherwise()) {
+        if !remarks.contains(&otherwise) {
+            remarks.push(otherwise);
+        }
+    }
+    remarks
 }
 
 /// Runs a farm in a program that runs several.
@@ -129,7 +171,8 @@ impl Plan {
 /// As [`farm::run`].
 pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
     if ranks == Ranks::Threads && !onchip::caller() {
-        return Ok(Run { size: Size::ONE_PIXEL, frames: 0, seconds: 0.0 });
+        let recorded = Recorded::default();
+        return Ok(Run { size: Size::ONE_PIXEL, frames: 0, seconds: 0.0, recorded });
     }
     farm::run(job, mode, ranks)
 }
@@ -155,6 +198,9 @@ mod tests {
             schedule: Schedule::RoundRobin,
             degree: 1,
             preload: None,
+            kts: None,
+            force_kts: true,
+            record: Record::Nothing,
             progress: false,
         };
         let columns = vec![
@@ -163,6 +209,9 @@ mod tests {
             (Mode::Moved, Ranks::Threads),
             (Mode::NoKt, Ranks::Processes),
             (Mode::Moved, Ranks::Processes),
+            (Mode::KtW, Ranks::Threads),
+            (Mode::KtW, Ranks::Processes),
+            (Mode::KtGeneralized, Ranks::Threads),
         ];
         let plan =
             Plan { job, columns: columns.clone(), workers: vec![1, 3], preload: 4, rounds: 3 };
@@ -177,6 +226,10 @@ mod tests {
             assert!(0.0 < time.lowest && time.lowest <= time.median && time.median <= time.highest);
             assert!(row.beside_sh_mem.is_some_and(|ratio| ratio > 0.0));
             assert!(row.scalability.is_some_and(|ratio| ratio > 0.0));
+            let helped = row.mode.has_kts();
+            assert_eq!((row.kts > 0, row.gain_of_kts.is_some()), (helped, helped));
+            assert!(row.gain_of_kts.is_none_or(|gain| gain < 1.0));
+            assert!(row.mode != Mode::KtW || row.kts == row.workers);
         }
         assert_eq!(report.rows[0].beside_sh_mem, Some(1.0));
         assert_eq!(report.rows[0].scalability, Some(1.0));

@@ -2,21 +2,34 @@
 
 use plotters::prelude::*;
 
+use crate::farm::{Mode, Ranks};
 use crate::report::{Report, Row, Spread};
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
     RGBColor(86, 180, 233),
     RGBColor(213, 94, 0),
-    RGBColor(0, 114, 178),
     RGBColor(204, 121, 167),
 ];
 
 /// Room above the highest median, for the names of the lines.
 const HEADROOM: f64 = 1.5;
+
+/// What tells a line from the others: one colour for each mode, and dashes for processes.
+fn look(row: &Row) -> (RGBColor, bool) {
+    let index = match row.mode {
+        Mode::ShMem => 0,
+        Mode::NoKt => 1,
+        Mode::Moved => 2,
+        Mode::KtW => 3,
+        Mode::KtSpecialized => 4,
+        Mode::KtGeneralized => 5,
+    };
+    (COLOURS[index], row.ranks == Ranks::Processes)
+}
 
 /// Draws one line for each mode.
 ///
@@ -62,15 +75,22 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
         }
     }
     for (index, (name, rows)) in series.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        let Some((colour, dashed)) = rows.first().map(|row| look(row)) else { continue };
         // A little apart, so that the spreads do not cover each other.
         let aside = 0.02 * (index as f64 - (series.len() - 1) as f64 / 2.0);
         let x = |row: &&Row| row.workers as f64 + aside;
         let points: Vec<_> = rows.iter().map(|row| (x(row), row.service_time_us.median)).collect();
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+        let line = points.iter().copied();
+        let style = colour.stroke_width(2);
+        let drawn = if dashed {
+            chart.draw_series(DashedLineSeries::new(line, 6, 4, style))?
+        } else {
+            chart.draw_series(LineSeries::new(line, style))?
+        };
+        drawn.label(name).legend(move |(x, y)| {
+            let end = if dashed { x + 8 } else { x + 20 };
+            PathElement::new([(x, y), (end, y)], style)
+        });
         chart.draw_series(points.iter().map(|&point| Circle::new(point, 4, colour.filled())))?;
         chart.draw_series(rows.iter().map(|row| {
             let Spread { lowest, highest, .. } = row.service_time_us;

@@ -1,5 +1,6 @@
 //! The results of one call of the program, as they go into a JSON file.
 
+use onchip::overlap::OverlapReport;
 use serde::{Deserialize, Serialize};
 
 use crate::farm::{Mode, Ranks, Schedule};
@@ -28,6 +29,13 @@ pub struct Report {
     pub rounds: usize,
     /// One line for each mode and number of workers.
     pub rows: Vec<Row>,
+    /// What is to be known about communication threads that are fewer, or elsewhere, than a mode
+    /// says.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// How much of the communication of one run was hidden, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<OverlapReport>,
 }
 
 /// One mode with one number of workers.
@@ -47,6 +55,15 @@ pub struct Row {
     /// The service time over that of `sh-mem` with as many workers in the same round; `None` when
     /// that was not measured.
     pub beside_sh_mem: Option<f64>,
+    /// How many communication threads ran, in all processes together; none where the ranks sent
+    /// inline.
+    #[serde(default)]
+    pub kts: usize,
+    /// By which part of it the service time is below that of `no-kt` with as many workers in the
+    /// same round: 0.05 for 5%, negative where it is above. `None` where no communication
+    /// threads ran, or when `no-kt` was not measured.
+    #[serde(default)]
+    pub gain_of_kts: Option<f64>,
 }
 
 impl Row {

@@ -1,11 +1,12 @@
 //! Runs the built example as a user does, and compares with a plain sequential filter.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use onchip::topology::{current_affinity, pin_current_thread};
 use video_farm::clip::Clip;
 use video_farm::filter::gray_reference;
 use video_farm::frame::Size;
@@ -13,13 +14,25 @@ use video_farm::input::{Input, Source};
 use video_farm::report::Report;
 
 /// Every mode with every kind of ranks it works with.
-const FARMS: [(&str, &str); 5] = [
+const FARMS: [(&str, &str); 10] = [
     ("sh-mem", "threads"),
     ("no-kt", "threads"),
     ("no-kt", "processes"),
     ("moved", "threads"),
     ("moved", "processes"),
+    ("kt-w", "threads"),
+    ("kt-w", "processes"),
+    ("kt-specialized", "threads"),
+    ("kt-specialized", "processes"),
+    ("kt-generalized", "threads"),
 ];
+
+/// The options for a farm, with its communication threads on any machine.
+fn farm(mode: &'static str, ranks: &'static str) -> Vec<&'static str> {
+    let mut options = vec!["-m", mode, "-r", ranks];
+    options.extend(mode.starts_with("kt-").then_some("--force-kts"));
+    options
+}
 
 /// The example, which cargo builds along with the tests of its package.
 fn video_farm() -> Command {
@@ -136,12 +149,9 @@ fn every_farm_gives_the_same_bytes_in_order() {
             for schedule in ["round-robin", "on-demand"] {
                 for workers in ["1", "2", "3", "5"] {
                     for degree in ["0", "1", "4"] {
-                        let arguments = [
-                            ["--mode", mode, "--ranks", ranks, "--schedule", schedule],
-                            ["--workers", workers, "--degree", degree, "--size", &size],
-                        ];
-                        let more = ["--frames", &count, "--output", "-"];
-                        let arguments = [arguments.as_flattened(), &more].concat();
+                        let stream = ["--size", &size, "--frames", &count, "--output", "-"];
+                        let how = ["--schedule", schedule, "-w", workers, "--degree", degree];
+                        let arguments = [&farm(mode, ranks)[..], &how, &stream].concat();
                         assert!(run_well(&arguments) == expected, "{arguments:?}");
                     }
                 }
@@ -155,7 +165,8 @@ fn standard_input_to_standard_output() {
     let size = size(40, 30);
     let frames = clip(size, 9);
     for (mode, ranks) in FARMS {
-        let arguments = ["-i", "-", "--size", "40x30", "-o", "-", "-m", mode, "-r", ranks];
+        let stream = ["-i", "-", "--size", "40x30", "-o", "-"];
+        let arguments = [&stream[..], &farm(mode, ranks)].concat();
         let output = run_with_input(&arguments, &frames.concat());
         assert!(output.status.success());
         assert!(output.stdout == gray(&frames));
@@ -192,7 +203,7 @@ fn y4m_in_every_form_to_y4m() {
         let expected = gray(&frames(&mut *source, 5));
         for (mode, ranks) in FARMS {
             let paths = ["-i", text(&input), "-o", text(&output)];
-            run_well(&[&paths[..], &["-m", mode, "-r", ranks]].concat());
+            run_well(&[&paths[..], &farm(mode, ranks)].concat());
             assert!(read_gray(&output) == expected, "{form}");
             let header = b"YUV4MPEG2 W7 H5 F30:1 Ip A1:1 Cmono XCOLORRANGE=FULL\n";
             assert!(fs::read(&output).unwrap().starts_with(header));
@@ -219,7 +230,7 @@ fn a_folder_of_pictures_to_another() {
     for (mode, ranks) in FARMS {
         for (limit, count) in [(12, "99"), (5, "5")] {
             let paths = ["-i", text(&input), "-o", text(&output)];
-            run_well(&[&paths[..], &["-m", mode, "-r", ranks, "-f", count]].concat());
+            run_well(&[&paths[..], &farm(mode, ranks), &["-f", count]].concat());
             assert!(read_gray(&output) == gray(&frames[..limit]));
             assert_eq!(names(&output).len(), limit);
             fs::remove_dir_all(&output).unwrap();
@@ -269,7 +280,7 @@ fn faults_of_the_input_are_named_and_leave_nothing() {
             for output in ["out.y4m", "out"] {
                 let output = folder.path().join(output);
                 let paths = ["-i", text(&input), "-o", text(&output)];
-                let complaint = run_badly(&[&paths, more, &["-m", mode, "-r", ranks]].concat());
+                let complaint = run_badly(&[&paths, more, &farm(mode, ranks)].concat());
                 assert!(complaint.contains(reason), "{complaint} for {reason}");
                 assert_eq!(names(folder.path()), before, "{name}");
             }
@@ -294,14 +305,14 @@ fn faults_of_the_output_are_named() {
         (folder.path().join("out.mp4"), "out.mp4: cannot write `.mp4`"),
     ] {
         for (mode, ranks) in FARMS {
-            let arguments = ["--size", "8x8", "-o", text(&output), "-m", mode, "-r", ranks];
-            let complaint = run_badly(&arguments);
+            let paths = ["--size", "8x8", "-o", text(&output)];
+            let complaint = run_badly(&[&paths[..], &farm(mode, ranks)].concat());
             assert!(complaint.contains(reason), "{complaint} for {reason}");
         }
     }
-    for option in ["--json", "--plot"] {
+    for (mode, option) in [("all", "--json"), ("all", "--plot"), ("kt-w", "--trace")] {
         let path = folder.path().join("no/out");
-        let complaint = run_badly(&["--size", "8x8", "-m", "all", option, text(&path)]);
+        let complaint = run_badly(&["--size", "8x8", "-m", mode, option, text(&path)]);
         assert!(complaint.contains("no/out: No such file"), "{complaint}");
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");
@@ -312,7 +323,8 @@ fn faults_of_the_output_are_named() {
 fn a_reader_that_goes_away_ends_the_farm() {
     for (mode, ranks) in FARMS {
         let mut child = video_farm()
-            .args(["--size", "100x100", "-f", "100000000", "-o", "-", "-m", mode, "-r", ranks])
+            .args(["--size", "100x100", "-f", "100000000", "-o", "-"])
+            .args(farm(mode, ranks))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -337,6 +349,13 @@ fn options_that_do_not_go_together_are_named() {
         (&["--fast"], "unexpected argument '--fast'"),
         (&["--mode", "sh-mem", "--ranks", "processes"], "it needs --ranks threads"),
         (&["--mode", "sh-mem", "--workers", "1,2"], "--workers are for --mode all"),
+        (&["-m", "kt-generalized", "-r", "processes"], "it needs --ranks threads"),
+        (&["--mode", "kt-w", "--kts", "2"], "kt-w fixes the number of communication threads"),
+        (&["--mode", "kt-generalized", "--kts", "0"], "not a number from 1 to 512"),
+        (&["--mode", "no-kt", "--kts", "2"], "no-kt has no communication threads"),
+        (&["--mode", "moved", "--force-kts"], "moved has no communication threads"),
+        (&["--mode", "all", "--trace", "never.json"], "choose one mode"),
+        (&["--mode", "all", "--overlap"], "choose one mode"),
         (&["--mode", "sh-mem", "--plot", "never.svg"], "--plot draws the results of --mode all"),
         (&["--mode", "all", "-i", "-", "--size", "4x4"], "choose one mode"),
         (&["--input", "-"], "give --size WxH"),
@@ -344,7 +363,7 @@ fn options_that_do_not_go_together_are_named() {
         let complaint = run_badly(arguments);
         assert!(complaint.contains(reason), "{complaint} for {reason}");
     }
-    assert!(!Path::new("never.svg").exists());
+    assert!(!Path::new("never.svg").exists() && !Path::new("never.json").exists());
 }
 
 #[test]
@@ -354,21 +373,55 @@ fn all_modes_make_a_table_a_plot_and_a_report() {
     let (json, plot, output) = (path("a.json"), path("a.svg"), path("a.y4m"));
     let arguments = ["-m", "all", "--size", "64x48", "-f", "20", "-w", "1,2,3", "--rounds", "2"];
     let files = ["--json", text(&json), "--plot", text(&plot), "-o", text(&output)];
-    let stdout = run_well(&[&arguments[..], &["--preload", "4"], &files].concat());
+    let more = ["--preload", "4", "--force-kts", "--kts", "1"];
+    let stdout = run_well(&[&arguments[..], &more, &files].concat());
     let stdout = String::from_utf8(stdout).unwrap();
     let report: Report = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     let plot = fs::read_to_string(plot).unwrap();
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"));
     for (mode, ranks) in FARMS {
         let name = format!("{mode}, {ranks}");
-        assert_eq!(stdout.matches(&name).count(), 3, "{stdout}");
+        // The baseline is in both tables.
+        let times = if mode == "sh-mem" { 6 } else { 3 };
+        assert_eq!(stdout.matches(&name).count(), times, "{stdout}");
         assert!(plot.contains(&name));
         let rows = report.rows.iter().filter(|row| row.name() == name);
         let rows: Vec<_> = rows.inspect(|row| assert!(row.beside_sh_mem.is_some())).collect();
         assert_eq!(rows.iter().map(|row| row.workers).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(rows.iter().all(|row| row.service_time_us.lowest > 0.0));
         assert_eq!(rows[0].scalability, Some(1.0));
+        let helped = mode.starts_with("kt-");
+        assert!(rows.iter().all(|row| row.gain_of_kts.is_some() == helped));
+        // One for each worker; one for the emitter and one for all workers, which processes cannot
+        // share; one in all, since so many were asked for.
+        let kts = match (mode, ranks) {
+            ("kt-w", _) => [1, 2, 3],
+            ("kt-specialized", "threads") => [2, 2, 2],
+            ("kt-specialized", _) => [2, 3, 4],
+            ("kt-generalized", _) => [1, 1, 1],
+            _ => [0, 0, 0],
+        };
+        assert_eq!(rows.iter().map(|row| row.kts).collect::<Vec<_>>(), kts, "{name}");
     }
+    let tables = stdout.split("Table ").collect::<Vec<_>>();
+    assert_eq!(tables.len(), 3);
+    for (table, modes, lines) in [
+        (tables[1], ["sh-mem", "no-kt", "kt-w", "moved"].as_slice(), 7),
+        (tables[2], &["sh-mem", "kt-specialized", "kt-generalized"], 4),
+    ] {
+        let rows =
+            table.lines().filter(|line| line.contains(", threads") || line.contains(", proc"));
+        assert_eq!(rows.clone().count(), 3 * lines, "{table}");
+        assert!(modes.iter().all(|mode| rows.clone().any(|row| row.contains(mode))));
+        for row in rows {
+            assert_eq!(
+                row.contains('%'),
+                row.contains("kt-w") || row.contains("kt-s") || row.contains("kt-g"),
+                "{row}"
+            );
+        }
+    }
+    assert!(report.remarks.is_empty() && report.overlap.is_none());
     assert_eq!(report.rows.len(), 3 * FARMS.len());
     assert_eq!((report.size, report.frames, report.rounds), (size(64, 48), 20, 2));
     assert!(read_gray(&output) == gray(&clip(size(64, 48), 20)));
@@ -380,8 +433,8 @@ fn one_mode_makes_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("a.json");
     for (mode, ranks) in FARMS {
-        let arguments = ["-m", mode, "-r", ranks, "--size", "64x48", "-f", "20", "-w", "3"];
-        run_well(&[&arguments[..], &["--json", text(&json)]].concat());
+        let arguments = ["--size", "64x48", "-f", "20", "-w", "3", "--json", text(&json)];
+        run_well(&[&farm(mode, ranks)[..], &arguments].concat());
         let report: Report = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
         assert_eq!(report.rows.len(), 1);
         assert_eq!(report.rows[0].name(), format!("{mode}, {ranks}"));
@@ -390,12 +443,109 @@ fn one_mode_makes_a_report() {
 }
 
 #[test]
+fn without_room_for_communication_threads_ranks_send_inline() {
+    // Programs started from here have this one CPU.
+    let cpu = current_affinity().and_then(|cpus| cpus.first()).unwrap();
+    pin_current_thread(cpu).unwrap();
+    let expected = gray(&clip(size(31, 9), 7));
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("a.json");
+    for (mode, ranks) in FARMS.into_iter().filter(|(mode, _)| mode.starts_with("kt-")) {
+        let arguments = ["--size", "31x9", "-f", "7", "-w", "2", "-m", mode, "-r", ranks];
+        let output = run(&[&arguments[..], &["-o", "-", "--json", text(&json)]].concat());
+        assert!(output.status.success() && output.stdout == expected, "{mode}, {ranks}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.matches("no spare hardware thread: 4 ranks on 1 CPU").count(), 1, "{said}");
+        let report: Report = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        assert_eq!((report.rows[0].kts, report.remarks.len()), (0, 1));
+    }
+    let arguments = ["-m", "all", "--size", "31x9", "-f", "7", "-w", "1,2", "--rounds", "1", "-q"];
+    let stdout = String::from_utf8(run_well(&arguments)).unwrap();
+    assert_eq!(stdout.matches("no spare hardware thread").count(), 1, "{stdout}");
+    let inline = stdout.lines().filter(|line| line.contains("| inline |")).count();
+    assert_eq!(inline, 2 * 5, "{stdout}");
+}
+
+/// The spans of a trace: on which track each is, and what it is; and the tracks.
+fn spans(path: &Path) -> (Vec<(String, String)>, HashSet<String>) {
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let key = |event: &serde_json::Value| (event["pid"].as_u64(), event["tid"].as_u64());
+    let mut names = HashMap::new();
+    for event in events.iter().filter(|event| event["name"] == "thread_name") {
+        let name = event["args"]["name"].as_str().unwrap().to_owned();
+        assert!(names.insert(key(event), name).is_none(), "two names for one track");
+    }
+    let complete = events.iter().filter(|event| event["ph"] == "X");
+    let span = |event: &serde_json::Value| {
+        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+        (names[&key(event)].clone(), event["name"].as_str().unwrap().to_owned())
+    };
+    (complete.map(span).collect(), names.values().cloned().collect())
+}
+
+#[test]
+fn a_trace_has_a_track_for_every_rank_and_communication_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, json) = (folder.path().join("t.json"), folder.path().join("r.json"));
+    for (mode, ranks) in FARMS {
+        for schedule in ["round-robin", "on-demand"] {
+            let clip = ["--size", "33x17", "-f", "12", "-w", "3", "-s", schedule, "--overlap"];
+            let files = ["--trace", text(&trace), "--json", text(&json)];
+            let stdout = run_well(&[&clip[..], &files, &farm(mode, ranks)].concat());
+            let stdout = String::from_utf8(stdout).unwrap();
+            let (spans, tracks) = spans(&trace);
+            let what = format!("{mode}, {ranks}, {schedule}");
+            let count = |track: &str, kind: &str| {
+                spans.iter().filter(|(on, is)| on == track && is == kind).count()
+            };
+            let kts: &[(&str, usize)] = match (mode, ranks) {
+                ("kt-w", _) => &[("KT 1", 4), ("KT 2", 4), ("KT 3", 4)],
+                // The second one is in three processes, of one worker each, or serves all three.
+                ("kt-specialized", _) => &[("KT 0", 12), ("KT 1", 12)],
+                _ => &[],
+            };
+            for &(kt, copies) in kts.iter().filter(|_| schedule == "round-robin") {
+                assert_eq!(count(kt, "copy"), copies, "{what}: {kt}");
+                assert!(count(kt, "idle") > 0, "{what}: {kt}");
+            }
+            let copied = spans.iter().filter(|(_, kind)| kind == "copy").count();
+            let delegated = spans.iter().filter(|(_, kind)| kind == "delegate").count();
+            let wanted = match mode {
+                "kt-w" => 12,
+                "kt-specialized" | "kt-generalized" => 24,
+                _ => 0,
+            };
+            assert_eq!((copied, delegated), (wanted, wanted), "{what}");
+            let kts = tracks.iter().filter(|track| track.starts_with("KT"));
+            let ranks_seen = tracks.iter().filter(|track| track.starts_with("rank"));
+            assert_eq!((ranks_seen.count(), kts.count() > 0), (5, wanted > 0), "{what}");
+            // The filter, in three workers; reading and, at the other end, writing.
+            let filtered: usize = (1..=3).map(|w| count(&format!("rank {w}"), "compute")).sum();
+            assert_eq!((filtered, count("rank 4", "compute")), (12, 12), "{what}");
+            assert!((12..=13).contains(&count("rank 0", "compute")), "{what}");
+            let report: Report = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+            let overlap = report.overlap.unwrap();
+            assert_eq!(
+                overlap.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(),
+                [0, 1, 2, 3, 4]
+            );
+            // On demand, one worker may get them all.
+            assert!(overlap.ranks[1..4].iter().any(|rank| rank.computing_ns > 0), "{what}");
+            assert_eq!(overlap.ranks[1..4].iter().any(|rank| rank.delegated_ns > 0), wanted > 0);
+            assert!(stdout.contains("rank") && stdout.contains("hidden"), "{stdout}");
+        }
+    }
+    assert_eq!(names(folder.path()).len(), 2);
+}
+
+#[test]
 fn other_video_needs_ffmpeg() {
     let folder = tempfile::tempdir().unwrap();
     let video = folder.path().join("test.mp4");
     fs::write(&video, "no video").unwrap();
     for (mode, ranks) in FARMS {
-        let arguments = ["-i", text(&video), "-m", mode, "-r", ranks];
+        let arguments = [&["-i", text(&video)][..], &farm(mode, ranks)].concat();
         let output = video_farm().args(arguments).env("PATH", "").output().unwrap();
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success());
@@ -415,11 +565,13 @@ fn other_video_needs_ffmpeg() {
     assert_eq!(frames.len(), 20);
     let output = folder.path().join("out.y4m");
     for (mode, ranks) in FARMS {
-        run_well(&["-i", text(&video), "-o", text(&output), "-m", mode, "-r", ranks]);
+        let arguments =
+            [&["-i", text(&video), "-o", text(&output)][..], &farm(mode, ranks)].concat();
+        run_well(&arguments);
         assert!(read_gray(&output) == gray(&frames));
         assert!(fs::read(&output).unwrap().starts_with(b"YUV4MPEG2 W64 H48 F10:1 "));
         // Enough of it: the decoder is ended early.
-        run_well(&["-i", text(&video), "-o", text(&output), "-m", mode, "-r", ranks, "-f", "3"]);
+        run_well(&[&arguments[..], &["-f", "3"]].concat());
         assert!(read_gray(&output) == gray(&frames[..3]));
         fs::remove_file(&output).unwrap();
     }
@@ -427,7 +579,8 @@ fn other_video_needs_ffmpeg() {
     let whole = fs::read(&video).unwrap();
     fs::write(&video, &whole[..whole.len() / 2]).unwrap();
     for (mode, ranks) in FARMS {
-        let arguments = ["-i", text(&video), "-o", text(&output), "-m", mode, "-r", ranks];
+        let paths = ["-i", text(&video), "-o", text(&output)];
+        let arguments = [&paths[..], &farm(mode, ranks)].concat();
         let complaint = run_badly(&arguments);
         assert!(complaint.contains("test.mp4: ffmpeg: exit status"), "{complaint}");
         assert_eq!(names(folder.path()).len(), 1);
@@ -461,7 +614,7 @@ fn memory_does_not_grow_with_the_stream() {
         for schedule in ["round-robin", "on-demand"] {
             let arguments = ["-i", "-", "--size", "100x100", "-o", "-", "-s", schedule];
             let mut child = video_farm()
-                .args([&arguments[..], &["-m", mode, "-r", ranks, "-w", "2"]].concat())
+                .args([&arguments[..], &farm(mode, ranks), &["-w", "2"]].concat())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
@@ -492,13 +645,13 @@ fn memory_does_not_grow_with_the_stream() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_rank_that_is_killed_fails_the_farm_and_leaves_nothing_whole() {
-    for mode in ["no-kt", "moved"] {
+    for mode in ["no-kt", "moved", "kt-w", "kt-specialized"] {
         for (victim, name) in [(0, "emitter"), (1, "worker"), (3, "collector")] {
             let folder = tempfile::tempdir().unwrap();
             let output = folder.path().join("out.y4m");
             let arguments = ["-i", "-", "--size", "20x20", "-o", text(&output), "-w", "2"];
             let mut child = video_farm()
-                .args([&arguments[..], &["-m", mode, "-r", "processes"]].concat())
+                .args([&arguments[..], &farm(mode, "processes")].concat())
                 .stdin(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()

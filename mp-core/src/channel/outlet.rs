@@ -405,6 +405,18 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
+    /// Whether a position is known to be free. `room` is the caller's memory, as in
+    /// [`fill`](Self::fill), which also says what is wrong.
+    pub(crate) fn has_room(&self, position: u64, room: &mut u64) -> bool {
+        let Way::Pair(ring) = &self.way else { return false };
+        if position >= *room
+            && let Ok(now) = self.room(ring, position, *room)
+        {
+            *room = now;
+        }
+        position < *room
+    }
+
     fn room(&self, ring: &Ring, position: u64, known: u64) -> Result<u64> {
         ring.room(position, known).map_err(|CorruptHead { head, .. }| {
             let segment = &self.opened.context.segment;

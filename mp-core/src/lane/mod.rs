@@ -60,7 +60,7 @@ use crossbeam_utils::CachePadded;
 use node::Pool;
 pub use outgoing::{Outgoing, Submitted};
 pub use pending::{Pending, Untyped};
-pub use serve::{Progress, ServedLane};
+pub use serve::{Attempt, Progress, ServedLane, Watch};
 
 use crate::{
     context::Context,

@@ -5,7 +5,7 @@ use std::{borrow::Borrow, collections::HashMap, mem::ManuallyDrop, sync::Arc, sy
 use crossbeam_utils::CachePadded;
 
 use super::{
-    Bell, CANCELLED, CLOSED, GONE, Gauge, NEAR, OFF, Pending, ServedLane, Shared, Untyped,
+    Bell, CANCELLED, CLOSED, GONE, Gauge, NEAR, OFF, PARKED, Pending, ServedLane, Shared, Untyped,
     bell::serves,
     cargo::{Cargo, Copied, Moved, load, unload},
     node::{FAR, FREE, NodeAt, Pool, SUBMITTED, WEIGHT},
@@ -104,6 +104,26 @@ impl<M: Message + ?Sized> Outgoing<M> {
     #[inline]
     pub fn is_open(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(Feed::is_open)
+    }
+
+    /// Whether the thread at the other end of a lane sleeps, so that a submission has to wake it.
+    #[inline]
+    pub fn sleeps(&self, lane: usize) -> bool {
+        self.lanes.get(lane).is_some_and(|feed| {
+            !feed.quiet() && feed.shared.for_feeder.load(Ordering::Relaxed) & PARKED != 0
+        })
+    }
+
+    /// Whether a message that the caller sends now finds room in the channel. Never where messages
+    /// take turns: in a rendezvous, and in a channel of several senders or receivers.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.outlet.has_room(self.next, &mut self.room)
+    }
+
+    /// Whether the world has more ranks, and threads at work for them, than there are cores.
+    pub fn crowded(&self) -> bool {
+        self.outlet.context().crowded()
     }
 
     /// How much is waiting for the thread at the other end of a lane: see [`Gauge`].

@@ -35,6 +35,23 @@ pub enum Progress {
     Ended,
 }
 
+/// What an attempt to carry out a send came to, for a [`Watch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is not possible now.
+    NotYet,
+    /// The message is in the channel.
+    Sent,
+    /// The message will never be sent.
+    Failed,
+}
+
+/// Sees the sends of a lane carried out, in the order of their submission.
+pub trait Watch: Send {
+    /// Calls `carry`, once: that attempts the lane's next send.
+    fn attempt(&mut self, carry: &mut dyn FnMut() -> Attempt);
+}
+
 /// Sends carried out in one look, so that no lane keeps the others waiting.
 const AT_ONCE: u32 = 16;
 
@@ -79,6 +96,7 @@ pub struct ServedLane {
     ended: bool,
     /// What was said of it when its thread went to sleep: whether it was blocked.
     resting: Cell<Option<bool>>,
+    watch: Option<Box<dyn Watch>>,
 }
 
 // SAFETY: the pointer is that of the outlet that `outlet` keeps, which is `Sync`; nodes are used by
@@ -109,7 +127,13 @@ impl ServedLane {
             blocked: false,
             ended: false,
             resting: Cell::new(None),
+            watch: None,
         }
+    }
+
+    /// Lets `watch` see what is carried out from now on.
+    pub fn watch(&mut self, watch: Option<Box<dyn Watch>>) {
+        self.watch = watch;
     }
 
     /// Sends what can be sent now, up to a number of messages.
@@ -209,10 +233,16 @@ impl ServedLane {
         let (at, room) = (self.at, &mut self.room);
         // What can panic is the user's code that lends the message, before the position is used;
         // what it leaves broken is its own.
-        let filled = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the cargo of a submitted node, and the outlet of its lane.
-            unsafe { (verbs.fill)(node.cargo(), at, position(), room) }
-        }));
+        let mut fill = || {
+            catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: the cargo of a submitted node, and the outlet of its lane.
+                unsafe { (verbs.fill)(node.cargo(), at, position(), room) }
+            }))
+        };
+        let filled = match &mut self.watch {
+            None => fill(),
+            Some(watch) => watched(&mut **watch, fill),
+        };
         match filled {
             Ok(Filled::Yes) => {
                 self.advance(number, next);
@@ -422,6 +452,29 @@ impl std::fmt::Debug for ServedLane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServedLane").field("blocked", &self.blocked).finish_non_exhaustive()
     }
+}
+
+/// Fills under the eyes of a watch.
+#[cold]
+fn watched(
+    watch: &mut dyn Watch,
+    fill: impl FnOnce() -> std::thread::Result<Filled>,
+) -> std::thread::Result<Filled> {
+    let mut fill = Some(fill);
+    let mut filled = Ok(Filled::NotYet);
+    let mut carry = || {
+        // A second call finds nothing to do.
+        let Some(fill) = fill.take() else { return Attempt::NotYet };
+        filled = fill();
+        match filled {
+            Ok(Filled::Yes) => Attempt::Sent,
+            Ok(Filled::NotYet) => Attempt::NotYet,
+            Ok(Filled::No(_)) | Err(_) => Attempt::Failed,
+        }
+    };
+    // Whatever becomes of the watch, the answer is the fill's.
+    let _ = catch_unwind(AssertUnwindSafe(|| watch.attempt(&mut carry)));
+    filled
 }
 
 /// What a panic said.

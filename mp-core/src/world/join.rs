@@ -104,7 +104,12 @@ pub(crate) enum Part {
 impl Assignment {
     /// Whether this process's calls return to the user: rank 0's do, under a launcher.
     pub(crate) fn speaks(&self) -> bool {
-        self.briefing.call.is_none() && self.rank == 0
+        self.is_launched() && self.rank == 0
+    }
+
+    /// Whether a launcher started it, not a call of `run`.
+    pub(crate) fn is_launched(&self) -> bool {
+        self.briefing.call.is_none()
     }
 
     pub(crate) fn part(&self, call: &Call, processes: bool) -> Result<Part> {

@@ -254,3 +254,9 @@ impl World {
 pub fn caller() -> bool {
     join::assignment().ok().flatten().is_none_or(join::Assignment::speaks)
 }
+
+/// Whether this process is a rank of a launcher (`mprun -n N`), so that every world it runs is that
+/// launcher's, of as many processes, whatever the program asks for.
+pub fn launched() -> bool {
+    join::assignment().ok().flatten().is_some_and(join::Assignment::is_launched)
+}

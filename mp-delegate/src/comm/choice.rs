@@ -11,6 +11,12 @@ pub enum Choice {
     /// The one with the fewest bytes to copy. Knowing that costs every send to these threads
     /// another line transfer: for large messages of different sizes.
     LeastLoaded,
+    /// One after another, and only where that [pays](super::pays): a message that is copied sooner
+    /// than it is delegated is sent by the caller, and so is every message if the threads have no
+    /// [spare](super::Builder::spare) hardware thread to run on. What goes into a full channel is
+    /// delegated whatever its size, so that the call returns at once; and so it is in a channel of
+    /// degree 0, or with several senders or receivers, where the caller can't know before.
+    Auto,
 }
 
 impl Choice {
@@ -26,7 +32,7 @@ impl Choice {
         let next = |at: usize| if at + 1 >= count { 0 } else { at + 1 };
         match self {
             Self::Fixed(index) => (index < count && open(index)).then_some(index),
-            Self::RoundRobin => {
+            Self::RoundRobin | Self::Auto => {
                 let mut at = *turn;
                 for _ in 0..count {
                     let this = at;

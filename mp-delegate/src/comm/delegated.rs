@@ -7,7 +7,12 @@ use mp_core::{
     delegate::{Outgoing, Submitted},
 };
 
-use super::{Choice, CommThreads, Request};
+use super::{
+    Choice, CommThreads, Request, Spare,
+    pays::{BreakEven, Costs, delegates},
+    record::Tape,
+};
+use crate::trace::{Detail, Recorder};
 
 /// A [`Sender`] whose messages are sent by communication threads: see
 /// [`CommThreads::delegate`].
@@ -24,7 +29,10 @@ pub struct Delegated<M: Message + ?Sized> {
     choice: Choice,
     /// The choice's memory.
     turn: usize,
+    /// For [`Choice::Auto`].
+    break_even: Option<BreakEven>,
     wait: Wait,
+    tape: Option<Box<Tape>>,
     /// Last, so that they run until everything is sent.
     threads: CommThreads,
 }
@@ -37,12 +45,26 @@ impl<M: Message + ?Sized> Delegated<M> {
         choice: Choice,
     ) -> Self {
         let mut outgoing = Outgoing::new(sender);
-        let lanes = threads.serve(&mut outgoing, set);
+        let (lanes, details) = threads.serve(&mut outgoing, set);
         if choice == Choice::LeastLoaded {
             threads.measure(set);
         }
+        let spare = if outgoing.crowded() { Spare::None } else { threads.spare() };
+        let break_even = Costs::default().break_even(spare);
         let threads = threads.clone();
-        Self { outgoing, lanes, choice, turn: 0, wait: Wait::forever(), threads }
+        let (wait, tape) = (Wait::forever(), Tape::new(details));
+        Self { outgoing, lanes, choice, turn: 0, break_even, wait, tape, threads }
+    }
+
+    /// Records delegations, and sends by the calling thread, through `recorder` from now on.
+    ///
+    /// `detail` is what can be said of every message: whose it is and for whom
+    /// ([`Detail::message`]; the bytes are those of each message), and the name of the channel. The
+    /// threads' copies bear it too, if these [record](super::Builder::record).
+    pub fn record(&mut self, recorder: Recorder, detail: Detail) {
+        if recorder.is_on() || self.tape.is_some() {
+            self.tape.get_or_insert_default().record(recorder, detail);
+        }
     }
 
     /// The threads that serve it.
@@ -58,16 +80,36 @@ impl<M: Message + ?Sized> Delegated<M> {
         self.choice = choice;
     }
 
+    /// The sizes from which on [`Choice::Auto`] delegates; `None` if it never does.
+    pub fn break_even(&self) -> Option<BreakEven> {
+        self.break_even
+    }
+
+    /// Says from which sizes on [`Choice::Auto`] delegates: where this machine's
+    /// [costs](Costs) are known.
+    pub fn set_break_even(&mut self, break_even: Option<BreakEven>) {
+        self.break_even = break_even;
+    }
+
     /// How calls wait that the caller carries out itself.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
 
     #[inline]
-    fn choose(&mut self) -> Option<usize> {
+    fn choose(&mut self, bytes: impl FnOnce() -> usize) -> Option<usize> {
+        if self.choice == Choice::Auto && !self.pays(bytes()) {
+            return None;
+        }
         let outgoing = &self.outgoing;
         let (open, load) = (|lane| outgoing.is_open(lane), |lane| outgoing.load(lane));
         self.choice.choose(self.lanes, &mut self.turn, open, load)
+    }
+
+    fn pays(&mut self, bytes: usize) -> bool {
+        let (break_even, next) = (self.break_even, self.turn);
+        let asleep = self.outgoing.sleeps(next);
+        delegates(break_even, bytes, || asleep, || self.outgoing.has_room())
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
@@ -79,9 +121,15 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// there ends the request with an error.
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
-        Request::new(match self.choose() {
-            Some(lane) => self.outgoing.submit(lane, message),
-            None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
+        let Some(lane) = self.choose(|| bytes(message.borrow())) else {
+            return Request::new(Submitted::Here(self.send_here(message)));
+        };
+        Request::new(match &self.tape {
+            None => self.outgoing.submit(lane, message),
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                tape.submit(lane, bytes, || self.outgoing.submit(lane, message))
+            }
         })
     }
 
@@ -89,10 +137,17 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// What the message borrows lives until the request is done.
     #[allow(unsafe_code, reason = "for `scope`, which keeps the promise")]
     pub(super) unsafe fn send_borrowed<B: Borrow<M> + Send>(&mut self, message: B) -> Submitted<B> {
-        match self.choose() {
+        let lane = self.choose(|| bytes(message.borrow()));
+        let Some(lane) = lane else { return Submitted::Here(self.send_here(message)) };
+        match &self.tape {
             // SAFETY: the caller's.
-            Some(lane) => unsafe { self.outgoing.submit_borrowed(lane, message) },
-            None => Submitted::Here(self.outgoing.send_here(message, self.wait)),
+            None => unsafe { self.outgoing.submit_borrowed(lane, message) },
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                // SAFETY: the caller's.
+                let submit = || unsafe { self.outgoing.submit_borrowed(lane, message) };
+                tape.submit(lane, bytes, submit)
+            }
         }
     }
 
@@ -102,7 +157,13 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// # Errors
     /// As [`Sender::send`].
     pub fn send_here<B: Borrow<M>>(&mut self, message: B) -> Result<B, SendError<B>> {
-        self.outgoing.send_here(message, self.wait)
+        match &self.tape {
+            None => self.outgoing.send_here(message, self.wait),
+            Some(tape) => {
+                let bytes = bytes(message.borrow());
+                tape.send(bytes, || self.outgoing.send_here(message, self.wait))
+            }
+        }
     }
 
     /// Ends everything that was delegated and is not sent yet with
@@ -118,9 +179,22 @@ impl<T: Plain> Delegated<[T]> {
     /// at once, also when the channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
-        Request::new(match self.choose() {
-            Some(lane) => self.outgoing.submit_buffer(lane, buffer),
-            None => Submitted::Here(self.outgoing.send_buffer_here(buffer, self.wait)),
+        // Nothing is copied.
+        let (lane, bytes) = (self.choose(|| 0), size_of_val(&*buffer));
+        let Self { outgoing, wait, .. } = self;
+        Request::new(match (lane, &self.tape) {
+            (Some(lane), None) => outgoing.submit_buffer(lane, buffer),
+            (Some(lane), Some(tape)) => {
+                tape.submit(lane, bytes, || outgoing.submit_buffer(lane, buffer))
+            }
+            (None, None) => Submitted::Here(outgoing.send_buffer_here(buffer, *wait)),
+            (None, Some(tape)) => {
+                Submitted::Here(tape.send(bytes, || outgoing.send_buffer_here(buffer, *wait)))
+            }
         })
     }
+}
+
+fn bytes<M: Message + ?Sized>(message: &M) -> usize {
+    size_of_val(message.elements())
 }

@@ -32,9 +32,11 @@
 //! | `worker` | what one of them does |
 //! | `delegated` | a sending end that they serve |
 //! | `choice` | which of them |
+//! | `pays` | whether it pays: the model, and the rule of [`Choice::Auto`] |
 //! | `request` | what the caller holds meanwhile |
 //! | `scope` | sends of what is only borrowed |
 //! | `distribute` | scatter and multicast over several channels |
+//! | `record` | what a [trace](crate::trace) shows of all this |
 //!
 //! **Order.** Messages arrive in the order of the calls, even when several threads fill slots of
 //! one channel at once, and whether they were delegated or sent by the caller.
@@ -54,6 +56,8 @@
 mod choice;
 mod delegated;
 mod distribute;
+pub mod pays;
+mod record;
 mod request;
 mod scope;
 mod threads;
@@ -62,6 +66,7 @@ mod worker;
 pub use choice::Choice;
 pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
+pub use pays::Spare;
 pub use request::{Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest, scope};
 pub use threads::{Builder, CommThreads};

@@ -11,7 +11,12 @@ use mp_core::{
     topology::pin_current_thread,
 };
 
-use super::{Choice, Delegated, worker};
+use super::{
+    Choice, Delegated, Spare,
+    record::{Details, Log},
+    worker,
+};
+use crate::trace::Recorder;
 
 /// Some communication threads of this process, numbered from 0.
 ///
@@ -27,6 +32,7 @@ pub struct CommThreads {
 #[derive(Debug)]
 struct Inner {
     stations: Arc<[Station]>,
+    spare: Spare,
     /// By number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
 }
@@ -37,6 +43,7 @@ pub(super) struct Station {
     pub(super) name: String,
     pub(super) bell: Arc<Bell>,
     pub(super) gauge: Arc<Gauge>,
+    pub(super) log: Arc<Log>,
     post: Mutex<Post>,
 }
 
@@ -56,6 +63,8 @@ pub(super) struct Post {
 pub(super) struct SetLane {
     pub(super) lane: ServedLane,
     pub(super) set: Arc<[usize]>,
+    /// Of what is in the lane, if anything is recorded.
+    pub(super) details: Option<Details>,
 }
 
 impl Station {
@@ -84,6 +93,8 @@ pub struct Builder {
     name: String,
     cpus: Vec<usize>,
     policy: WaitPolicy,
+    recorders: Vec<Recorder>,
+    spare: Spare,
 }
 
 impl Builder {
@@ -103,6 +114,19 @@ impl Builder {
         Self { policy, ..self }
     }
 
+    /// Records what each thread sends, and when it has nothing to do: thread i through number i of
+    /// the list, or not at all when that is shorter. A trace knows whose messages they are from
+    /// [`Delegated::record`].
+    pub fn record(self, recorders: impl IntoIterator<Item = Recorder>) -> Self {
+        Self { recorders: recorders.into_iter().collect(), ..self }
+    }
+
+    /// Says what they have to run on, for [`Choice::Auto`]. Without this it is taken to be cores
+    /// of their own, except in worlds with more ranks than cores.
+    pub fn spare(self, spare: Spare) -> Self {
+        Self { spare, ..self }
+    }
+
     /// Starts them.
     ///
     /// # Errors
@@ -113,13 +137,14 @@ impl Builder {
                 name: format!("{} {index}", self.name),
                 bell: Arc::new(Bell::new()),
                 gauge: Arc::new(Gauge::new()),
+                log: Log::new(self.recorders.get(index).cloned().unwrap_or_default()),
                 post: Mutex::new(Post { lanes: Vec::new(), on: true, open: true }),
             })
             .collect();
         let handles = Mutex::default();
         // From here on those that run end when this one is dropped.
-        let threads =
-            CommThreads { inner: Arc::new(Inner { stations: Arc::clone(&stations), handles }) };
+        let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles };
+        let threads = CommThreads { inner: Arc::new(inner) };
         let (started, ready) = mpsc::channel();
         for (index, station) in stations.iter().enumerate() {
             let cpu = self.cpus.get(index % self.cpus.len().max(1)).copied();
@@ -161,7 +186,13 @@ impl CommThreads {
     /// To say more about this many threads before they start.
     pub fn builder(threads: usize) -> Builder {
         let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
-        Builder { threads, name, cpus, policy }
+        let (recorders, spare) = (Vec::new(), Spare::default());
+        Builder { threads, name, cpus, policy, recorders, spare }
+    }
+
+    /// What they have to run on, as far as was said.
+    pub fn spare(&self) -> Spare {
+        self.inner.spare
     }
 
     /// How many there are, whatever they do.
@@ -191,21 +222,25 @@ impl CommThreads {
         Delegated::new(self, sender, set, choice)
     }
 
-    /// Makes lanes to the threads of a set; how many.
+    /// Makes lanes to the threads of a set; how many, and where to say what is in each if any of
+    /// the threads records it.
     pub(super) fn serve<M: Message + ?Sized>(
         &self,
         outgoing: &mut Outgoing<M>,
         set: &[usize],
-    ) -> usize {
+    ) -> (usize, Vec<Details>) {
         let set: Arc<[usize]> = set.iter().copied().filter(|&index| index < self.len()).collect();
-        for &index in &*set {
+        let records = set.iter().any(|&index| self.inner.stations[index].log.recorder.is_on());
+        let details: Vec<Details> =
+            set.iter().filter(|_| records).map(|_| Details::default()).collect();
+        for (at, &index) in set.iter().enumerate() {
             let station = &self.inner.stations[index];
             let lane = outgoing.add_lane(&station.bell, &station.gauge);
-            let lane = SetLane { lane, set: Arc::clone(&set) };
+            let lane = SetLane { lane, set: Arc::clone(&set), details: details.get(at).cloned() };
             // Dropped, where the thread was stopped: the sender sees that nobody serves it.
             drop(station.take_over(lane));
         }
-        set.len()
+        (set.len(), details)
     }
 
     pub(super) fn measure(&self, set: &[usize]) {

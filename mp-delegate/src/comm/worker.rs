@@ -7,12 +7,15 @@ use mp_core::{
     delegate::{Progress, ServedLane, discard},
 };
 
-use super::threads::{SetLane, Station};
+use super::{
+    record::Details,
+    threads::{SetLane, Station},
+};
 
 /// Serves lanes until the thread is to end, then hands them on.
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
     stations[index].bell.attend(&[]);
-    let mut crew = Crew { lanes: Vec::new(), sets: Vec::new() };
+    let mut crew = Crew { lanes: Vec::new(), about: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
     discard(catch_unwind(AssertUnwindSafe(|| {
@@ -21,10 +24,11 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
     hand_on(stations, index, crew);
 }
 
-/// The lanes that a thread serves, and which threads may serve each.
+/// The lanes that a thread serves.
 struct Crew {
     lanes: Vec<ServedLane>,
-    sets: Vec<std::sync::Arc<[usize]>>,
+    /// Of each lane: which threads may serve it, and what there is to say of what is in it.
+    about: Vec<(std::sync::Arc<[usize]>, Option<Details>)>,
 }
 
 fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
@@ -35,16 +39,17 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
         if look(crew) {
             continue;
         }
-        station.bell.wait(policy, &mut crew.lanes);
+        station.log.resting(|| station.bell.wait(policy, &mut crew.lanes));
     }
 }
 
 /// Does what was asked for; false when the thread is to end.
 fn obey(station: &Station, crew: &mut Crew) -> bool {
     let mut post = station.post();
-    for SetLane { lane, set } in post.lanes.drain(..) {
+    for SetLane { mut lane, set, details } in post.lanes.drain(..) {
+        lane.watch(details.as_ref().map(|details| station.log.watch(details)));
         crew.lanes.push(lane);
-        crew.sets.push(set);
+        crew.about.push((set, details));
     }
     crew.lanes.iter().for_each(|lane| lane.switch(post.on));
     station.bell.attend(&crew.lanes);
@@ -61,7 +66,7 @@ fn look(crew: &mut Crew) -> bool {
             Progress::Idle | Progress::Blocked => {}
             Progress::Ended => {
                 // First it is ours no more: what is dropped with it is partly the user's.
-                let lane = (crew.lanes.swap_remove(at), crew.sets.swap_remove(at));
+                let lane = (crew.lanes.swap_remove(at), crew.about.swap_remove(at));
                 drop(lane);
                 worked = true;
                 continue;
@@ -78,15 +83,15 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
     {
         let mut post = stations[index].post();
         post.open = false;
-        for SetLane { lane, set } in post.lanes.drain(..) {
+        for SetLane { lane, set, details } in post.lanes.drain(..) {
             crew.lanes.push(lane);
-            crew.sets.push(set);
+            crew.about.push((set, details));
         }
     }
     discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
     stations[index].bell.rest();
-    for (lane, set) in crew.lanes.into_iter().zip(crew.sets) {
-        let mut left = Some(SetLane { lane, set });
+    for (lane, (set, details)) in crew.lanes.into_iter().zip(crew.about) {
+        let mut left = Some(SetLane { lane, set, details });
         // Those after this one first, so that the lanes of a set spread.
         let set = left.iter().flat_map(|lane| lane.set.iter().copied()).collect::<Vec<_>>();
         let here = set.iter().position(|&other| other == index).unwrap_or(0);

@@ -51,7 +51,6 @@ pub use span::{Detail, Flow, Kind, Lane, Name, Span, Trace, Track, TrackSpans};
 
 use crate::overlap::{Meter, OverlapReport, Piece};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the threads of a process record; clones are the same recording.
@@ -65,7 +64,7 @@ struct Shared {
     threads: Mutex<Vec<Arc<Mutex<Thread>>>>,
     names: Mutex<Vec<String>>,
     meter: Mutex<Meter>,
-    flows: AtomicU64,
+    flows: Mutex<u64>,
 }
 
 /// What one thread has recorded.
@@ -82,6 +81,15 @@ struct Thread {
     enough: usize,
     /// Pieces for which there was no room.
     lost: u64,
+}
+
+impl Thread {
+    /// Takes the start of a span from those of the open ones.
+    fn close(&mut self, opened: u64) {
+        if let Some(at) = self.open.iter().rposition(|&start| start == opened) {
+            self.open.remove(at);
+        }
+    }
 }
 
 /// Pieces that make it worthwhile to add them up.
@@ -125,7 +133,7 @@ impl Recording {
             threads: Mutex::default(),
             names: Mutex::default(),
             meter: Mutex::default(),
-            flows: AtomicU64::new(0),
+            flows: Mutex::default(),
         })))
     }
 
@@ -257,13 +265,20 @@ impl Recorder {
         work()
     }
 
+    /// As [`Recording::name`].
+    pub fn name(&self, name: &str) -> Option<Name> {
+        Recording(Some(Arc::clone(&self.0.as_ref()?.shared))).name(name)
+    }
+
     /// A new tie between a delegation and its execution; `None` if there is no trace to show it.
     #[inline]
     pub fn flow(&self) -> Option<Flow> {
         let on = self.0.as_ref().filter(|on| on.shared.spans > 0)?;
         // Unlike those of the world's other processes.
         let process = u64::from(std::process::id()) << 32;
-        Some(Flow(process + on.shared.flows.fetch_add(1, Ordering::Relaxed)))
+        let mut flows = lock(&on.shared.flows);
+        *flows += 1;
+        Some(Flow(process + *flows))
     }
 }
 
@@ -276,11 +291,15 @@ impl On {
         start
     }
 
+    fn forget(&self, opened: u64) {
+        lock(&self.thread).close(opened);
+    }
+
     #[cold]
     fn record(&self, opened: Option<u64>, span: Span) {
         let mut thread = lock(&self.thread);
-        if let Some(at) = thread.open.iter().rposition(|&start| Some(start) == opened) {
-            thread.open.remove(at);
+        if let Some(opened) = opened {
+            thread.close(opened);
         }
         if thread.spans.len() < self.shared.spans {
             thread.spans.push(span);
@@ -316,6 +335,13 @@ impl Open<'_> {
     #[inline]
     pub fn end(mut self, detail: Detail) {
         self.detail = detail;
+    }
+
+    /// Forgets it: nothing is recorded.
+    pub fn cancel(mut self) {
+        if let Some((on, start)) = self.on.take() {
+            on.forget(start);
+        }
     }
 }
 

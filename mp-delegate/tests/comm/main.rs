@@ -4,11 +4,13 @@
 #[macro_use]
 mod support;
 
+mod auto;
 mod distribution;
 mod ends;
 mod farm;
 mod order;
 mod placements;
+mod recording;
 mod refused;
 mod requests;
 #[path = "../../../mp-core/tests/support/sandbox.rs"]

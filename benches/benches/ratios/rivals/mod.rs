@@ -4,6 +4,7 @@ pub mod crossbeam;
 pub mod farm;
 pub mod futex;
 pub mod iceoryx2;
+pub mod lines;
 pub mod mpi;
 pub mod native;
 mod pairs;

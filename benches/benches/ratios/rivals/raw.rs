@@ -2,14 +2,20 @@
 //! them. A box handed through an rtrb ring is the flag; that costs one cache line transfer, and
 //! the compiler still proves that only one side has the memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
 use onchip_benches::content::{fill, is_filled};
 use onchip_benches::cpus;
+use onchip_benches::work::Work;
 use rtrb::RingBuffer;
 
-use crate::plan::Large;
+use crate::plan::{Emitting, Large, Overlap, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Setup, Side, Trouble};
+use crate::rows::delegate::overlap::lines;
 use crate::stats::median;
 
 type Memory = Box<[u64]>;
@@ -130,4 +136,79 @@ fn take_one_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
     };
     let (measured, answered) = cpus::side_by_side(setup.cpus, measure, answer);
     answered.and(measured)
+}
+
+/// A computation while the other core copies: as much and as often as a communication thread
+/// would, with no message anywhere.
+pub fn beside_copies(plan: Overlap) -> Side {
+    Side::new("beside a copy", "spin", move |setup| Ok(take_beside_copies(setup, plan).into()))
+}
+
+fn take_beside_copies(setup: &Setup, plan: Overlap) -> f64 {
+    const STOP: u64 = u64::MAX;
+    let asked = CachePadded::new(AtomicU64::new(0));
+    let done = CachePadded::new(AtomicU64::new(0));
+    let compute = || {
+        let mut work = Work::new();
+        let lines = lines(&mut work, plan);
+        let mut took = Vec::new();
+        let mut copies = 0;
+        for batch in 0..=plan.batches {
+            let mut each = Vec::with_capacity(plan.sends);
+            for _ in 0..plan.sends {
+                copies += 1;
+                asked.store(copies, Ordering::Release);
+                let begin = Instant::now();
+                work.run(lines);
+                each.push(begin.elapsed().as_nanos() as f64);
+                while done.load(Ordering::Acquire) != copies {
+                    std::hint::spin_loop();
+                }
+            }
+            if batch > 0 {
+                took.push(median(&each));
+            }
+        }
+        asked.store(STOP, Ordering::Release);
+        median(&took)
+    };
+    let copy = || {
+        let from = [vec![1u64; plan.words()], vec![2; plan.words()]];
+        let mut to = from.clone();
+        let mut copied = 0;
+        loop {
+            let wanted = asked.load(Ordering::Acquire);
+            if wanted == STOP {
+                return;
+            }
+            if wanted != copied {
+                let which = wanted as usize % from.len();
+                to[which].copy_from_slice(&from[which]);
+                std::hint::black_box(&mut to);
+                copied = wanted;
+                done.store(copied, Ordering::Release);
+            }
+            std::hint::spin_loop();
+        }
+    };
+    cpus::side_by_side(setup.cpus, compute, copy).0
+}
+
+/// Copies a second by both cores together, each between memory of its own: what the machine
+/// offers to an emitter and its helper.
+pub fn copies_on_both(setup: &Setup, plan: Emitting) -> f64 {
+    let copy = || {
+        let from = vec![vec![1u64; plan.words()]; Emitting::DEGREE];
+        let mut to = from.clone();
+        let mut which = 0;
+        let copied: Result<_, Trouble> = timed(plan.batches, plan.messages / 2, || {
+            which = (which + 1) % Emitting::DEGREE;
+            to[which].copy_from_slice(&from[which]);
+            std::hint::black_box(&mut to);
+            Ok(())
+        });
+        copied.map_or(0.0, |took| 1e9 / median(&took))
+    };
+    let (first, second) = cpus::side_by_side(setup.cpus, copy, copy);
+    first + second
 }

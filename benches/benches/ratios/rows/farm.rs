@@ -4,7 +4,7 @@ use std::process::Command;
 
 use clap::ValueEnum as _;
 use onchip_benches::cpus;
-use video_farm::farm::{Job, Mode, Preload, Ranks, Run, Schedule};
+use video_farm::farm::{Job, Mode, Preload, Ranks, Record, Run, Schedule};
 use video_farm::output::Output;
 
 use crate::plan::Farm;
@@ -18,7 +18,8 @@ pub const FARM: &str = "farm";
 
 const PLAN: Farm = Farm::TWO_WORKERS;
 
-fn side(name: &str, mode: Mode, ranks: Ranks) -> Side {
+/// A farm of its own for every sample.
+pub fn side(name: &str, mode: Mode, ranks: Ranks) -> Side {
     let mut checked = false;
     Side::new(name, "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
@@ -59,6 +60,9 @@ pub fn child(arguments: &[String]) -> Result<(), Trouble> {
         schedule: Schedule::OnDemand,
         degree: PLAN.degree,
         preload: measured.then_some(Preload { frames: PLAN.held, warm_up: 2 * PLAN.held as u64 }),
+        kts: None,
+        force_kts: false,
+        record: Record::Nothing,
         progress: false,
     };
     let run = video_farm::farm::run(&job, mode, ranks).map_err(failed)?;

@@ -11,9 +11,15 @@ use crate::ours::{self, Job, Ranks, Task};
 use crate::row::{Bound, Row, Side, Unit};
 
 const RANKS: usize = 8;
+/// Percent of one core.
+pub const LIMIT: f64 = 0.5;
 const WATCHED: Duration = Duration::from_secs(2);
 /// Spinning before parking is over after this.
 const SETTLE: Duration = Duration::from_millis(100);
+
+pub fn task() -> Task {
+    Task::sharing(RANKS, Job::Idle)
+}
 
 pub fn rows() -> Vec<Row> {
     [Ranks::Threads, Ranks::Processes]
@@ -21,8 +27,8 @@ pub fn rows() -> Vec<Row> {
             name: format!("idle.{}", ranks.name()),
             what: "processor time of a world of 8 ranks that all wait, percent of one core",
             unit: Unit::CorePercent,
-            ours: ours::side(ranks, Task::sharing(RANKS, Job::Idle), |results| results[0][0]),
-            reference: Side::stated(0.5),
+            ours: ours::side(ranks, task(), |results| results[0][0]),
+            reference: Side::stated(LIMIT),
             bound: Bound::at_most(1.0),
             by_distance: false,
         })

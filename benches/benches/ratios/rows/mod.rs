@@ -1,6 +1,7 @@
 //! The promises, one file for each kind.
 
 pub mod buffer;
+pub mod delegate;
 pub mod farm;
 mod filter;
 pub mod idle;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Row> {
         start::rows(),
         farm::rows(),
         filter::rows(),
+        delegate::rows(),
     ]
     .into_iter()
     .flatten()

@@ -4,7 +4,7 @@ use onchip::prelude::*;
 
 use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::{Stream, is_numbered, numbered};
-use crate::rivals::{Checked, rtrb};
+use crate::rivals::{Checked, lines, rtrb};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
 
@@ -34,6 +34,13 @@ pub fn rows() -> Vec<Row> {
                     ours(ranks, Job::Stream8(PLAN)),
                     rtrb::stream::<1>(PLAN),
                     Bound::ahead(1.0),
+                ),
+                row(
+                    format!("stream.56B.{}.raw", ranks.name()),
+                    "messages of 56 bytes, degree 1024, beside as many lines with nothing around them",
+                    ours(ranks, Job::Stream56(PLAN)),
+                    lines::stream(PLAN),
+                    Bound::Context,
                 ),
                 row(
                     format!("stream.56B.{}", ranks.name()),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::error::FarmError;
-use crate::farm::{Job, Run};
+use crate::farm::{Job, Recorded, Run};
 use crate::frame::Format;
 use crate::output::Sink;
 
@@ -43,7 +43,8 @@ impl Collection {
         let seconds = self.since.elapsed().as_secs_f64();
         drop(self.progress);
         self.sink.finish().map_err(FarmError::Output)?;
-        Ok(Run { size: self.format.size, frames: self.frames - self.warm_up, seconds })
+        let frames = self.frames - self.warm_up;
+        Ok(Run { size: self.format.size, frames, seconds, recorded: Recorded::default() })
     }
 }
 

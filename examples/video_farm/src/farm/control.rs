@@ -2,8 +2,10 @@
 //! through the [`lanes`](super::lanes).
 
 use onchip::prelude::*;
+use onchip::trace::{Kind, Recorder};
 
 use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
+use super::seat::Seat;
 use super::{Job, Schedule};
 use crate::error::FarmError;
 use crate::frame::{Format, Rate, Size};
@@ -49,10 +51,12 @@ pub(super) struct Dispatch {
     requests: Option<Receiver<u64>>,
     workers: usize,
     turn: usize,
+    recorder: Recorder,
 }
 
 impl Dispatch {
-    pub(super) fn open(rank: &Rank, job: &Job) -> Result<Self, Stop> {
+    pub(super) fn open(seat: &Seat) -> Result<Self, Stop> {
+        let &Seat { rank, job, .. } = seat;
         let collector = collector_rank(job);
         let formats = (EMITTER + 1..=collector).map(|to| rank.sender("format", to, FORMAT));
         let requests = match job.schedule {
@@ -68,6 +72,7 @@ impl Dispatch {
             requests,
             workers: job.workers,
             turn: 0,
+            recorder: seat.recorder.clone(),
         })
     }
 
@@ -86,7 +91,9 @@ impl Dispatch {
             self.turn = (worker + 1) % self.workers;
             return Ok(worker);
         };
+        let waiting = self.recorder.begin(Kind::Receive);
         let worker = *requests.receive()?;
+        drop(waiting);
         let known = usize::try_from(worker).ok().filter(|&worker| worker < self.workers);
         known.ok_or_else(|| unknown_worker(worker))
     }
@@ -150,12 +157,15 @@ pub(super) struct Orders {
     formats: Receiver<PlainFormat>,
     orders: Receiver<u64>,
     workers: usize,
+    recorder: Recorder,
 }
 
 impl Orders {
-    pub(super) fn open(rank: &Rank, job: &Job) -> Result<Self, Stop> {
+    pub(super) fn open(seat: &Seat) -> Result<Self, Stop> {
+        let &Seat { rank, job, .. } = seat;
         Ok(Self {
             formats: rank.receiver("format", EMITTER, FORMAT)?,
+            recorder: seat.recorder.clone(),
             orders: rank.receiver("orders", EMITTER, orders(job))?,
             workers: job.workers,
         })
@@ -168,7 +178,10 @@ impl Orders {
 
     /// The worker whose result is next; `None` when the stream is whole.
     pub(super) fn next_worker(&self) -> Result<Option<usize>, Stop> {
-        match *self.orders.receive()? {
+        let waiting = self.recorder.begin(Kind::Receive);
+        let order = *self.orders.receive()?;
+        drop(waiting);
+        match order {
             END => Ok(None),
             worker => match usize::try_from(worker).ok().filter(|&worker| worker < self.workers) {
                 Some(worker) => Ok(Some(worker)),

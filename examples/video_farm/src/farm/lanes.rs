@@ -6,8 +6,8 @@ use onchip::prelude::*;
 use super::Job;
 use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
 
-const FRAMES: &str = "frames";
-const RESULTS: &str = "gray frames";
+pub(super) const FRAMES: &str = "frames";
+pub(super) const RESULTS: &str = "gray frames";
 const BACK: &str = "free buffers";
 
 /// From the emitter to each worker.

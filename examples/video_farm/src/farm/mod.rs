@@ -18,15 +18,22 @@
 mod collect;
 mod control;
 mod feed;
+mod helpers;
+pub mod kt;
 mod lanes;
 pub mod moved;
 pub mod no_kt;
 mod placement;
 pub mod queue;
+mod record;
 mod roles;
+mod seat;
 pub mod sh_mem;
 
 use std::fmt;
+
+pub use helpers::Helped;
+pub use record::{Record, Recorded};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -44,8 +51,32 @@ pub enum Mode {
     ShMem,
     /// By value, written by the sender into the slot that the receiver reads.
     NoKt,
+    /// By value, copied by a communication thread for each worker.
+    KtW,
     /// As a shared buffer whose ownership moves while the pixels stay.
     Moved,
+    /// By value, copied by communication threads for the emitter and for groups of workers.
+    KtSpecialized,
+    /// By value, copied by a communication thread on each core for all who send from or to it.
+    KtGeneralized,
+}
+
+impl Mode {
+    /// The modes of the paper's Table I, and the one that is new.
+    pub const TABLE_I: [Self; 4] = [Self::ShMem, Self::NoKt, Self::KtW, Self::Moved];
+
+    /// The modes of the paper's Table II.
+    pub const TABLE_II: [Self; 3] = [Self::ShMem, Self::KtSpecialized, Self::KtGeneralized];
+
+    /// Whether frames are copied by communication threads, where there is room for these.
+    pub fn has_kts(self) -> bool {
+        matches!(self, Self::KtW | Self::KtSpecialized | Self::KtGeneralized)
+    }
+
+    /// Whether ranks can be processes: not if they share one address space.
+    pub fn works_with(self, ranks: Ranks) -> bool {
+        ranks == Ranks::Threads || !matches!(self, Self::ShMem | Self::KtGeneralized)
+    }
 }
 
 /// What emitter, workers and collector are.
@@ -101,6 +132,13 @@ pub struct Job {
     pub degree: usize,
     /// Read the stream ahead and measure the farm alone, as the paper does.
     pub preload: Option<Preload>,
+    /// How many communication threads, where a mode leaves that open: those of the emitter in
+    /// kt-specialized, at most so many in kt-generalized.
+    pub kts: Option<usize>,
+    /// Run communication threads also where they have no hardware thread of their own.
+    pub force_kts: bool,
+    /// What to record of who did what when.
+    pub record: Record,
     /// Show progress on a terminal.
     pub progress: bool,
 }
@@ -143,7 +181,7 @@ impl Job {
 }
 
 /// What a farm did.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The size of the frames.
     pub size: Size,
@@ -151,6 +189,8 @@ pub struct Run {
     pub frames: u64,
     /// How long that took, in seconds, without what was before the first frame of the measure.
     pub seconds: f64,
+    /// Who did what when, as far as the job asked for it.
+    pub recorded: Recorded,
 }
 
 impl Run {
@@ -175,5 +215,11 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
         )),
         (Mode::NoKt, _) => no_kt::run(job, ranks),
         (Mode::Moved, _) => moved::run(job, ranks),
+        (Mode::KtW | Mode::KtSpecialized | Mode::KtGeneralized, _) => {
+            match Helped::plan(job, mode, ranks)? {
+                Some(helped) => kt::run(job, ranks, &helped),
+                None => no_kt::run(job, ranks),
+            }
+        }
     }
 }

@@ -9,7 +9,8 @@ use onchip::prelude::*;
 use super::collect::Collection;
 use super::control::{Desk, Dispatch, Orders};
 use super::feed::Feed;
-use super::roles::{self, Roles, Stop};
+use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
+use super::seat::Seat;
 use super::{Job, Ranks, Run, lanes};
 use crate::error::FarmError;
 use crate::filter::gray_in_place;
@@ -19,7 +20,7 @@ use crate::filter::gray_in_place;
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
 pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
-    roles::run(job, ranks, &Roles { emit, work, collect })
+    roles::run(job, ranks, None, &Roles { emit, work, collect })
 }
 
 /// From the emitter to a worker. A channel of moved buffers needs no room for frames.
@@ -42,7 +43,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn next(&mut self, rank: &Rank, len: usize) -> Result<SharedBuffer<u8>, Stop> {
+    fn next(&mut self, seat: &Seat, len: usize) -> Result<SharedBuffer<u8>, Stop> {
         if let Some(buffer) = self.at_hand.pop_front() {
             return Ok(buffer);
         }
@@ -51,14 +52,15 @@ impl Buffers {
         }
         if self.to_make > 0 {
             self.to_make -= 1;
-            return Ok(rank.buffer(len)?);
+            return Ok(seat.rank.buffer(len)?);
         }
-        Ok(self.back.receive_buffer()?)
+        seat.receive(|| self.back.receive_buffer())
     }
 }
 
-fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
-    let mut dispatch = Dispatch::open(rank, job)?;
+fn emit(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
+    let mut dispatch = Dispatch::open(seat)?;
     let mut lanes = lanes::frames_out(rank, job, lane(job))?;
     let back = lanes::back_in(rank, job, unblocked(job))?;
     let mut buffers = Buffers { at_hand: VecDeque::new(), back, to_make: job.pool() };
@@ -70,48 +72,51 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
         buffers.to_make = 0;
     }
     dispatch.begin(format)?;
+    let len = format.size.rgb_len();
     let mut sent = 0;
     loop {
         if job.preload.is_some_and(|preload| sent == job.preloaded_total(preload)) {
             return dispatch.end();
         }
-        let mut buffer = buffers.next(rank, format.size.rgb_len())?;
-        if job.preload.is_none() && !feed.fill(&mut buffer)? {
+        let mut buffer = buffers.next(seat, len)?;
+        if job.preload.is_none() && !seat.compute(|| feed.fill(&mut buffer))? {
             return dispatch.end();
         }
         let worker = dispatch.next_worker()?;
-        lanes[worker].send_buffer(buffer).map_err(|error| error.error)?;
+        seat.send(worker_rank(worker), len, || lanes[worker].send_buffer(buffer))?;
         dispatch.sent_to(worker)?;
         sent += 1;
     }
 }
 
-fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
+fn work(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
     let mut desk = Desk::open(rank, job)?;
     let frames = lanes::frames_in(rank, lane(job))?;
     let mut results = lanes::results_out(rank, job, unblocked(job))?;
     desk.begin(job)?;
     loop {
-        let mut frame = frames.receive_buffer()?;
+        let mut frame = seat.receive(|| frames.receive_buffer())?;
         desk.ask()?;
-        gray_in_place(&mut frame);
-        results.send_buffer(frame).map_err(|error| error.error)?;
+        seat.filter(|| gray_in_place(&mut frame));
+        seat.send(collector_rank(job), frame.len(), || results.send_buffer(frame))?;
     }
 }
 
-fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
-    let orders = Orders::open(rank, job)?;
+fn collect(seat: &Seat) -> Result<Run, Stop> {
+    let &Seat { rank, job, .. } = seat;
+    let orders = Orders::open(seat)?;
     let results = lanes::results_in(rank, job, unblocked(job))?;
     let mut back = lanes::back_out(rank, unblocked(job))?;
     let format = orders.begin()?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {
-        let frame = results[worker].receive_buffer()?;
-        collection.take(&frame[..format.size.gray_len()])?;
-        match back.send_buffer(frame).map_err(|error| error.error) {
+        let frame = seat.receive(|| results[worker].receive_buffer())?;
+        seat.compute(|| collection.take(&frame[..format.size.gray_len()]))?;
+        match seat.send(EMITTER, frame.len(), || back.send_buffer(frame)) {
             // The emitter has sent its last frame and needs no more buffers.
-            Ok(()) | Err(onchip::Error::Disconnected { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) | Err(Stop::Quiet) => {}
+            Err(stop) => return Err(stop),
         }
     }
     Ok(collection.finish()?)

@@ -9,7 +9,8 @@ use onchip::prelude::*;
 use super::collect::Collection;
 use super::control::{Desk, Dispatch, Orders};
 use super::feed::Feed;
-use super::roles::{self, Roles, Stop};
+use super::roles::{self, Roles, Stop, collector_rank, worker_rank};
+use super::seat::Seat;
 use super::{Job, Ranks, Run, lanes};
 use crate::error::FarmError;
 use crate::filter::gray;
@@ -20,19 +21,20 @@ use crate::frame::{Format, Size};
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
 pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
-    roles::run(job, ranks, &Roles { emit, work, collect })
+    roles::run(job, ranks, None, &Roles { emit, work, collect })
 }
 
-fn rgb_channel(job: &Job, size: Size) -> Channel {
+pub(super) fn rgb_channel(job: &Job, size: Size) -> Channel {
     Channel::degree(job.degree as u32).max_len(size.rgb_len())
 }
 
-fn gray_channel(job: &Job, size: Size) -> Channel {
+pub(super) fn gray_channel(job: &Job, size: Size) -> Channel {
     Channel::degree(job.degree as u32).max_len(size.gray_len())
 }
 
-fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
-    let mut dispatch = Dispatch::open(rank, job)?;
+pub(super) fn emit(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
+    let mut dispatch = Dispatch::open(seat)?;
     let mut feed = Feed::open(job)?;
     let format = feed.format();
     let len = format.size.rgb_len();
@@ -46,44 +48,49 @@ fn emit(rank: &Rank, job: &Job) -> Result<(), Stop> {
         let total = job.preloaded_total(preload);
         for frame in preloaded.iter().cycle().take(total as usize) {
             let worker = dispatch.next_worker()?;
-            lanes[worker].send(frame)?;
+            seat.send(worker_rank(worker), len, || lanes[worker].send(frame))?;
             dispatch.sent_to(worker)?;
         }
         return dispatch.end();
     }
     loop {
         let worker = dispatch.next_worker()?;
-        let mut slot = lanes[worker].reserve(len)?;
-        if !feed.fill(&mut slot)? {
+        let to = worker_rank(worker);
+        let mut slot = seat.send(to, 0, || lanes[worker].reserve(len))?;
+        if !seat.compute(|| feed.fill(&mut slot))? {
             drop(slot);
             return dispatch.end();
         }
-        slot.publish()?;
+        seat.send(to, len, || slot.publish())?;
         dispatch.sent_to(worker)?;
     }
 }
 
-fn work(rank: &Rank, job: &Job) -> Result<(), Stop> {
+pub(super) fn work(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
     let mut desk = Desk::open(rank, job)?;
     let Format { size, .. } = desk.begin(job)?;
     let frames = lanes::frames_in(rank, rgb_channel(job, size))?;
     let mut results = lanes::results_out(rank, job, gray_channel(job, size))?;
+    let (to, len) = (collector_rank(job), size.gray_len());
     loop {
-        let frame = frames.receive()?;
+        let frame = seat.receive(|| frames.receive())?;
         desk.ask()?;
-        let mut result = results.reserve(size.gray_len())?;
-        gray(&frame, &mut result);
-        result.publish()?;
+        let mut result = seat.send(to, 0, || results.reserve(len))?;
+        seat.filter(|| gray(&frame, &mut result));
+        seat.send(to, len, || result.publish())?;
     }
 }
 
-fn collect(rank: &Rank, job: &Job) -> Result<Run, Stop> {
-    let orders = Orders::open(rank, job)?;
+pub(super) fn collect(seat: &Seat) -> Result<Run, Stop> {
+    let &Seat { rank, job, .. } = seat;
+    let orders = Orders::open(seat)?;
     let format = orders.begin()?;
     let results = lanes::results_in(rank, job, gray_channel(job, format.size))?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {
-        collection.take(&results[worker].receive()?)?;
+        let result = seat.receive(|| results[worker].receive())?;
+        seat.compute(|| collection.take(&result))?;
     }
     Ok(collection.finish()?)
 }

@@ -42,7 +42,7 @@ fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::Schedule;
+    use crate::farm::{Record, Schedule};
     use crate::frame::Size;
     use crate::input::Input;
     use crate::output::Output;
@@ -56,6 +56,9 @@ mod tests {
             schedule: Schedule::OnDemand,
             degree: 1,
             preload: None,
+            kts: None,
+            force_kts: false,
+            record: Record::Nothing,
             progress: false,
         };
         (0..=collector_rank(&job)).map(|rank| place(rank, &job, cores)).collect()

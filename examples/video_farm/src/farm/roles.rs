@@ -1,9 +1,12 @@
 //! Emitter, workers and collector as ranks of a world.
 
 use onchip::prelude::*;
+use onchip::trace::Track;
 use serde::{Deserialize, Serialize};
 
-use super::{Job, Ranks, Run, placement};
+use super::helpers::{Crew, Helped};
+use super::seat::Seat;
+use super::{Job, Ranks, Recorded, Run};
 use crate::error::FarmError;
 
 /// The rank of the emitter.
@@ -21,9 +24,9 @@ pub(super) fn collector_rank(job: &Job) -> usize {
 
 /// What the three kinds of ranks do in a mode.
 pub(super) struct Roles {
-    pub(super) emit: fn(&Rank, &Job) -> Result<(), Stop>,
-    pub(super) work: fn(&Rank, &Job) -> Result<(), Stop>,
-    pub(super) collect: fn(&Rank, &Job) -> Result<Run, Stop>,
+    pub(super) emit: fn(&Seat) -> Result<(), Stop>,
+    pub(super) work: fn(&Seat) -> Result<(), Stop>,
+    pub(super) collect: fn(&Seat) -> Result<Run, Stop>,
 }
 
 /// Why a rank stops before its work is done.
@@ -51,7 +54,9 @@ impl From<onchip::Error> for Stop {
     }
 }
 
-/// How a rank ended, on its way back to the caller.
+/// How a rank ended, and what its process has recorded, on the way back to the caller.
+type Report = (Outcome, Recorded);
+
 #[derive(Serialize, Deserialize)]
 enum Outcome {
     Done,
@@ -69,35 +74,61 @@ fn misfit(job: &Job, rank: &Rank) -> FarmError {
 }
 
 /// Runs a farm in a world of its own.
-pub(super) fn run(job: &Job, ranks: Ranks, roles: &Roles) -> Result<Run, FarmError> {
+pub(super) fn run(
+    job: &Job,
+    ranks: Ranks,
+    helped: Option<&Helped>,
+    roles: &Roles,
+) -> Result<Run, FarmError> {
     let size = collector_rank(job) + 1;
-    let code = |rank: &Rank| -> onchip::Result<Outcome> {
-        placement::take_place(rank.id(), job);
-        let outcome = match rank.id() {
-            _ if rank.size() != size => Err(Stop::Farm(misfit(job, rank))),
-            EMITTER => (roles.emit)(rank, job).map(|()| Outcome::Done),
-            id if id < collector_rank(job) => (roles.work)(rank, job).map(|()| Outcome::Done),
-            _ => (roles.collect)(rank, job).map(Outcome::Collected),
+    let lost = |error: onchip::Error| FarmError::World(error.to_string());
+    // A process that is a rank comes here as well, and has a recording of its own.
+    let recording = job.record.recording();
+    let crew = Crew::hire(helped, &recording).map_err(lost)?;
+    let code = |rank: &Rank| -> onchip::Result<Report> {
+        let fits = rank.size() == size;
+        let track = match ranks {
+            Ranks::Threads => Track::rank(rank.id()),
+            Ranks::Processes => Track::rank(rank.id()).in_process_of(rank.id()),
         };
-        match outcome {
-            Ok(outcome) => Ok(outcome),
-            Err(Stop::Farm(error)) => Ok(Outcome::Failed(error)),
-            Err(Stop::Channel(error)) => Err(error),
-            Err(Stop::Quiet) => Ok(Outcome::Done),
-        }
+        let seat = || -> onchip::Result<Seat> {
+            let helpers = crew.seat(rank.id(), job)?;
+            Ok(Seat { rank, job, recorder: recording.recorder(track), helpers })
+        };
+        let outcome = match rank.id() {
+            _ if !fits => Err(Stop::Farm(misfit(job, rank))),
+            EMITTER => (roles.emit)(&seat()?).map(|()| Outcome::Done),
+            id if id < collector_rank(job) => (roles.work)(&seat()?).map(|()| Outcome::Done),
+            _ => (roles.collect)(&seat()?).map(Outcome::Collected),
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(Stop::Farm(error)) => Outcome::Failed(error),
+            Err(Stop::Channel(error)) => return Err(error),
+            Err(Stop::Quiet) => Outcome::Done,
+        };
+        let recorded = match ranks {
+            Ranks::Threads => Recorded::default(),
+            Ranks::Processes => Recorded::take(&recording),
+        };
+        Ok((outcome, recorded))
     };
-    let outcomes = match ranks {
+    let reports = match ranks {
         Ranks::Threads => World::threads(size).run(code),
         Ranks::Processes => World::processes(size).run(code),
     };
-    let outcomes = outcomes.map_err(|error| FarmError::World(error.to_string()))?;
+    let reports = reports.map_err(lost)?;
+    // Its threads record up to their end.
+    drop(crew);
+    let mut parts = vec![Recorded::take(&recording)];
     let mut collected = Err(FarmError::World("the stream broke off".to_owned()));
-    for outcome in outcomes {
+    for (outcome, recorded) in reports {
+        parts.push(recorded);
         match outcome {
             Outcome::Done => {}
             Outcome::Collected(run) => collected = Ok(run),
             Outcome::Failed(error) => return Err(error),
         }
     }
-    collected
+    Ok(Run { recorded: Recorded::merge(parts), ..collected? })
 }

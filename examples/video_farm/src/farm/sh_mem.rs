@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::thread;
 
+use onchip::trace::{Detail, Kind, Recorder, Track};
+
 use super::collect::Collection;
 use super::feed::Feed;
 use super::placement::take_place;
 use super::queue::{Consumer, Producer, queue};
 use super::roles::{EMITTER, collector_rank, worker_rank};
-use super::{Job, Run, Schedule};
+use super::{Job, Recorded, Run, Schedule};
 use crate::error::FarmError;
 use crate::filter::gray_in_place;
 use crate::frame::Format;
@@ -51,20 +53,24 @@ struct Collector {
 /// A fault of the input or the output.
 pub fn run(job: &Job) -> Result<Run, FarmError> {
     let (emitter, workers, collector) = connect(job);
+    let recording = job.record.recording();
+    let recorder = |rank| recording.recorder(Track::rank(rank));
     let lost = |name: &str| FarmError::World(format!("the {name} panicked"));
-    thread::scope(|scope| {
+    let run = thread::scope(|scope| {
+        let recorder = &recorder;
         let emitter = scope.spawn(move || {
             take_place(EMITTER, job);
-            emitter.run(job)
+            emitter.run(job, &recorder(EMITTER))
         });
         let collector = scope.spawn(move || {
             take_place(collector_rank(job), job);
-            collector.run(job)
+            collector.run(job, &recorder(collector_rank(job)))
         });
         let workers = workers.into_iter().map(|worker| {
             scope.spawn(move || {
-                take_place(worker_rank(worker.id), job);
-                worker.run(job)
+                let rank = worker_rank(worker.id);
+                take_place(rank, job);
+                worker.run(job, &recorder(rank))
             })
         });
         let workers: Vec<_> = workers.collect();
@@ -76,7 +82,16 @@ pub fn run(job: &Job) -> Result<Run, FarmError> {
         worked?;
         emitted??;
         collected??.ok_or_else(|| FarmError::World("the stream broke off".to_owned()))
-    })
+    })?;
+    Ok(Run { recorded: Recorded::take(&recording), ..run })
+}
+
+/// Records what takes time: waiting, or work.
+fn during<T>(recorder: &Recorder, kind: Kind, what: impl FnOnce() -> T) -> T {
+    let open = recorder.begin(kind);
+    let result = what();
+    open.end(Detail::default());
+    result
 }
 
 fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
@@ -99,7 +114,7 @@ fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
 }
 
 impl Emitter {
-    fn run(self, job: &Job) -> Result<(), FarmError> {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<(), FarmError> {
         let mut feed = Feed::open(job)?;
         let format = feed.format();
         let len = format.size.rgb_len();
@@ -120,11 +135,11 @@ impl Emitter {
                         allocated += 1;
                         vec![0; len].into_boxed_slice()
                     }
-                    None => self.free.pop()?,
+                    None => during(recorder, Kind::Receive, || self.free.pop())?,
                 };
                 let more = match job.preload {
                     Some(preload) => sent < job.preloaded_total(preload),
-                    None => match feed.fill(&mut frame) {
+                    None => match during(recorder, Kind::Compute, || feed.fill(&mut frame)) {
                         Ok(more) => more,
                         Err(error) => return Some(Err(error)),
                     },
@@ -135,10 +150,10 @@ impl Emitter {
                 }
                 let worker = match job.schedule {
                     Schedule::RoundRobin => (sent % job.workers as u64) as usize,
-                    Schedule::OnDemand => self.ready.pop()?,
+                    Schedule::OnDemand => during(recorder, Kind::Receive, || self.ready.pop())?,
                 };
                 self.order.push(Order::To(worker)).ok()?;
-                self.lanes[worker].push(frame).ok()?;
+                during(recorder, Kind::Send, || self.lanes[worker].push(frame)).ok()?;
                 sent += 1;
             }
         };
@@ -147,7 +162,7 @@ impl Emitter {
 }
 
 impl Worker {
-    fn run(self, job: &Job) {
+    fn run(self, job: &Job, recorder: &Recorder) {
         let ask = || {
             if let Some(ready) = &self.ready {
                 // An emitter that has sent its last frame hears no more requests.
@@ -155,11 +170,11 @@ impl Worker {
             }
         };
         (0..job.requests_of_a_worker()).for_each(|_| ask());
-        while let Some(mut frame) = self.input.pop() {
+        while let Some(mut frame) = during(recorder, Kind::Receive, || self.input.pop()) {
             // Asked for before the work, so that the next frame is there when this one is done.
             ask();
-            gray_in_place(&mut frame);
-            if self.output.push(frame).is_err() {
+            recorder.compute(1.0, || gray_in_place(&mut frame));
+            if during(recorder, Kind::Send, || self.output.push(frame)).is_err() {
                 return;
             }
         }
@@ -168,21 +183,23 @@ impl Worker {
 
 impl Collector {
     /// `None` when the emitter has stopped before the end of the stream.
-    fn run(self, job: &Job) -> Result<Option<Run>, FarmError> {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<Option<Run>, FarmError> {
         let Some(Order::Begin(format)) = self.order.pop() else {
             return Ok(None);
         };
         let mut collection = Collection::open(job, format)?;
         loop {
-            let frame = match self.order.pop() {
-                Some(Order::To(worker)) => self.lanes[worker].pop(),
+            let frame = match during(recorder, Kind::Receive, || self.order.pop()) {
+                Some(Order::To(worker)) => {
+                    during(recorder, Kind::Receive, || self.lanes[worker].pop())
+                }
                 Some(Order::End) => return collection.finish().map(Some),
                 Some(Order::Begin(_)) | None => return Ok(None),
             };
             let Some(frame) = frame else {
                 return Ok(None);
             };
-            collection.take(&frame[..format.size.gray_len()])?;
+            during(recorder, Kind::Compute, || collection.take(&frame[..format.size.gray_len()]))?;
             // An emitter that has sent its last frame needs no more buffers.
             let _ = self.free.push(frame);
         }

@@ -1,0 +1,149 @@
+//! `kt-w`, `kt-specialized`, `kt-generalized`: frames go by value, and communication threads copy
+//! them while emitter and workers go on with the next.
+//!
+//! A frame is made in memory of the rank's own, handed over, and the rank takes another buffer until
+//! it gets this one back. The modes differ only in who copies for whom, and where: see
+//! `helpers`. A rank whose sends nobody takes over works as in `no-kt`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use onchip::prelude::*;
+use onchip::trace::{Detail, Kind};
+
+use super::control::{Desk, Dispatch};
+use super::feed::Feed;
+use super::helpers::Helped;
+use super::lanes::{self, FRAMES, RESULTS};
+use super::no_kt::{self, gray_channel, rgb_channel};
+use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
+use super::seat::Seat;
+use super::{Job, Ranks, Run};
+use crate::error::FarmError;
+use crate::filter::gray;
+use crate::frame::Format;
+
+/// Runs the farm in a world of threads or processes.
+///
+/// # Errors
+/// A fault of the input or the output, or a rank that was lost.
+pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run, FarmError> {
+    roles::run(job, ranks, Some(helped), &Roles { emit, work, collect: no_kt::collect })
+}
+
+/// A frame that the worker filters, and the one before that is being copied.
+const RESULTS_OF_A_WORKER: usize = 2;
+
+/// For each worker a frame that is being copied, and the one that is being read.
+fn frames_of_the_emitter(job: &Job) -> usize {
+    job.workers + 1
+}
+
+/// Sends that were handed over, at most so many.
+struct UnderWay<B> {
+    requests: VecDeque<Request<B>>,
+    most: usize,
+}
+
+impl<B> UnderWay<B> {
+    fn new(most: usize) -> Self {
+        Self { requests: VecDeque::with_capacity(most), most }
+    }
+
+    /// Sees to it that one more can be handed over: gives back what was handed over before when
+    /// there are as many as there may be.
+    fn room(&mut self, seat: &Seat) -> Result<Option<B>, Stop> {
+        if self.requests.len() < self.most {
+            return Ok(None);
+        }
+        let done = self.requests.iter().position(Request::test).unwrap_or(0);
+        self.requests.remove(done).map(|request| wait(seat, request)).transpose()
+    }
+
+    fn add(&mut self, request: Request<B>) {
+        self.requests.push_back(request);
+    }
+
+    /// Waits for all of them.
+    fn finish(self, seat: &Seat) -> Result<(), Stop> {
+        self.requests.into_iter().try_for_each(|request| wait(seat, request).map(drop))
+    }
+}
+
+fn wait<B>(seat: &Seat, request: Request<B>) -> Result<B, Stop> {
+    let open = (!request.test()).then(|| seat.recorder.begin(Kind::Wait));
+    let message = request.wait().map_err(|unsent| unsent.error)?;
+    if let Some(open) = open {
+        open.end(Detail::default());
+    }
+    Ok(message)
+}
+
+fn emit(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
+    if !seat.helpers.serve(EMITTER, job) {
+        return no_kt::emit(seat);
+    }
+    let mut dispatch = Dispatch::open(seat)?;
+    let mut feed = Feed::open(job)?;
+    let format = feed.format();
+    let len = format.size.rgb_len();
+    let preloaded = match job.preload {
+        Some(preload) => feed.preload(preload.frames, |len| Ok::<_, Stop>(vec![0; len]))?,
+        None => Vec::new(),
+    };
+    dispatch.begin(format)?;
+    let lanes = lanes::frames_out(rank, job, rgb_channel(job, format.size))?;
+    let delegate = |(worker, lane)| seat.delegate(lane, worker_rank(worker), FRAMES);
+    let mut lanes: Vec<Delegated<[u8]>> = lanes.into_iter().enumerate().map(delegate).collect();
+    if let Some(preload) = job.preload {
+        let mut under_way = UnderWay::new(frames_of_the_emitter(job));
+        let frames: Vec<Arc<[u8]>> = preloaded.into_iter().map(Arc::from).collect();
+        let total = job.preloaded_total(preload);
+        for frame in frames.iter().cycle().take(total as usize) {
+            let worker = dispatch.next_worker()?;
+            under_way.room(seat)?;
+            under_way.add(lanes[worker].send(Arc::clone(frame)));
+            dispatch.sent_to(worker)?;
+        }
+        under_way.finish(seat)?;
+        return dispatch.end();
+    }
+    let mut under_way = UnderWay::new(frames_of_the_emitter(job));
+    loop {
+        let mut frame = under_way.room(seat)?.unwrap_or_else(|| vec![0; len]);
+        if !seat.compute(|| feed.fill(&mut frame))? {
+            under_way.finish(seat)?;
+            return dispatch.end();
+        }
+        let worker = dispatch.next_worker()?;
+        under_way.add(lanes[worker].send(frame));
+        dispatch.sent_to(worker)?;
+    }
+}
+
+fn work(seat: &Seat) -> Result<(), Stop> {
+    let &Seat { rank, job, .. } = seat;
+    if !seat.helpers.serve(rank.id(), job) {
+        return no_kt::work(seat);
+    }
+    let mut desk = Desk::open(rank, job)?;
+    let Format { size, .. } = desk.begin(job)?;
+    let frames = lanes::frames_in(rank, rgb_channel(job, size))?;
+    let results = lanes::results_out(rank, job, gray_channel(job, size))?;
+    let mut results = seat.delegate(results, collector_rank(job), RESULTS);
+    let mut under_way = UnderWay::new(RESULTS_OF_A_WORKER);
+    loop {
+        let frame = match seat.receive(|| frames.receive()) {
+            Ok(frame) => frame,
+            // There are no more.
+            Err(Stop::Quiet) => return under_way.finish(seat),
+            Err(stop) => return Err(stop),
+        };
+        desk.ask()?;
+        let mut result = under_way.room(seat)?.unwrap_or_else(|| vec![0; size.gray_len()]);
+        seat.filter(|| gray(&frame, &mut result));
+        drop(frame);
+        under_way.add(results.send(result));
+    }
+}

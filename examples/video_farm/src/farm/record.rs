@@ -1,0 +1,49 @@
+//! What a farm records of itself.
+
+use onchip::overlap::OverlapReport;
+use onchip::trace::{Recording, Trace};
+use serde::{Deserialize, Serialize};
+
+/// What to record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Record {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// How much of the communication was hidden behind computation.
+    Overlap,
+    /// That, and who did what when.
+    Trace,
+}
+
+impl Record {
+    pub(super) fn recording(self) -> Recording {
+        match self {
+            Self::Nothing => Recording::off(),
+            Self::Overlap => Recording::measure(),
+            Self::Trace => Recording::trace(),
+        }
+    }
+}
+
+/// What was recorded; empty where nothing was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Who did what when: a track for each rank and each communication thread.
+    pub trace: Trace,
+    /// How much of the communication was hidden behind computation.
+    pub overlap: OverlapReport,
+}
+
+impl Recorded {
+    pub(super) fn take(recording: &Recording) -> Self {
+        Self { trace: recording.take_trace(), overlap: recording.overlap() }
+    }
+
+    /// Puts the parts of several processes together.
+    pub(super) fn merge(parts: Vec<Self>) -> Self {
+        let (traces, overlaps): (Vec<_>, Vec<_>) =
+            parts.into_iter().map(|part| (part.trace, part.overlap)).unzip();
+        Self { trace: Trace::merge(traces), overlap: OverlapReport::merge(overlaps) }
+    }
+}

@@ -1,0 +1,222 @@
+//! The published tables and figures of broadcasts on the Intel SCC, beside what the formulas and the
+//! simulator say.
+//!
+//! ```text
+//! cargo run --release --example scc_figures -- OUT_DIR
+//! ```
+//!
+//! prints tables 3.1 and 4.2 of the thesis and the values its text gives, and writes figures 3.2
+//! (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG. Without it, only the tables
+//! are printed.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+use mp_collectives::broadcast::Options;
+use mp_collectives::experiments::{self, Algorithm, ExperimentError, scc_with_rcce};
+use mp_model::scc::figures::{self, DEGREES, SHORT_LINES};
+use mp_model::scc::{CHUNK_LINES, Parameters};
+use mp_model::sim::Machine;
+use plotters::prelude::*;
+
+/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(0, 114, 178), RGBColor(0, 158, 115), RGBColor(230, 159, 0), RGBColor(0, 0, 0)];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    print!("{}\n{}", table_4_2()?, measured()?);
+    if let Some(folder) = env::args_os().nth(1) {
+        let folder = Path::new(&folder);
+        fs::create_dir_all(folder)?;
+        for figure in [figure_4_5()?, figure_4_5b()?, figure_3_2a()?, figure_3_2b()?] {
+            fs::write(folder.join(figure.name).with_extension("csv"), figure.csv())?;
+            fs::write(folder.join(figure.name).with_extension("svg"), figure.svg()?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Table 4.2: the formulas alone.
+fn table_4_2() -> Result<String, Box<dyn Error>> {
+    let text = figures::table_4_2(&Parameters::TABLE_4_1)?;
+    let table = figures::table_4_2(&Parameters::TABLE_4_2)?;
+    let mut out = String::from("Table 4.2, MB/s         published   formulas   flags by get\n");
+    for (text, table) in text.iter().zip(&table) {
+        let (name, published) = (&text.algorithm, text.published);
+        let (text, table) = (text.computed, table.computed);
+        writeln!(out, "{name:<22} {published:>10.2} {text:>10.2} {table:>14.2}")?;
+    }
+    Ok(out)
+}
+
+/// What was measured, beside the simulator.
+fn measured() -> Result<String, Box<dyn Error>> {
+    let latency = |algorithm: Algorithm, lines| {
+        let machine = machine(algorithm);
+        experiments::latency(&machine, algorithm, lines).map(|time| time.as_micros())
+    };
+    let mut out = String::from("Measured, µs             published  simulated\n");
+    for (degree, lines, published) in
+        [(47, 1, 44.1), (47, 32, 75.8), (47, 64, 112.7), (47, 128, 198.6), (7, 1, 16.6)]
+    {
+        let simulated = latency(oc_bcast(degree), lines)?;
+        let name = format!("k = {degree}, {lines} lines");
+        writeln!(out, "{name:<22} {published:>10.1} {simulated:>10.1}")?;
+    }
+    let simulated = latency(Algorithm::Binomial, 1)?;
+    writeln!(out, "{:<22} {:>10.1} {simulated:>10.1}", "binomial, 1 lines", 21.6)?;
+    Ok(out)
+}
+
+fn oc_bcast(degree: usize) -> Algorithm {
+    Algorithm::OcBcast(Options::scc(degree))
+}
+
+fn machine(algorithm: Algorithm) -> Machine {
+    let scc = Machine { costs: Parameters::FITTED, ..Machine::scc() };
+    match algorithm {
+        Algorithm::OcBcast(_) => scc,
+        Algorithm::Binomial | Algorithm::ScatterAllgather => scc_with_rcce(scc),
+    }
+}
+
+/// Curves over the message's size.
+struct Figure {
+    /// Of its files.
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    /// Message sizes that double from tick to tick.
+    logarithmic: bool,
+    curves: [String; 4],
+    /// Cache lines, and a value for each curve.
+    points: Vec<(u64, [f64; 4])>,
+}
+
+fn curves(last: &str) -> [String; 4] {
+    let [a, b, c] = DEGREES.map(|degree| format!("k = {degree}"));
+    [a, b, c, last.to_owned()]
+}
+
+fn figure_4_5() -> Result<Figure, Box<dyn Error>> {
+    let points = figures::figure_4_5(&Parameters::TABLE_4_1)?.into_iter().map(|point| {
+        let [a, b, c] = point.oc_bcast;
+        (point.lines, [a, b, c, point.binomial].map(|time| time.as_micros()))
+    });
+    Ok(Figure {
+        name: "figure-4-5a",
+        title: "Broadcast latency by formulas 4.21 and 4.22",
+        unit: "microseconds",
+        logarithmic: false,
+        curves: curves("binomial"),
+        points: points.collect(),
+    })
+}
+
+fn figure_4_5b() -> Result<Figure, Box<dyn Error>> {
+    let mut figure = figure_4_5()?;
+    figure.points.retain(|&(lines, _)| lines <= SHORT_LINES);
+    Ok(Figure { name: "figure-4-5b", ..figure })
+}
+
+fn figure_3_2a() -> Result<Figure, ExperimentError> {
+    let value = |algorithm, lines: u64| {
+        let latency = experiments::latency(&machine(algorithm), algorithm, lines as usize)?;
+        Ok(latency.as_micros())
+    };
+    let sizes = [1].into_iter().chain((8..=2 * CHUNK_LINES).step_by(8)).chain([CHUNK_LINES + 1]);
+    Ok(Figure {
+        name: "figure-3-2a",
+        title: "Broadcast latency, simulated",
+        unit: "microseconds",
+        logarithmic: false,
+        curves: curves("binomial"),
+        points: simulated(sizes, Algorithm::Binomial, value)?,
+    })
+}
+
+fn figure_3_2b() -> Result<Figure, ExperimentError> {
+    let value = |algorithm, lines: u64| {
+        // Short ones several times, as they were measured.
+        let times = if lines < 1_000 { 20 } else { 1 };
+        experiments::mb_per_s(&machine(algorithm), algorithm, lines as usize, times)
+    };
+    let sizes = (0..=15).map(|power| 1 << power).chain([CHUNK_LINES, CHUNK_LINES + 1]);
+    Ok(Figure {
+        name: "figure-3-2b",
+        title: "Broadcast throughput, simulated",
+        unit: "MB/s",
+        logarithmic: true,
+        curves: curves("scatter-allgather"),
+        points: simulated(sizes, Algorithm::ScatterAllgather, value)?,
+    })
+}
+
+fn simulated(
+    sizes: impl Iterator<Item = u64>,
+    last: Algorithm,
+    value: impl Fn(Algorithm, u64) -> Result<f64, ExperimentError>,
+) -> Result<Vec<(u64, [f64; 4])>, ExperimentError> {
+    let [a, b, c] = DEGREES.map(oc_bcast);
+    let mut sizes: Vec<_> = sizes.collect();
+    sizes.sort_unstable();
+    let point = |lines| {
+        let value = |algorithm| value(algorithm, lines);
+        Ok((lines, [value(a)?, value(b)?, value(c)?, value(last)?]))
+    };
+    sizes.into_iter().map(point).collect()
+}
+
+impl Figure {
+    fn csv(&self) -> String {
+        let mut out = format!("lines,{} ({})\n", self.curves.join(","), self.unit);
+        for (lines, values) in &self.points {
+            let cells = values.map(|value| format!("{value:.3}")).join(",");
+            out += &format!("{lines},{cells}\n");
+        }
+        out
+    }
+
+    fn svg(&self) -> Result<String, Box<dyn Error>> {
+        let x = |lines: u64| if self.logarithmic { (lines as f64).log2() } else { lines as f64 };
+        let lines = |x: f64| if self.logarithmic { x.exp2().round() } else { x };
+        let right = self.points.iter().map(|&(lines, _)| x(lines)).fold(1.0, f64::max);
+        let top = self.points.iter().flat_map(|(_, values)| *values).fold(1.0, f64::max);
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, (800, 480)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..right, 0.0..1.05 * top)?;
+        chart
+            .configure_mesh()
+            .x_desc("message size (cache lines)")
+            .y_desc(self.unit)
+            .x_label_formatter(&|&x| lines(x).to_string())
+            .y_label_formatter(&|y| y.to_string())
+            .draw()?;
+        for (index, (name, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
+            let line = self.points.iter().map(|(lines, values)| (x(*lines), values[index]));
+            let style = colour.stroke_width(2);
+            chart
+                .draw_series(LineSeries::new(line, style))?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK)
+            .position(SeriesLabelPosition::UpperLeft)
+            .draw()?;
+        area.present()?;
+        drop(chart);
+        drop(area);
+        Ok(text)
+    }
+}

@@ -1,0 +1,337 @@
+//! OC-Bcast, synchronous (thesis, algorithm 1, sections 3.1.1 and 3.1.2).
+//!
+//! A message goes down a k-ary tree in chunks, each through the MPBs of all ranks that have
+//! children; children are told by a binary tree of notifications ([`mp_model::tree`]). With two
+//! buffers a parent fills one while its children empty the other.
+//!
+//! The lines of an MPB, from [`Options::first_line`] on:
+//!
+//! ```text
+//! 1            notifyFlag: which chunk is in the parent's buffer     set by the notifier
+//! k            doneFlag, one for each child: which chunk it has      set by the child
+//! ⌈log₂ P⌉     flags of the barrier, below                           set by rank i − 2^r
+//! n · chunk    the buffers, chunk c in buffer c mod n                read by the children
+//! ```
+//!
+//! # Changing roots
+//!
+//! Algorithm 1 is right as long as all broadcasts have the same root: each flag then has one writer,
+//! and nobody who has finished a broadcast can touch a flag of one who has not. With another root
+//! that ends. Say ranks 1 and 2 are leaves under root 0, and the next root is 1. Rank 1 may be done,
+//! start, and set the notifyFlag of rank 2, which has yet to see its last one from rank 0: set
+//! after, it hides the new one for ever, and both ranks wait; set before, it is taken for the old
+//! one, and rank 2 copies a chunk that may not be there. So wherever the root is not that of the
+//! broadcast before, all ranks first pass a dissemination barrier, whose flags have one writer each
+//! whatever the roots. Broadcasts of one root pay nothing for it.
+//!
+//! # Wrap-around
+//!
+//! Flags are stamped <broadcast, chunk>, the former modulo 2³². A rank that has no children for
+//! long would find done flags of old; when the number comes round to 0, every rank therefore clears
+//! its own flags, and the ranks pass the barrier once.
+
+use mp_model::mpb::{Line, Mpb, lines_of};
+use mp_model::tree::{Node, Shape, TreeError};
+use thiserror::Error;
+
+use crate::stamp::Stamp;
+
+/// What can be chosen. All ranks must choose the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// k: the most children that a rank has, from 1 to P − 1.
+    pub degree: usize,
+    /// Cache lines in a chunk, and in a buffer.
+    pub chunk_lines: usize,
+    /// How many chunks a rank may have under way to its children: 2 is double buffering.
+    pub buffers: usize,
+    /// What leaves do.
+    pub leaves: Leaves,
+    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
+    /// first.
+    pub first_line: usize,
+}
+
+impl Options {
+    /// As on the SCC (section 3.3.1): two buffers of 96 lines.
+    pub fn scc(degree: usize) -> Options {
+        Options { degree, chunk_lines: 96, buffers: 2, leaves: Leaves::ByMpb, first_line: 0 }
+    }
+}
+
+/// How chunks come to ranks that pass them on to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// By their own MPB, like to all others, as in algorithm 1.
+    ByMpb,
+    /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole of
+    /// it (SPAA paper, section 5.4).
+    Direct,
+}
+
+/// Why there can be no such broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OptionsError {
+    /// No tree of that degree.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// Chunks of no lines, or no buffers.
+    #[error("{buffers} buffers of {chunk_lines} lines")]
+    NoBuffer {
+        /// The buffers asked for.
+        buffers: usize,
+        /// The lines in each.
+        chunk_lines: usize,
+    },
+    /// It does not fit into the MPB.
+    #[error(
+        "{flags} flags and {buffers} buffers of {chunk_lines} lines do not fit into an MPB of \
+         {lines} lines, from line {first_line} on"
+    )]
+    NoRoom {
+        /// Lines for flags.
+        flags: usize,
+        /// The buffers asked for.
+        buffers: usize,
+        /// The lines in each.
+        chunk_lines: usize,
+        /// The first line that may be used.
+        first_line: usize,
+        /// The lines that an MPB has.
+        lines: usize,
+    },
+}
+
+/// Why a broadcast failed. Ranks that agree in everything get it all or none, except for what `E`
+/// says of this rank alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BroadcastError<E> {
+    /// The MPBs failed.
+    #[error(transparent)]
+    Mpb(#[from] E),
+    /// No such root.
+    #[error("the root of a broadcast: {0}")]
+    Root(TreeError),
+    /// More chunks than can be counted.
+    #[error(
+        "a message of {bytes} bytes in chunks of {chunk_bytes} bytes, of which there may be 2³² − 1"
+    )]
+    TooLong {
+        /// The message's length.
+        bytes: usize,
+        /// A chunk's length.
+        chunk_bytes: usize,
+    },
+}
+
+/// One rank's part in a series of broadcasts.
+#[derive(Debug)]
+pub struct OcBcast {
+    shape: Shape,
+    options: Options,
+    line_bytes: usize,
+    /// The number of the last broadcast, modulo 2³².
+    broadcast: u32,
+    last_root: Option<usize>,
+    barriers: u32,
+}
+
+impl OcBcast {
+    /// With the MPBs of these ranks.
+    ///
+    /// # Errors
+    /// [`OptionsError`].
+    pub fn new<M: Mpb>(mpb: &M, options: Options) -> Result<OcBcast, OptionsError> {
+        OcBcast::numbered_from(mpb, options, 0)
+    }
+
+    /// As [`new`](OcBcast::new), but as if so many broadcasts had been before, modulo 2³²; the same
+    /// at all ranks. It shows in a short time what happens when the numbers come round.
+    ///
+    /// # Errors
+    /// [`OptionsError`].
+    pub fn numbered_from<M: Mpb>(
+        mpb: &M,
+        options: Options,
+        before: u32,
+    ) -> Result<OcBcast, OptionsError> {
+        let shape = Shape::new(mpb.ranks(), options.degree)?;
+        let Options { buffers, chunk_lines, first_line, .. } = options;
+        if buffers == 0 || chunk_lines == 0 {
+            return Err(OptionsError::NoBuffer { buffers, chunk_lines });
+        }
+        let (flags, lines) = (flag_lines(shape), mpb.lines());
+        let needed = buffers.checked_mul(chunk_lines).and_then(|lines| lines.checked_add(flags));
+        match needed.and_then(|needed| needed.checked_add(first_line)) {
+            Some(end) if end <= lines => {}
+            _ => {
+                let facts = OptionsError::NoRoom { flags, buffers, chunk_lines, first_line, lines };
+                return Err(facts);
+            }
+        }
+        Ok(OcBcast {
+            shape,
+            options,
+            line_bytes: mpb.line_bytes(),
+            broadcast: before,
+            last_root: None,
+            barriers: 0,
+        })
+    }
+
+    /// Broadcasts the root's message: all ranks call this with the same root and length, and have
+    /// the message when it returns. The root's own is only read.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]. After one from the MPBs, this rank is out of step with the others.
+    pub async fn broadcast<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        message: &mut [u8],
+        root: usize,
+    ) -> Result<(), BroadcastError<M::Error>> {
+        let tree = self.shape.rooted(root).map_err(BroadcastError::Root)?;
+        let node = tree.node(mpb.rank()).map_err(BroadcastError::Root)?;
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        let chunks = u32::try_from(message.len().div_ceil(chunk_bytes))
+            .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
+
+        self.broadcast = self.broadcast.wrapping_add(1);
+        self.keep_apart(mpb, root).await?;
+        let mut step = 0;
+        for chunk in message.chunks_mut(chunk_bytes) {
+            step += 1;
+            self.broadcast_chunk(mpb, node, step, chunk).await?;
+        }
+        self.wait_for_children(mpb, node, chunks).await?;
+        Ok(())
+    }
+
+    /// Lets this broadcast begin only when no flag of the last can be mistaken for one of it.
+    async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
+        let came_round = self.broadcast == 0;
+        let another_root = self.last_root.is_some_and(|last| last != root);
+        self.last_root = Some(root);
+        if came_round {
+            for line in self.notify_line()..self.barrier_line(0) {
+                mpb.set_flag(Line { rank: mpb.rank(), line }, 0).await?;
+            }
+        }
+        if came_round || another_root {
+            self.barrier(mpb).await?;
+        }
+        Ok(())
+    }
+
+    /// Algorithm 1, lines 20 to 34.
+    async fn broadcast_chunk<M: Mpb>(
+        &self,
+        mpb: &mut M,
+        node: Node,
+        step: u32,
+        chunk: &mut [u8],
+    ) -> Result<(), M::Error> {
+        let stamp = self.stamp(step);
+        let count = lines_of(chunk.len(), self.line_bytes);
+        let buffer = self.buffer_line(step);
+        // The children have emptied the buffer.
+        let before = u32::try_from(self.options.buffers).ok().and_then(|n| step.checked_sub(n));
+        self.wait_for_children(mpb, node, before.unwrap_or(0)).await?;
+
+        let Some((parent, index)) = node.parent().zip(node.child_index()) else {
+            mpb.put(chunk, Line { rank: mpb.rank(), line: buffer }).await?;
+            return self.notify(mpb, node.notified_children(), stamp).await;
+        };
+        mpb.wait_flag(self.notify_line(), |value| stamp.is_reached(value)).await?;
+        self.notify(mpb, node.notified_siblings(), stamp).await?;
+        let source = Line { rank: parent, line: buffer };
+        let direct = node.is_leaf() && self.options.leaves == Leaves::Direct;
+        if direct {
+            mpb.get(source, chunk).await?;
+        } else {
+            mpb.get_own(source, count, buffer).await?;
+        }
+        mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, stamp.value()).await?;
+        self.notify(mpb, node.notified_children(), stamp).await?;
+        if !direct {
+            mpb.get(Line { rank: mpb.rank(), line: buffer }, chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Until all children have this chunk of the broadcast: nothing for chunk 0.
+    async fn wait_for_children<M: Mpb>(
+        &self,
+        mpb: &mut M,
+        node: Node,
+        step: u32,
+    ) -> Result<(), M::Error> {
+        if step > 0 {
+            let stamp = self.stamp(step);
+            for index in 0..node.degree() {
+                mpb.wait_flag(self.done_line(index), |value| stamp.is_reached(value)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn notify<M: Mpb>(
+        &self,
+        mpb: &mut M,
+        ranks: impl Iterator<Item = usize>,
+        stamp: Stamp,
+    ) -> Result<(), M::Error> {
+        for rank in ranks {
+            mpb.set_flag(Line { rank, line: self.notify_line() }, stamp.value()).await?;
+        }
+        Ok(())
+    }
+
+    /// Dissemination: in round r, rank i tells rank i + 2^r.
+    async fn barrier<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+        self.barriers = self.barriers.wrapping_add(1);
+        let barrier = self.barriers;
+        let ranks = self.shape.ranks();
+        for round in 0..rounds(ranks) {
+            let to_the_end = ranks - mpb.rank();
+            let ahead = 1 << round;
+            let rank = if ahead < to_the_end { mpb.rank() + ahead } else { ahead - to_the_end };
+            let line = self.barrier_line(round);
+            mpb.set_flag(Line { rank, line }, barrier.into()).await?;
+            // A rank that has left this barrier may be in the next, but in none after.
+            let reached = |value: u64| (value as u32).wrapping_sub(barrier) <= 1;
+            mpb.wait_flag(line, reached).await?;
+        }
+        Ok(())
+    }
+
+    fn stamp(&self, step: u32) -> Stamp {
+        Stamp { operation: self.broadcast, step }
+    }
+
+    fn notify_line(&self) -> usize {
+        self.options.first_line
+    }
+
+    fn done_line(&self, child: usize) -> usize {
+        self.options.first_line + 1 + child
+    }
+
+    fn barrier_line(&self, round: usize) -> usize {
+        self.done_line(self.shape.degree()) + round
+    }
+
+    fn buffer_line(&self, step: u32) -> usize {
+        let buffer = step as usize % self.options.buffers;
+        self.options.first_line + flag_lines(self.shape) + buffer * self.options.chunk_lines
+    }
+}
+
+fn flag_lines(shape: Shape) -> usize {
+    1 + shape.degree() + rounds(shape.ranks())
+}
+
+/// ⌈log₂ P⌉: the rounds of a dissemination barrier.
+fn rounds(ranks: usize) -> usize {
+    (usize::BITS - (ranks - 1).leading_zeros()) as usize
+}

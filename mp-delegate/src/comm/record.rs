@@ -1,0 +1,147 @@
+//! What is recorded of delegated sends: by whoever delegates them, and by the threads.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mp_core::delegate::{Attempt, Submitted, Watch};
+
+use crate::trace::{Detail, Kind, Recorder, now};
+
+/// What there is to say of the sends in one lane, in their order: filled by the submitter, emptied
+/// by the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Details(Arc<Mutex<VecDeque<Detail>>>);
+
+impl Details {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Detail>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a delegated sender records.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    /// Of the thread that delegates.
+    recorder: Recorder,
+    /// What can be said of every message.
+    detail: Detail,
+    /// By lane; none if the serving threads record nothing.
+    lanes: Vec<Details>,
+}
+
+impl Tape {
+    /// `None` if there is nothing to record.
+    pub(super) fn new(lanes: Vec<Details>) -> Option<Box<Self>> {
+        (!lanes.is_empty()).then(|| Box::new(Self { lanes, ..Self::default() }))
+    }
+
+    pub(super) fn record(&mut self, recorder: Recorder, detail: Detail) {
+        (self.recorder, self.detail) = (recorder, detail);
+    }
+
+    /// Records a send by this thread.
+    pub(super) fn send<T>(&self, bytes: usize, send: impl FnOnce() -> T) -> T {
+        let open = self.recorder.begin(Kind::Send);
+        let sent = send();
+        open.end(self.detail(bytes));
+        sent
+    }
+
+    /// Records a submission to a lane.
+    pub(super) fn submit<S, U>(
+        &self,
+        lane: usize,
+        bytes: usize,
+        submit: impl FnOnce() -> Submitted<S, U>,
+    ) -> Submitted<S, U> {
+        let details = self.lanes.get(lane);
+        let alone = self.detail(bytes);
+        let detail = alone.of(details.and_then(|_| self.recorder.flow()));
+        if let Some(details) = details {
+            // Before the server can look for it.
+            details.lock().push_back(detail);
+        }
+        let open = self.recorder.begin(Kind::Delegate);
+        let submitted = submit();
+        match &submitted {
+            Submitted::Pending(_) => open.end(detail),
+            Submitted::Here(_) => {
+                if let Some(details) = details {
+                    details.lock().pop_back();
+                }
+                open.end(alone);
+            }
+        }
+        submitted
+    }
+
+    fn detail(&self, bytes: usize) -> Detail {
+        Detail { bytes: Some(bytes as u64), ..self.detail }
+    }
+}
+
+/// What a communication thread records.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) recorder: Recorder,
+    /// Since when the thread has had nothing to do.
+    rests: Mutex<Option<u64>>,
+}
+
+impl Log {
+    pub(super) fn new(recorder: Recorder) -> Arc<Self> {
+        Arc::new(Self { recorder, rests: Mutex::default() })
+    }
+
+    fn rests(&self) -> MutexGuard<'_, Option<u64>> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a rest, which ends with the first message sent within.
+    #[inline]
+    pub(super) fn resting(&self, rest: impl FnOnce()) {
+        if !self.recorder.is_on() {
+            return rest();
+        }
+        *self.rests() = Some(now());
+        rest();
+        self.rested(now());
+    }
+
+    fn rested(&self, until: u64) {
+        if let Some(since) = self.rests().take() {
+            // Not an open span meanwhile: a long one would keep others from being added up.
+            self.recorder.span(Kind::Idle, since, until, Detail::default());
+        }
+    }
+
+    /// To be shown what this thread carries out in a lane.
+    pub(super) fn watch(self: &Arc<Self>, details: &Details) -> Box<dyn Watch> {
+        Box::new(Copies { log: Arc::clone(self), details: details.clone() })
+    }
+}
+
+struct Copies {
+    log: Arc<Log>,
+    details: Details,
+}
+
+impl Watch for Copies {
+    fn attempt(&mut self, carry: &mut dyn FnMut() -> Attempt) {
+        let began = now();
+        let open = self.log.recorder.begin(Kind::Copy);
+        match carry() {
+            Attempt::NotYet => open.cancel(),
+            Attempt::Failed => {
+                self.details.lock().pop_front();
+                open.cancel();
+            }
+            Attempt::Sent => {
+                open.end(self.details.lock().pop_front().unwrap_or_default());
+                self.log.rested(began);
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What message passing on one chip costs, as arithmetic: formulas, trees, and a simulator in
+//! virtual time that runs the real algorithms. No operating system, no atomics, no clock: the same
+//! input gives the same output everywhere.
+//!
+//! | module | what it is | source |
+//! |---|---|---|
+//! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
+//! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
+//! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
+//! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
+//!
+//! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
+//! Communication on Manycores* (EPFL); its numbers of formulas, tables and figures stand beside the
+//! code.
+
+#![forbid(unsafe_code)]
+
+mod time;
+
+pub mod mpb;
+
+pub mod scc;
+pub mod sim;
+pub mod tree;
+
+pub use time::Time;

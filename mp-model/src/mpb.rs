@@ -1,0 +1,198 @@
+//! What an algorithm sees of message passing buffers (thesis, sections 2.2 and 2.3).
+//!
+//! Every rank owns a message passing buffer (MPB): so many cache lines that all ranks may read and
+//! write. A *put* copies from the own MPB or private memory to any MPB, a *get* from any MPB to the
+//! own MPB or private memory. A *flag* is a line that holds a number; it may be set in any MPB and
+//! is waited for in the own one. Lines are the unit of place, so nothing can be misaligned.
+//!
+//! An algorithm is written once, generic over [`Mpb`], and runs on shared memory and on simulated
+//! cores alike.
+//!
+//! # Why the methods are futures
+//!
+//! A simulator must stop a core in the middle of its algorithm until virtual time has come. Either
+//! each core is a thread that is handed a baton, or the algorithm can be suspended, as `async`
+//! functions can. Threads would leave the algorithms plain, but each of the millions of line
+//! accesses in a simulation would be two switches of threads, microseconds each, against some tens
+//! of nanoseconds for a suspended function; a thousand cores would be a thousand stacks; and the
+//! order would hang on locks of the operating system, which a pure computation does not need.
+//!
+//! On the real machine nothing is lost: there an operation blocks (spins, parks) inside its first
+//! `poll` and is then ready, so [`complete`] runs an algorithm from beginning to end in one poll.
+//! There is no waker, no allocation and no dynamic dispatch; what the compiler makes of an `await`
+//! of a ready future is a call and a branch that is never taken. The futures need not be `Send`:
+//! a rank's algorithm stays in its thread.
+//!
+//! The methods take `&mut self` because a core has one transaction at a time.
+
+use std::future::Future;
+use std::hint;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use thiserror::Error;
+
+/// A line of some rank's MPB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// Whose MPB.
+    pub rank: usize,
+    /// Which line of it, from 0.
+    pub line: usize,
+}
+
+impl Line {
+    /// So many lines further on.
+    pub fn offset(self, lines: usize) -> Line {
+        Line { rank: self.rank, line: self.line.saturating_add(lines) }
+    }
+}
+
+/// A place that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// No such rank.
+    #[error("rank {rank} of {ranks}")]
+    Rank {
+        /// The rank asked for.
+        rank: usize,
+        /// How many there are.
+        ranks: usize,
+    },
+    /// Lines beyond the end of an MPB.
+    #[error("{count} lines from line {first} on, in a buffer of {lines} lines")]
+    Lines {
+        /// The first line asked for.
+        first: usize,
+        /// How many were asked for.
+        count: usize,
+        /// How many the MPB has.
+        lines: usize,
+    },
+}
+
+/// One rank's access to the MPBs of all.
+///
+/// Lengths in bytes that are no multiple of a line take the beginning of their last line. What a
+/// put leaves in the rest of that line is not determined.
+///
+/// All operations but the two on own flags are [`Misfit`] errors when they name a rank or lines that
+/// do not exist; those on own flags when the line does not exist. No memory is touched then.
+///
+/// # Order
+/// A rank's puts and flags reach an MPB in the order of its calls, and a put or a flag has arrived
+/// when the call returns. A flag that is seen shows everything that its setter had put or got before.
+pub trait Mpb {
+    /// What can go wrong: at least, a place that does not exist.
+    type Error: std::error::Error + From<Misfit>;
+
+    /// Who am I: 0 to [`ranks`](Mpb::ranks) − 1.
+    fn rank(&self) -> usize;
+
+    /// How many are we: at least 1.
+    fn ranks(&self) -> usize;
+
+    /// Cache lines in each MPB.
+    fn lines(&self) -> usize;
+
+    /// Bytes in a cache line: at least 8, the room of a flag.
+    fn line_bytes(&self) -> usize;
+
+    /// Copies private memory to an MPB.
+    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Copies `count` lines from line `from` of the own MPB to an MPB.
+    fn put_own(
+        &mut self,
+        from: usize,
+        count: usize,
+        to: Line,
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Copies from an MPB to private memory.
+    fn get(
+        &mut self,
+        from: Line,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Copies `count` lines from an MPB to line `to` of the own MPB.
+    fn get_own(
+        &mut self,
+        from: Line,
+        count: usize,
+        to: usize,
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Sets a flag in an MPB. Flags are 0 at first.
+    fn set_flag(&mut self, flag: Line, value: u64)
+    -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Reads a flag of the own MPB.
+    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
+
+    /// Waits until a flag of the own MPB has a value that `reached` is true of, and returns it.
+    /// Values that are overwritten before they are looked at are not seen.
+    fn wait_flag(
+        &mut self,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> impl Future<Output = Result<u64, Self::Error>>;
+}
+
+/// How many lines so many bytes take.
+pub fn lines_of(bytes: usize, line_bytes: usize) -> usize {
+    bytes.div_ceil(line_bytes)
+}
+
+/// Checks that a range of lines exists.
+///
+/// # Errors
+/// [`Misfit::Lines`].
+pub fn check_lines(first: usize, count: usize, lines: usize) -> Result<(), Misfit> {
+    match first.checked_add(count) {
+        Some(end) if end <= lines => Ok(()),
+        _ => Err(Misfit::Lines { first, count, lines }),
+    }
+}
+
+/// Runs an algorithm whose operations block inside `poll`, in the calling thread.
+///
+/// A future that is not ready after all is polled again and again; that is right, but burns the
+/// core.
+pub fn complete<F: Future>(algorithm: F) -> F::Output {
+    let mut algorithm = pin!(algorithm);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(output) = algorithm.as_mut().poll(&mut context) {
+            return output;
+        }
+        hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        assert_eq!(check_lines(0, 0, 0), Ok(()));
+        assert_eq!(check_lines(3, 1, 4), Ok(()));
+        assert_eq!(check_lines(4, 0, 4), Ok(()));
+        for (first, count) in [(4, 1), (5, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            assert_eq!(check_lines(first, count, 4), Err(Misfit::Lines { first, count, lines: 4 }));
+        }
+        assert_eq!([0, 1, 32, 33].map(|bytes| lines_of(bytes, 32)), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn completes_what_is_ready_late() {
+        let mut looks = 0;
+        let late = std::future::poll_fn(|_| {
+            looks += 1;
+            if looks == 3 { Poll::Ready(7) } else { Poll::Pending }
+        });
+        assert_eq!(complete(async { late.await + 1 }), 8);
+    }
+}

@@ -1,0 +1,249 @@
+//! A simulated core, as the algorithm on it sees it.
+
+use std::cell::RefCell;
+use std::future;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::cache::Cache;
+use super::engine::{Engine, Watch};
+use crate::Time;
+use crate::mpb::{Line, Misfit, Mpb, check_lines, lines_of};
+use crate::scc::Parameters;
+
+/// A simulated core. Its operations take the time of formulas 4.1–4.12, and longer where an MPB's
+/// port is busy.
+pub struct Core {
+    rank: usize,
+    engine: Rc<RefCell<Engine>>,
+    /// How far this core has come. It runs ahead of the engine's time while it touches nothing that
+    /// others can see.
+    clock: Time,
+    costs: Parameters,
+    cores: usize,
+    lines: usize,
+    line_bytes: usize,
+    memory_hops: u64,
+    cache: Cache,
+}
+
+impl Core {
+    pub(super) fn new(rank: usize, engine: Rc<RefCell<Engine>>) -> Core {
+        let shared = engine.borrow();
+        let machine = &shared.machine;
+        let core = Core {
+            rank,
+            engine: Rc::clone(&engine),
+            clock: Time::ZERO,
+            costs: machine.costs,
+            cores: machine.cores(),
+            lines: machine.lines,
+            line_bytes: machine.line_bytes,
+            memory_hops: machine.memory_hops(rank),
+            cache: Cache::new(machine.cache_bytes),
+        };
+        drop(shared);
+        core
+    }
+
+    /// The time on this core. All cores' clocks are the same, as the SCC's global counters are.
+    pub fn now(&self) -> Time {
+        self.clock
+    }
+
+    /// Lets time pass: computation, or work of software that the model has no cost for.
+    pub fn spend(&mut self, time: Time) {
+        self.clock += time;
+    }
+
+    /// Waits until the time has come, if it has not.
+    pub fn sleep_until(&mut self, time: Time) {
+        self.clock = self.clock.max(time);
+    }
+
+    /// The distance of the own MPB, which on the SCC too is reached through a router.
+    fn own_hops(&self) -> u64 {
+        self.hops(self.rank)
+    }
+
+    fn hops(&self, other: usize) -> u64 {
+        self.engine.borrow().machine.hops(self.rank, other)
+    }
+
+    fn check(&self, at: Line, count: usize) -> Result<(), Misfit> {
+        if at.rank >= self.cores {
+            return Err(Misfit::Rank { rank: at.rank, ranks: self.cores });
+        }
+        check_lines(at.line, count, self.lines)
+    }
+
+    /// Suspends this core until everything before `time` has happened on the others.
+    async fn reach(&self, time: Time) {
+        let mut planned = false;
+        future::poll_fn(|_| {
+            let mut engine = self.engine.borrow_mut();
+            if !planned && engine.skip_to(time) {
+                return Poll::Ready(());
+            }
+            if !planned {
+                engine.plan(time, self.rank);
+                planned = true;
+            }
+            // Not the event of a wait that was given up.
+            if engine.has_come(time) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// The way to an MPB, `hops` away, and the wait for its port; returns at the instant at which
+    /// the line is read or written. The clock is then where the answer is back.
+    async fn access(&mut self, owner: usize, hops: u64, service: Time) {
+        self.reach(self.clock + self.costs.mpb + hops * self.costs.hop).await;
+        let turn = self.turn(owner, service).await;
+        self.clock = turn + hops * self.costs.hop;
+    }
+
+    async fn turn(&self, owner: usize, service: Time) -> Time {
+        let turn = self.engine.borrow_mut().take_port(owner, service);
+        self.reach(turn).await;
+        turn
+    }
+
+    async fn read_line(&mut self, owner: usize, hops: u64, line: usize, target: &mut [u8]) {
+        let service = self.engine.borrow().machine.port.read;
+        self.access(owner, hops, service).await;
+        self.engine.borrow().read(owner, line, target);
+    }
+
+    async fn write_line(&mut self, owner: usize, hops: u64, line: usize, source: &[u8]) {
+        let service = self.engine.borrow().machine.port.write;
+        self.access(owner, hops, service).await;
+        self.engine.borrow_mut().write(owner, line, source);
+    }
+
+    async fn copy_lines(&mut self, from: Line, count: usize, to: Line) {
+        let (from_hops, to_hops) = (self.hops(from.rank), self.hops(to.rank));
+        let mut line = vec![0; self.line_bytes];
+        for index in 0..count {
+            self.read_line(from.rank, from_hops, from.line + index, &mut line).await;
+            self.write_line(to.rank, to_hops, to.line + index, &line).await;
+        }
+    }
+}
+
+impl Mpb for Core {
+    type Error = Misfit;
+
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.cores
+    }
+
+    fn lines(&self) -> usize {
+        self.lines
+    }
+
+    fn line_bytes(&self) -> usize {
+        self.line_bytes
+    }
+
+    /// Formula 4.8, or without reading where the source is in the core's cache (section 4.2).
+    async fn put(&mut self, source: &[u8], to: Line) -> Result<(), Misfit> {
+        self.check(to, lines_of(source.len(), self.line_bytes))?;
+        let hops = self.hops(to.rank);
+        self.clock += self.costs.mem_put;
+        let read = match self.cache.holds(source) {
+            true => Time::ZERO,
+            false => self.costs.mem_read(self.memory_hops),
+        };
+        for (index, line) in source.chunks(self.line_bytes).enumerate() {
+            self.clock += read;
+            self.write_line(to.rank, hops, to.line + index, line).await;
+        }
+        self.cache.keep(source);
+        Ok(())
+    }
+
+    /// Formula 4.7.
+    async fn put_own(&mut self, from: usize, count: usize, to: Line) -> Result<(), Misfit> {
+        check_lines(from, count, self.lines)?;
+        self.check(to, count)?;
+        self.clock += self.costs.mpb_put;
+        self.copy_lines(Line { rank: self.rank, line: from }, count, to).await;
+        Ok(())
+    }
+
+    /// Formula 4.12.
+    async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), Misfit> {
+        self.check(from, lines_of(target.len(), self.line_bytes))?;
+        let hops = self.hops(from.rank);
+        self.clock += self.costs.mem_get;
+        for (index, line) in target.chunks_mut(self.line_bytes).enumerate() {
+            self.read_line(from.rank, hops, from.line + index, line).await;
+            self.clock += self.costs.mem_write(self.memory_hops);
+        }
+        self.cache.keep(target);
+        Ok(())
+    }
+
+    /// Formula 4.11.
+    async fn get_own(&mut self, from: Line, count: usize, to: usize) -> Result<(), Misfit> {
+        self.check(from, count)?;
+        check_lines(to, count, self.lines)?;
+        self.clock += self.costs.mpb_get;
+        self.copy_lines(from, count, Line { rank: self.rank, line: to }).await;
+        Ok(())
+    }
+
+    /// A put of one line from the own MPB, as section 4.3 has it (formula 4.7), and what software
+    /// pays for it.
+    async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
+        self.check(flag, 1)?;
+        let (own, hops) = (self.own_hops(), self.hops(flag.rank));
+        self.clock += self.costs.flag_set + self.costs.mpb_put + self.costs.mpb_read(own);
+        self.write_line(flag.rank, hops, flag.line, &value.to_le_bytes()).await;
+        Ok(())
+    }
+
+    /// C_mpb_r(1), and what software pays for it.
+    async fn flag(&mut self, line: usize) -> Result<u64, Misfit> {
+        check_lines(line, 1, self.lines)?;
+        self.clock += self.costs.flag_read;
+        let mut value = [0; size_of::<u64>()];
+        self.read_line(self.rank, self.own_hops(), line, &mut value).await;
+        Ok(u64::from_le_bytes(value))
+    }
+
+    /// Reads of the flag, one after another. Those that see nothing new do not burden the port.
+    async fn wait_flag(
+        &mut self,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64, Misfit> {
+        let mut value = self.flag(line).await?;
+        let own = self.own_hops();
+        let back = own * self.costs.hop;
+        let look = self.clock - back;
+        let period = self.costs.flag_read + self.costs.mpb_read(own);
+        while !reached(value) {
+            let mut asleep = false;
+            future::poll_fn(|_| {
+                let mut engine = self.engine.borrow_mut();
+                if !asleep {
+                    engine.watch(self.rank, Watch { line, look, period });
+                    asleep = true;
+                }
+                if engine.watched(self.rank).is_none() { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            let service = self.engine.borrow().machine.port.read;
+            let turn = self.turn(self.rank, service).await;
+            self.clock = turn + back;
+            value = self.engine.borrow().flag(self.rank, line);
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,138 @@
+//! Virtual time: what happens next, and the memory that it happens to.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::machine::Machine;
+use crate::Time;
+
+/// All that the simulated cores share.
+pub(super) struct Engine {
+    pub(super) machine: Machine,
+    /// The instant that is being looked at. No core can do anything before it any more.
+    now: Time,
+    /// When which core goes on. The number makes events of one instant happen in the order in which
+    /// they were planned, so that a run is the same every time.
+    events: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    planned: u64,
+    buffers: Vec<Buffer>,
+}
+
+/// One core's MPB.
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Until when its port has work.
+    busy: Time,
+    /// What its owner sleeps on.
+    watch: Option<Watch>,
+}
+
+/// A core that polls a flag of its own MPB. Its looks are not simulated one by one: it is asleep
+/// until something is written, and then goes on at the time of the look that sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Watch {
+    pub(super) line: usize,
+    /// When one of the looks is.
+    pub(super) look: Time,
+    /// From look to look.
+    pub(super) period: Time,
+}
+
+impl Watch {
+    /// The first look at or after `time`.
+    fn next_look(&self, time: Time) -> Time {
+        let since = time.saturating_sub(self.look).as_picos();
+        // A period of no time looks all the time.
+        let looks = since.div_ceil(self.period.as_picos().max(1));
+        if self.period == Time::ZERO { time } else { self.look + looks * self.period }
+    }
+}
+
+impl Engine {
+    pub(super) fn new(machine: Machine) -> Engine {
+        let bytes = machine.lines * machine.line_bytes;
+        let buffer = || Buffer { bytes: vec![0; bytes], busy: Time::ZERO, watch: None };
+        let buffers = (0..machine.cores()).map(|_| buffer()).collect();
+        Engine { machine, now: Time::ZERO, events: BinaryHeap::new(), planned: 0, buffers }
+    }
+
+    pub(super) fn plan(&mut self, time: Time, core: usize) {
+        self.planned += 1;
+        self.events.push(Reverse((time, self.planned, core)));
+    }
+
+    /// Goes on to the next event, and says whose it is.
+    pub(super) fn advance(&mut self) -> Option<usize> {
+        let Reverse((time, _, core)) = self.events.pop()?;
+        self.now = time;
+        Some(core)
+    }
+
+    /// Whether this instant is the present one, or past.
+    pub(super) fn has_come(&self, time: Time) -> bool {
+        self.now >= time
+    }
+
+    /// Goes on to `time` at once if nothing else happens until then.
+    pub(super) fn skip_to(&mut self, time: Time) -> bool {
+        let free = self.events.peek().is_none_or(|Reverse((next, ..))| *next > time);
+        if free {
+            self.now = time;
+        }
+        free
+    }
+
+    /// Takes the port of an MPB at the present instant. Returns when it is this access' turn.
+    pub(super) fn take_port(&mut self, owner: usize, service: Time) -> Time {
+        let buffer = &mut self.buffers[owner];
+        let turn = buffer.busy.saturating_sub(self.machine.port.slack).max(self.now);
+        buffer.busy = buffer.busy.max(self.now) + service;
+        turn
+    }
+
+    pub(super) fn read(&self, owner: usize, line: usize, target: &mut [u8]) {
+        let start = line * self.machine.line_bytes;
+        target.copy_from_slice(&self.buffers[owner].bytes[start..start + target.len()]);
+    }
+
+    pub(super) fn write(&mut self, owner: usize, line: usize, source: &[u8]) {
+        let start = line * self.machine.line_bytes;
+        let buffer = &mut self.buffers[owner];
+        buffer.bytes[start..start + source.len()].copy_from_slice(source);
+        if let Some(watch) = buffer.watch.take_if(|watch| watch.line == line) {
+            let look = watch.next_look(self.now);
+            self.plan(look, owner);
+        }
+    }
+
+    pub(super) fn flag(&self, owner: usize, line: usize) -> u64 {
+        let mut bytes = [0; size_of::<u64>()];
+        self.read(owner, line, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    pub(super) fn watch(&mut self, owner: usize, watch: Watch) {
+        self.buffers[owner].watch = Some(watch);
+    }
+
+    /// The flag that a core sleeps on.
+    pub(super) fn watched(&self, core: usize) -> Option<usize> {
+        self.buffers[core].watch.map(|watch| watch.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_a_period_apart() {
+        let watch = |period| Watch { line: 0, look: Time::from_picos(100), period };
+        let every_30 = watch(Time::from_picos(30));
+        for (time, look) in [(0, 100), (100, 100), (101, 130), (130, 130), (131, 160)] {
+            assert_eq!(every_30.next_look(Time::from_picos(time)), Time::from_picos(look));
+        }
+        let always = watch(Time::ZERO);
+        assert_eq!(always.next_look(Time::from_picos(150)), Time::from_picos(150));
+    }
+}

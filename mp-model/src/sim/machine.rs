@@ -1,0 +1,309 @@
+//! The machines that can be simulated.
+
+use thiserror::Error;
+
+use crate::Time;
+use crate::scc::{self, Parameters};
+
+/// A machine: where its cores are, and what they pay.
+///
+/// The costs have the form of the SCC's (formulas 4.1–4.12): an overhead and so much for each hop.
+/// What a hop is, the layout says: a router on a mesh, a unit of distance between caches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Where things are.
+    pub layout: Layout,
+    /// Cache lines in each MPB.
+    pub lines: usize,
+    /// Bytes in a cache line, at least 8.
+    pub line_bytes: usize,
+    /// What reading, writing and moving cost.
+    pub costs: Parameters,
+    /// What an MPB can serve.
+    pub port: Port,
+    /// How much of the private memory that it has just put or got a core finds in its cache: a put
+    /// from there reads for nothing (section 4.2). Goes by address, as caches do.
+    pub cache_bytes: usize,
+}
+
+/// How cores, MPBs and memory lie.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Layout {
+    /// Tiles on a mesh with X-Y routing, row by row, several cores to a tile.
+    Mesh {
+        /// Tiles in a row.
+        width: usize,
+        /// Rows.
+        height: usize,
+        /// Cores on each tile.
+        cores_per_tile: usize,
+        /// The tiles (x, y) whose routers have a memory controller. A core's private memory is at
+        /// the nearest, the first of several.
+        controllers: Vec<(usize, usize)>,
+    },
+    /// Caches within caches.
+    Caches {
+        /// From the innermost to the outermost, which is the machine.
+        levels: Vec<Sharing>,
+        /// How far private memory is.
+        memory_hops: u64,
+    },
+}
+
+/// A level of a cache hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// How many cores share a cache of this level.
+    pub cores: usize,
+    /// How far they are from each other's MPBs.
+    pub hops: u64,
+}
+
+/// What an MPB can serve: lines at a rate, and some at once.
+///
+/// Lines that come faster than that wait, first come first served. The part at once is there because
+/// accessors that come in the rhythm of their own round trips often meet, and on the SCC that
+/// disturbs nobody until they are too many on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Work that a line read is.
+    pub read: Time,
+    /// Work that a line written is.
+    pub write: Time,
+    /// How much unfinished work an access may find without waiting.
+    pub slack: Time,
+}
+
+/// Why a machine cannot be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MachineError {
+    /// It has no cores, or more than a number can count.
+    #[error("a machine needs between 1 and usize::MAX cores")]
+    Cores,
+    /// A mesh needs a memory controller.
+    #[error("a mesh without a memory controller")]
+    NoController,
+    /// A controller that is not on the mesh.
+    #[error("a memory controller at ({x}, {y}), on a mesh of {width} × {height} tiles")]
+    ControllerOutside {
+        /// Its column.
+        x: usize,
+        /// Its row.
+        y: usize,
+        /// Columns.
+        width: usize,
+        /// Rows.
+        height: usize,
+    },
+    /// A level's groups do not consist of whole groups of the level below.
+    #[error("{cores} cores share a cache, which is no multiple of {below}")]
+    Levels {
+        /// Cores of the level.
+        cores: usize,
+        /// Cores of the level below.
+        below: usize,
+    },
+    /// A flag does not fit in a line.
+    #[error("lines of {line_bytes} bytes; a flag needs 8")]
+    LineTooShort {
+        /// Bytes of a line.
+        line_bytes: usize,
+    },
+    /// Buffers of a size that cannot be.
+    #[error("buffers of {lines} lines of {line_bytes} bytes")]
+    BufferTooLong {
+        /// Lines of an MPB.
+        lines: usize,
+        /// Bytes of a line.
+        line_bytes: usize,
+    },
+}
+
+impl Machine {
+    /// The Intel SCC (thesis, section 2.3): 48 cores on a mesh of 6 × 4 tiles, MPBs of 256 lines of
+    /// 32 bytes, four memory controllers at the left and right ends of rows 0 and 2, the costs of
+    /// table 4.1.
+    pub fn scc() -> Machine {
+        Machine {
+            layout: Layout::Mesh {
+                width: 6,
+                height: 4,
+                cores_per_tile: 2,
+                controllers: vec![(0, 0), (5, 0), (0, 2), (5, 2)],
+            },
+            lines: scc::MPB_LINES as usize,
+            line_bytes: scc::LINE_BYTES as usize,
+            costs: Parameters::TABLE_4_1,
+            port: Port::SCC,
+            // Half of a tile's L2 cache (section 4.2).
+            cache_bytes: 128 << 10,
+        }
+    }
+
+    /// How many cores it has.
+    pub fn cores(&self) -> usize {
+        match &self.layout {
+            Layout::Mesh { width, height, cores_per_tile, .. } => {
+                width.saturating_mul(*height).saturating_mul(*cores_per_tile)
+            }
+            Layout::Caches { levels, .. } => levels.last().map_or(0, |level| level.cores),
+        }
+    }
+
+    /// d: how far `core` is from the MPB of `other`. On a mesh, the routers passed: 1 within a tile,
+    /// the own MPB included.
+    pub fn hops(&self, core: usize, other: usize) -> u64 {
+        match &self.layout {
+            Layout::Mesh { .. } => self.routers(self.tile(core), self.tile(other)),
+            Layout::Caches { levels, .. } => levels
+                .iter()
+                .find(|level| core / level.cores == other / level.cores)
+                .map_or(0, |level| level.hops),
+        }
+    }
+
+    /// d: how far `core` is from its private memory.
+    pub fn memory_hops(&self, core: usize) -> u64 {
+        match &self.layout {
+            Layout::Mesh { controllers, .. } => {
+                let from = self.tile(core);
+                controllers.iter().map(|&at| self.routers(from, at)).min().unwrap_or(0)
+            }
+            Layout::Caches { memory_hops, .. } => *memory_hops,
+        }
+    }
+
+    fn tile(&self, core: usize) -> (usize, usize) {
+        match &self.layout {
+            Layout::Mesh { width, cores_per_tile, .. } => {
+                let tile = core / cores_per_tile;
+                (tile % width, tile / width)
+            }
+            Layout::Caches { .. } => (0, 0),
+        }
+    }
+
+    /// Routers that a packet passes with X-Y routing, both ends counted.
+    fn routers(&self, from: (usize, usize), to: (usize, usize)) -> u64 {
+        (from.0.abs_diff(to.0) + from.1.abs_diff(to.1) + 1) as u64
+    }
+
+    /// Whether the description makes sense.
+    ///
+    /// # Errors
+    /// Any [`MachineError`].
+    pub fn check(&self) -> Result<(), MachineError> {
+        let &Machine { lines, line_bytes, .. } = self;
+        if line_bytes < size_of::<u64>() {
+            return Err(MachineError::LineTooShort { line_bytes });
+        }
+        if lines.checked_mul(line_bytes).is_none() {
+            return Err(MachineError::BufferTooLong { lines, line_bytes });
+        }
+        match &self.layout {
+            &Layout::Mesh { width, height, cores_per_tile, ref controllers } => {
+                let cores = width.checked_mul(height).and_then(|t| t.checked_mul(cores_per_tile));
+                if matches!(cores, None | Some(0)) {
+                    return Err(MachineError::Cores);
+                }
+                if controllers.is_empty() {
+                    return Err(MachineError::NoController);
+                }
+                match controllers.iter().find(|&&(x, y)| x >= width || y >= height) {
+                    Some(&(x, y)) => Err(MachineError::ControllerOutside { x, y, width, height }),
+                    None => Ok(()),
+                }
+            }
+            Layout::Caches { levels, .. } => {
+                let mut below = 1;
+                for &Sharing { cores, .. } in levels {
+                    if cores == 0 || cores % below != 0 {
+                        return Err(MachineError::Levels { cores, below });
+                    }
+                    below = cores;
+                }
+                if levels.is_empty() { Err(MachineError::Cores) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl Port {
+    /// Any number of accesses at once.
+    pub const UNLIMITED: Port = Port { read: Time::ZERO, write: Time::ZERO, slack: Time::ZERO };
+
+    /// The SCC's. The thesis says that up to 24 cores do not disturb each other (section 4.1.3), so
+    /// what cores 0 to 23 do to the MPB of core 0 just fills the port: with long gets, about a line
+    /// read every C_mpb_r(4) + C_mpb_w(1) = 302 ns by each (and core 0's own writes), with puts of
+    /// one line, a line written every C_mpb_put(1, 4) = 371 ns. One access by each of the 24 at once
+    /// is no wait.
+    pub const SCC: Port = Port {
+        read: Time::from_nanos(12),
+        write: Time::from_nanos(15),
+        slack: Time::from_nanos(24 * 15),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_on_the_scc() {
+        let scc = Machine::scc();
+        assert_eq!(scc.check(), Ok(()));
+        assert_eq!(scc.cores(), 48);
+        for (core, other, hops) in
+            [(0, 0, 1), (0, 1, 1), (0, 2, 2), (1, 12, 2), (0, 47, 9), (36, 11, 9), (25, 22, 7)]
+        {
+            assert_eq!((scc.hops(core, other), scc.hops(other, core)), (hops, hops));
+        }
+        // A quadrant's farthest core passes four routers.
+        let memory: Vec<_> = (0..48).map(|core| scc.memory_hops(core)).collect();
+        assert_eq!((memory[0], memory[5], memory[17], memory[36]), (1, 3, 4, 2));
+        assert_eq!(memory.iter().max(), Some(&4));
+        assert_eq!(memory.iter().filter(|&&hops| hops == 1).count(), 8);
+    }
+
+    #[test]
+    fn distances_between_caches() {
+        let sharing = |cores, hops| Sharing { cores, hops };
+        let levels = vec![sharing(2, 1), sharing(8, 4), sharing(32, 20)];
+        let machine =
+            Machine { layout: Layout::Caches { levels, memory_hops: 9 }, ..Machine::scc() };
+        assert_eq!(machine.check(), Ok(()));
+        assert_eq!((machine.cores(), machine.memory_hops(31)), (32, 9));
+        for (core, other, hops) in [(3, 3, 1), (2, 3, 1), (3, 4, 4), (7, 8, 20), (0, 31, 20)] {
+            assert_eq!(machine.hops(core, other), hops);
+        }
+    }
+
+    #[test]
+    fn misfits() {
+        let mesh =
+            |width, controllers| Layout::Mesh { width, height: 2, cores_per_tile: 1, controllers };
+        let caches = |sizes: &[usize]| Layout::Caches {
+            levels: sizes.iter().map(|&cores| Sharing { cores, hops: 1 }).collect(),
+            memory_hops: 1,
+        };
+        for (layout, error) in [
+            (mesh(0, vec![(0, 0)]), MachineError::Cores),
+            (mesh(usize::MAX, vec![(0, 0)]), MachineError::Cores),
+            (mesh(3, vec![]), MachineError::NoController),
+            (
+                mesh(3, vec![(0, 0), (3, 1)]),
+                MachineError::ControllerOutside { x: 3, y: 1, width: 3, height: 2 },
+            ),
+            (caches(&[]), MachineError::Cores),
+            (caches(&[0]), MachineError::Levels { cores: 0, below: 1 }),
+            (caches(&[2, 5]), MachineError::Levels { cores: 5, below: 2 }),
+        ] {
+            assert_eq!(Machine { layout, ..Machine::scc() }.check(), Err(error));
+        }
+        let short = Machine { line_bytes: 7, ..Machine::scc() };
+        assert_eq!(short.check(), Err(MachineError::LineTooShort { line_bytes: 7 }));
+        let lines = usize::MAX;
+        let long = Machine { lines, ..Machine::scc() };
+        assert_eq!(long.check(), Err(MachineError::BufferTooLong { lines, line_bytes: 32 }));
+    }
+}

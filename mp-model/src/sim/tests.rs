@@ -1,0 +1,319 @@
+use super::*;
+use crate::mpb::{Line, Misfit, Mpb};
+use crate::scc::Parameters;
+
+const COSTS: Parameters = Parameters::TABLE_4_1;
+
+fn at(rank: usize, line: usize) -> Line {
+    Line { rank, line }
+}
+
+/// What an operation takes that core `rank` does alone.
+fn alone(rank: usize, operation: impl AsyncFn(&mut Core)) -> Time {
+    let run = run(Machine::scc(), async |core| {
+        if core.rank() == rank {
+            operation(core).await;
+        }
+    })
+    .unwrap();
+    run.finished[rank]
+}
+
+#[test]
+fn one_alone_pays_what_the_formulas_say() {
+    let scc = Machine::scc();
+    let mut distances = std::collections::BTreeSet::new();
+    for (core, other) in (0..48).map(|other| (0, other)).chain([(17, 30), (36, 11), (47, 0)]) {
+        let (hops, memory) = (scc.hops(core, other), scc.memory_hops(core));
+        distances.insert(hops);
+        for lines in [0, 1, 2, 96, 128] {
+            let count = lines as u64;
+            let bytes = lines * 32;
+            for (operation, took, formula) in [
+                (
+                    "put",
+                    alone(core, async |c| c.put(&vec![1; bytes], at(other, 3)).await.unwrap()),
+                    COSTS.put_from_mem(count, memory, hops),
+                ),
+                (
+                    "put_own",
+                    alone(core, async |c| c.put_own(5, lines, at(other, 3)).await.unwrap()),
+                    COSTS.put_from_mpb(count, hops),
+                ),
+                (
+                    "get",
+                    alone(core, async |c| c.get(at(other, 3), &mut vec![0; bytes]).await.unwrap()),
+                    COSTS.get_to_mem(count, hops, memory),
+                ),
+                (
+                    "get_own",
+                    alone(core, async |c| c.get_own(at(other, 3), lines, 5).await.unwrap()),
+                    COSTS.get_to_mpb(count, hops),
+                ),
+            ] {
+                assert_eq!(took, formula, "{operation} of {lines} lines, {core} and {other}");
+            }
+        }
+        let took = alone(core, async |c| c.set_flag(at(other, 3), 1).await.unwrap());
+        assert_eq!(took, COSTS.put_from_mpb(1, hops));
+    }
+    assert_eq!(distances, (1..=9).collect());
+    let took = alone(7, async |core| assert_eq!(core.flag(255).await, Ok(0)));
+    assert_eq!(took, COSTS.read_flag());
+}
+
+#[test]
+fn a_length_in_bytes_pays_for_its_lines() {
+    for (bytes, lines) in [(1, 1), (31, 1), (32, 1), (33, 2)] {
+        let took = alone(0, async |core| core.put(&vec![1; bytes], at(0, 0)).await.unwrap());
+        assert_eq!(took, COSTS.put_from_mem(lines, 1, 1));
+    }
+}
+
+#[test]
+fn a_flag_is_seen_by_the_first_look_after_it_has_arrived() {
+    // Looks of core 47, alone, are at 131 ns and every 136 ns after; the answer takes 5 ns more.
+    for delay in [0, 1, 50, 135, 136, 1_000] {
+        let run = run(Machine::scc(), async |core| match core.rank() {
+            0 => {
+                core.spend(Time::from_nanos(delay));
+                core.set_flag(at(47, 9), 3).await.unwrap();
+            }
+            47 => assert_eq!(core.wait_flag(9, |value| value >= 2).await, Ok(3)),
+            _ => {}
+        })
+        .unwrap();
+        let arrived = Time::from_nanos(delay) + COSTS.put_from_mpb_latency(1, 9);
+        let seen = run.finished[47] - Time::from_nanos(5);
+        assert!(seen >= arrived && seen - arrived < COSTS.mpb_read(1), "{seen}, {arrived}");
+        assert_eq!((seen - Time::from_nanos(131)).as_picos() % 136_000, 0);
+    }
+}
+
+#[test]
+fn a_flag_shows_what_was_put_before_it() {
+    let run = run(Machine::scc(), async |core| {
+        let mut got = [0; 100];
+        match core.rank() {
+            3 => {
+                core.put(&[7; 100], at(3, 10)).await?;
+                core.set_flag(at(20, 0), 1).await?;
+            }
+            20 => {
+                core.wait_flag(0, |value| value == 1).await?;
+                core.get_own(at(3, 10), 4, 50).await?;
+                core.put_own(50, 4, at(30, 60)).await?;
+                core.set_flag(at(30, 1), 1).await?;
+            }
+            30 => {
+                core.wait_flag(1, |value| value == 1).await?;
+                core.get(at(30, 60), &mut got).await?;
+            }
+            _ => {}
+        }
+        Ok::<_, Misfit>(got)
+    })
+    .unwrap();
+    assert_eq!(run.outputs[30], Ok([7; 100]));
+    assert_eq!(run.outputs[0], Ok([0; 100]));
+}
+
+#[test]
+fn what_is_read_before_its_flag_can_be_torn() {
+    // The reader starts while the put is under way: lines move one by one.
+    let run = run(Machine::scc(), async |core| {
+        let mut got = [0; 64 * 32];
+        match core.rank() {
+            0 => core.put(&[1; 64 * 32], at(0, 0)).await.unwrap(),
+            1 => core.get(at(0, 0), &mut got).await.unwrap(),
+            _ => {}
+        }
+        got.iter().map(|&byte| usize::from(byte)).sum::<usize>()
+    })
+    .unwrap();
+    assert!((1..64 * 32).contains(&run.outputs[1]), "{}", run.outputs[1]);
+}
+
+#[test]
+fn places_that_do_not_exist() {
+    let run = run(Machine::scc(), async |core| {
+        if core.rank() > 0 {
+            return;
+        }
+        let far = Misfit::Rank { rank: 48, ranks: 48 };
+        let beyond = |first, count| Misfit::Lines { first, count, lines: 256 };
+        assert_eq!(core.put(&[0; 32], at(48, 0)).await, Err(far));
+        assert_eq!(core.get(at(48, 0), &mut [0; 32]).await, Err(far));
+        assert_eq!(core.put_own(0, 1, at(48, 0)).await, Err(far));
+        assert_eq!(core.get_own(at(48, 0), 1, 0).await, Err(far));
+        assert_eq!(core.set_flag(at(48, 0), 1).await, Err(far));
+        assert_eq!(core.put(&[0; 33], at(1, 255)).await, Err(beyond(255, 2)));
+        assert_eq!(core.get(at(1, 255), &mut [0; 33]).await, Err(beyond(255, 2)));
+        assert_eq!(core.put_own(255, 2, at(1, 0)).await, Err(beyond(255, 2)));
+        assert_eq!(core.put_own(0, 2, at(1, 255)).await, Err(beyond(255, 2)));
+        assert_eq!(core.get_own(at(1, 255), 2, 0).await, Err(beyond(255, 2)));
+        assert_eq!(core.get_own(at(1, 0), 2, usize::MAX).await, Err(beyond(usize::MAX, 2)));
+        assert_eq!(core.set_flag(at(1, 256), 1).await, Err(beyond(256, 1)));
+        assert_eq!(core.flag(256).await, Err(beyond(256, 1)));
+        assert_eq!(core.wait_flag(256, |_| true).await, Err(beyond(256, 1)));
+        assert_eq!(core.now(), Time::ZERO);
+        core.put(&[0; 32], at(1, 255)).await.unwrap();
+    });
+    run.unwrap();
+}
+
+#[test]
+fn a_deadlock_names_who_waits() {
+    let stuck = run(Machine::scc(), async |core| match core.rank() {
+        rank @ (5 | 9) => core.wait_flag(rank + 1, |value| value == 2).await.map(|_| ()),
+        // Not the value that is waited for.
+        6 => core.set_flag(at(5, 6), 1).await,
+        _ => Ok(()),
+    });
+    let error = stuck.unwrap_err();
+    assert_eq!(error, SimError::Deadlock { waiting: vec![(5, 6), (9, 10)] });
+    let said = "deadlock: core 5 waits for its line 6, core 9 waits for its line 10";
+    assert_eq!(error.to_string(), said);
+}
+
+#[test]
+fn foreign_futures_and_machines_are_errors() {
+    let foreign = run(Machine::scc(), async |core| {
+        if core.rank() == 2 {
+            std::future::pending::<()>().await;
+        }
+    });
+    assert_eq!(foreign.unwrap_err(), SimError::Foreign { core: 2 });
+    let machine = Machine { line_bytes: 4, ..Machine::scc() };
+    let short = run(machine, async |_| {});
+    assert_eq!(short.unwrap_err(), MachineError::LineTooShort { line_bytes: 4 }.into());
+}
+
+/// The mean of what cores 0 to n − 1 take for one of many operations that all do at once, relative
+/// to what the formula says.
+fn slowdown(
+    cores: usize,
+    operation: impl AsyncFn(&mut Core),
+    formula: impl Fn(u64, u64) -> Time,
+) -> f64 {
+    const TIMES: u64 = 20;
+    let scc = Machine::scc();
+    let run = run(scc.clone(), async |core| {
+        if core.rank() < cores {
+            // Not in step, which no real cores are.
+            core.spend(Time::from_picos(core.rank() as u64 * 17_333));
+            for _ in 0..TIMES {
+                operation(core).await;
+            }
+            core.now() - Time::from_picos(core.rank() as u64 * 17_333)
+        } else {
+            Time::ZERO
+        }
+    })
+    .unwrap();
+    let ratio = |core: usize| {
+        let free = TIMES * formula(scc.hops(core, 0), scc.memory_hops(core));
+        run.outputs[core].as_nanos() / free.as_nanos()
+    };
+    (0..cores).map(ratio).sum::<f64>() / cores as f64
+}
+
+fn slowdown_of_gets(cores: usize) -> f64 {
+    let get = async |core: &mut Core| core.get_own(at(0, 0), 128, 128).await.unwrap();
+    slowdown(cores, get, |hops, _| COSTS.get_to_mpb(128, hops))
+}
+
+fn slowdown_of_puts(cores: usize) -> f64 {
+    let put = async |core: &mut Core| core.put_own(200, 1, at(0, core.rank())).await.unwrap();
+    slowdown(cores, put, |hops, _| COSTS.put_from_mpb(1, hops))
+}
+
+#[test]
+fn figure_4_3_contention_begins_past_24_cores() {
+    for slowdown in [slowdown_of_gets, slowdown_of_puts] {
+        for cores in [1, 2, 12, 20, 24] {
+            let slowdown = slowdown(cores);
+            assert!((1.0..1.01).contains(&slowdown), "{cores} cores: {slowdown}");
+        }
+        let (some, more, all) = (slowdown(30), slowdown(36), slowdown(48));
+        assert!(1.1 < some && some < more && more < all, "{some}, {more}, {all}");
+        assert!((1.6..2.2).contains(&all), "{all}");
+    }
+}
+
+#[test]
+fn without_ports_there_is_no_contention() {
+    let machine = Machine { port: Port::UNLIMITED, ..Machine::scc() };
+    let run = run(machine.clone(), async |core| {
+        core.get(at(0, 0), &mut [0; 128 * 32]).await.unwrap();
+    })
+    .unwrap();
+    for (core, &finished) in run.finished.iter().enumerate() {
+        let formula = COSTS.get_to_mem(128, machine.hops(core, 0), machine.memory_hops(core));
+        assert_eq!(finished, formula);
+    }
+}
+
+#[test]
+fn the_mesh_is_no_bottleneck() {
+    // Section 4.1.3: core (2,2) gets from (3,2) as fast while all others send packets that way.
+    let machine = Machine::scc();
+    let run = run(machine, async |core| {
+        let (x, y) = (core.rank() / 2 % 6, core.rank() / 12);
+        match (x, y) {
+            (2, 2) if core.rank() == 28 => core.get_own(at(30, 0), 128, 0).await.unwrap(),
+            // Their packets go that way, to and from other MPBs.
+            (0 | 1 | 4 | 5, _) => {
+                let target = (2 * 6 + 5 - x) * 2;
+                core.get_own(at(target, 0), 128, 128).await.unwrap();
+            }
+            _ => {}
+        }
+    })
+    .unwrap();
+    assert_eq!(run.finished[28], COSTS.get_to_mpb(128, 2));
+}
+
+#[test]
+fn a_run_is_the_same_every_time() {
+    let once = || {
+        run(Machine::scc(), async |core| {
+            for round in 1..=20 {
+                let next = (core.rank() * 7 + 5) % core.ranks();
+                core.put_own(100, round, at(next, 10)).await.unwrap();
+                core.set_flag(at((core.rank() + 1) % core.ranks(), 0), round as u64).await.unwrap();
+                core.wait_flag(0, |value| value >= round as u64).await.unwrap();
+            }
+        })
+        .unwrap()
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn a_thousand_cores() {
+    let sharing = |cores, hops| Sharing { cores, hops };
+    let machine = Machine {
+        layout: Layout::Caches {
+            levels: vec![sharing(8, 1), sharing(64, 5), sharing(1024, 30)],
+            memory_hops: 10,
+        },
+        line_bytes: 64,
+        // Each round's buffer may be where the last was.
+        cache_bytes: 0,
+        ..Machine::scc()
+    };
+    let run = run(machine, async |core| {
+        let next = (core.rank() + 1) % core.ranks();
+        for round in 1..=4_u64 {
+            core.put(&[round as u8; 64 * 64], at(core.rank(), 1)).await?;
+            core.set_flag(at(next, 0), round).await?;
+            core.wait_flag(0, |value| value == round).await?;
+        }
+        Ok::<_, Misfit>(())
+    })
+    .unwrap();
+    assert_eq!(run.outputs, vec![Ok(()); 1024]);
+    let least = 4 * (COSTS.put_from_mem(64, 10, 1) + COSTS.put_from_mpb_latency(1, 1));
+    assert!(run.end() > least && run.end() < 2 * least, "{}", run.end());
+}
