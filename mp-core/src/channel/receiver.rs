@@ -52,7 +52,7 @@ enum Kind {
 }
 
 /// As long as a message takes that is just under way.
-const LOOKS: u32 = 200;
+const LOOKS: u32 = 1500;
 
 fn looks(context: &Context) -> u32 {
     if context.crowded() { 0 } else { LOOKS }
