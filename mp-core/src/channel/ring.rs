@@ -111,7 +111,8 @@ pub(crate) struct RingSender {
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor(u64::MAX));
+        let (limit, cursor) =
+            (ring.slots.count(), ring.slots.cursor(ring.slots.count().div_ceil(2).max(1)));
         Self { ring, tail: 0, limit, cursor }
     }
 
@@ -213,7 +214,7 @@ impl RingSender {
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
         self.tail += 1;
-        self.cursor.advance();
+        let half = self.cursor.advance();
         if let Some(ahead) = self.cursor.ahead() {
             prefetch_to_write(ahead);
         }
@@ -222,6 +223,25 @@ impl RingSender {
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
         header.seq.store(self.tail as u32, Ordering::Release);
+        if half {
+            self.look_ahead();
+        }
+    }
+
+    /// Learns of free slots when half of the ring is written, and not when there is none left: just
+    /// after a message the time for it is there, just before one it is not.
+    #[cold]
+    fn look_ahead(&mut self) {
+        const LEAST: u64 = 8;
+        let count = self.ring.slots.count();
+        if count < LEAST {
+            return;
+        }
+        // Acquire: as in `look`, which also says what to make of a count that can't be.
+        let head = self.ring.control().head.load(Ordering::Acquire);
+        if head <= self.tail && head + count >= self.limit {
+            self.limit = head + count;
+        }
     }
 }
 
