@@ -46,7 +46,7 @@ use crate::{
     error::{Error, Result},
     plain::{Message, Plain},
     segment::BlockKey,
-    sync::{AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, fence},
+    sync::{AtomicU32, AtomicU64, Mutex, Ordering, fence},
     wait::{Asymmetry, Doing, Flag, Operation, Wait},
 };
 
@@ -57,48 +57,22 @@ fn tombstone(position: u64) -> u32 {
 }
 
 impl Ring {
-    fn slot_of(&self, position: u64) -> NonNull<u8> {
-        let count = self.slots.count();
-        let index = if count.is_power_of_two() { position & (count - 1) } else { position % count };
-        self.slots.slot(index)
-    }
-
-    /// 7 reuse: the first position that is not free yet. `known` is what an earlier look said.
-    pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
-        let count = self.slots.count();
-        // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
-        // the slots come before our writes.
-        let head = self.head().load(Ordering::Acquire);
-        // Positions up to this one have been taken, and no more messages received.
-        if head > position || head.saturating_add(count) < known {
-            return Err(CorruptHead { head, tail: position });
-        }
-        Ok(head + count)
-    }
-
     /// The payload of the slot, 2 to be written, for a message of `len` elements: see
-    /// `RingSender::write_len`.
+    /// `write_len`.
     pub(crate) fn payload_at(&self, position: u64, len: Option<u32>) -> NonNull<u8> {
         let slot = self.slot_of(position);
+        if let Some(len) = len {
+            self.write_len(slot, len);
+        }
         // SAFETY: one of the ring's slots.
         let (header, payload) = unsafe { (self.slots.header(slot), self.slots.payload(slot)) };
-        if let Some(len) = len {
-            header.len.store(len, Ordering::Relaxed);
-            compiler_fence(Ordering::Release);
-        }
         header.race.writing();
         payload
     }
 
-    /// Writes down a moved buffer as the message: see `RingSender::write_moved`.
+    /// Writes down a moved buffer as the message: see `write_moved`.
     pub(crate) fn write_moved_at(&self, position: u64, key: BlockKey, len: u64) {
-        let slot = self.slot_of(position);
-        // SAFETY: one of the ring's slots, in a channel of slices.
-        let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
-        header.race.writing();
-        moved.write(key, len, (position as u32).wrapping_add(1));
-        // Release: pairs with the Acquire in `Ring::stranded`.
-        header.len.store(MOVED, Ordering::Release);
+        self.write_moved(self.slot_of(position), position, key, len);
     }
 
     /// 3 publish.

@@ -66,6 +66,49 @@ impl Ring {
         &self.control().head
     }
 
+    pub(super) fn slot_of(&self, position: u64) -> NonNull<u8> {
+        let count = self.slots.count();
+        let index = if count.is_power_of_two() { position & (count - 1) } else { position % count };
+        self.slots.slot(index)
+    }
+
+    /// 7 reuse: the first position that is not free yet. `known` is what an earlier look said.
+    pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
+        let count = self.slots.count();
+        // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
+        // the slots come before our writes.
+        let head = self.head().load(Ordering::Acquire);
+        // Positions up to this one have been taken, and no more messages received.
+        if head > position || head.saturating_add(count) < known {
+            return Err(CorruptHead { head, tail: position });
+        }
+        Ok(head + count)
+    }
+
+    /// Length of the message in elements; only slices have one. To be written before the elements:
+    /// it takes away the mark of a buffer that moved through the slot before.
+    #[inline(always)]
+    pub(super) fn write_len(&self, slot: NonNull<u8>, len: u32) {
+        // SAFETY: one of the ring's slots, by the caller.
+        unsafe { self.slots.header(slot) }.len.store(len, Ordering::Relaxed);
+        // The elements are plain stores, which the compiler could move up. The order in memory
+        // counts only when this rank is dead, and then all its stores are done.
+        compiler_fence(Ordering::Release);
+    }
+
+    /// Writes down a moved buffer as the message number `position`, before it stops being the
+    /// sender's.
+    #[inline]
+    pub(super) fn write_moved(&self, slot: NonNull<u8>, position: u64, key: BlockKey, len: u64) {
+        // SAFETY: one of the ring's slots, by the caller, in a channel of slices.
+        let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
+        header.race.writing();
+        moved.write(key, len, (position as u32).wrapping_add(1));
+        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
+        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
+        header.len.store(MOVED, Ordering::Release);
+    }
+
     /// Buffers that were sent and not received, or written into a slot whose sender died before
     /// it published. To be called when no end is in use any more.
     pub(crate) fn stranded(&self) -> Vec<BlockKey> {
@@ -144,13 +187,7 @@ impl RingSender {
         let count = self.ring.slots.count();
         let enough = if patient && count >= LARGE { count / 4 } else { 1 };
         for _ in 0..LOOKS {
-            // Acquire: pairs with the Release in `RingReceiver::release`; the receiver's reads of
-            // the slot come before our writes.
-            let head = self.ring.control().head.load(Ordering::Acquire);
-            if head > self.tail || head + count < self.limit {
-                return Err(CorruptHead { head, tail: self.tail });
-            }
-            self.limit = head + count;
+            self.limit = self.ring.room(self.tail, self.limit)?;
             if self.limit - self.tail >= enough {
                 break;
             }
@@ -184,25 +221,13 @@ impl RingSender {
 
     /// Writes down a moved buffer as the message, before it stops being the sender's.
     pub(crate) fn write_moved(&self, slot: NonNull<u8>, key: BlockKey, len: u64) {
-        // SAFETY: `slot` comes from `reserve` in a channel of slices.
-        let (header, moved) =
-            unsafe { (self.ring.slots.header(slot), self.ring.slots.moved(slot)) };
-        header.race.writing();
-        moved.write(key, len, (self.tail as u32).wrapping_add(1));
-        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
-        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
-        header.len.store(MOVED, Ordering::Release);
+        self.ring.write_moved(slot, self.tail, key, len);
     }
 
-    /// Length of the message in elements; only slices have one. To be written before the elements:
-    /// it takes away the mark of a buffer that moved through the slot before.
+    /// See [`Ring::write_len`].
     #[inline(always)]
     pub(crate) fn write_len(&self, slot: NonNull<u8>, len: u32) {
-        // SAFETY: `slot` comes from `reserve`.
-        unsafe { self.ring.slots.header(slot) }.len.store(len, Ordering::Relaxed);
-        // The elements are plain stores, which the compiler could move up. The order in memory
-        // counts only when this rank is dead, and then all its stores are done.
-        compiler_fence(Ordering::Release);
+        self.ring.write_len(slot, len);
     }
 
     /// Messages published.
@@ -233,14 +258,12 @@ impl RingSender {
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
-        let count = self.ring.slots.count();
-        if count < LEAST {
+        if self.ring.slots.count() < LEAST {
             return;
         }
-        // Acquire: as in `look`, which also says what to make of a count that can't be.
-        let head = self.ring.control().head.load(Ordering::Acquire);
-        if head <= self.tail && head + count >= self.limit {
-            self.limit = head + count;
+        // A count that can't be is for `look` to tell.
+        if let Ok(limit) = self.ring.room(self.tail, self.limit) {
+            self.limit = limit;
         }
     }
 }
@@ -367,9 +390,8 @@ impl RingReceiver {
     }
 
     fn published(&self, position: u64) -> bool {
-        let slots = &self.ring.slots;
         // SAFETY: one of the ring's slots.
-        let header = unsafe { slots.header(slots.slot(position % slots.count())) };
+        let header = unsafe { self.ring.slots.header(self.ring.slot_of(position)) };
         // Relaxed: nothing is read because of it.
         header.seq.load(Ordering::Relaxed) == (position as u32).wrapping_add(1)
     }

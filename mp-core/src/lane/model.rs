@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     sync::{AtomicU32, Futex, Ordering, explore, yield_now},
-    wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
+    wait::{Asymmetry, Flag, parked as wait},
 };
 
 /// How often each cargo was dropped, by its number.
@@ -61,27 +61,6 @@ impl Flag for Bit<'_> {
     fn lower(&self) {
         self.0.fetch_and(!self.1, Ordering::Relaxed);
     }
-}
-
-fn wait<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
-    let waiting = Waiting {
-        policy: WaitPolicy::Park,
-        asymmetry: Asymmetry::ORDINARY,
-        line_wait: LineWait::Pause,
-        spare: 0,
-    };
-    let doing = Doing { operation: Operation::Send, channel: 0 };
-    let record = WaitRecord::new();
-    waiting
-        .wait(
-            Wait::forever(),
-            (bell, &record, &AtomicU32::new(0)),
-            doing,
-            std::ptr::null(),
-            flag,
-            poll,
-        )
-        .expect("a wait without a limit ends with an answer")
 }
 
 impl Lane {
@@ -258,15 +237,12 @@ fn a_node_is_used_again_without_a_sleeper() {
         let lane = Lane::new();
         let node = lane.pool.node(0);
         assert!(lane.submit(node, 0, 0));
-        let serving = thread::spawn({
-            let lane = Rc::clone(&lane);
-            move || {
-                // Submitted already: it does not sleep.
-                assert!(node.is_submitted());
-                // SAFETY: submitted: the server's.
-                assert_eq!(unsafe { node.read() }.0, 0);
-                node.answer(SENT, Asymmetry::ORDINARY);
-            }
+        let serving = thread::spawn(move || {
+            // Submitted already: it does not sleep.
+            assert!(node.is_submitted());
+            // SAFETY: submitted: the server's.
+            assert_eq!(unsafe { node.read() }.0, 0);
+            node.answer(SENT, Asymmetry::ORDINARY);
         });
         lane.redeem_spinning(node, 0);
         // Overwrites what the server read.

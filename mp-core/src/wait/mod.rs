@@ -311,3 +311,19 @@ fn park<T>(
         }
     }
 }
+
+/// Parks as in earnest until `poll` answers, for models.
+#[cfg(all(test, loom))]
+pub(crate) fn parked<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
+    let waiting = Waiting {
+        policy: WaitPolicy::Park,
+        asymmetry: Asymmetry::ORDINARY,
+        line_wait: LineWait::Pause,
+        spare: 0,
+    };
+    let doing = Doing { operation: Operation::Receive, channel: 0 };
+    let (record, helpers) = (WaitRecord::new(), AtomicU32::new(0));
+    waiting
+        .wait(Wait::forever(), (bell, &record, &helpers), doing, std::ptr::null(), flag, poll)
+        .expect("a wait without a limit ends with an answer")
+}

@@ -17,8 +17,8 @@ use super::{
     slots::{Geometry, MovedBuffer, Slots},
 };
 use crate::{
-    sync::{AtomicU32, Futex, yield_now},
-    wait::{Asymmetry, Doing, Flag, LineWait, Operation, Wait, WaitPolicy, WaitRecord, Waiting},
+    sync::{Futex, yield_now},
+    wait::{Asymmetry, Flag, parked},
 };
 
 /// Room for a channel's words and slots, as a segment would give it.
@@ -117,22 +117,5 @@ fn wait<T>(waits: Waits, bell: &Futex, flag: &dyn Flag, mut poll: impl FnMut() -
             None => yield_now(),
         }
     }
-    let waiting = Waiting {
-        policy: WaitPolicy::Park,
-        asymmetry: Asymmetry::ORDINARY,
-        line_wait: LineWait::Pause,
-        spare: 0,
-    };
-    let doing = Doing { operation: Operation::Receive, channel: 0 };
-    let record = WaitRecord::new();
-    waiting
-        .wait(
-            Wait::forever(),
-            (bell, &record, &AtomicU32::new(0)),
-            doing,
-            std::ptr::null(),
-            flag,
-            poll,
-        )
-        .expect("a wait without a limit ends with an answer")
+    parked(bell, flag, poll)
 }
