@@ -47,6 +47,14 @@ impl Feed {
         Ok(more)
     }
 
+    /// The frames to send again and again, if the job asks for that, in memory of this rank.
+    pub(super) fn preloaded(&mut self, job: &Job) -> Result<Vec<Vec<u8>>, FarmError> {
+        match job.preload {
+            Some(preload) => self.preload(preload.frames, |len| Ok(vec![0; len])),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Reads up to `count` frames into buffers made by `buffer`.
     pub(super) fn preload<B: DerefMut<Target = [u8]>, E: From<FarmError>>(
         &mut self,

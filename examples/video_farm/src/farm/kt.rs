@@ -88,10 +88,7 @@ fn emit(seat: &Seat) -> Result<(), Stop> {
     let mut feed = Feed::open(job)?;
     let format = feed.format();
     let len = format.size.rgb_len();
-    let preloaded = match job.preload {
-        Some(preload) => feed.preload(preload.frames, |len| Ok::<_, Stop>(vec![0; len]))?,
-        None => Vec::new(),
-    };
+    let preloaded = feed.preloaded(job)?;
     dispatch.begin(format)?;
     let lanes = lanes::frames_out(rank, job, rgb_channel(job, format.size))?;
     let delegate = |(worker, lane)| seat.delegate(lane, worker_rank(worker), FRAMES);
