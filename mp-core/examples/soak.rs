@@ -7,23 +7,13 @@
 #[macro_use]
 mod support;
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mp_core::World;
 use support::{Watchdog, scenarios};
 
 fn main() {
-    let mut args = std::env::args().skip(1);
-    let mut number = |default: u64| match args.next().map(|arg| arg.parse()) {
-        None => default,
-        Some(Ok(number)) => number,
-        Some(Err(_)) => {
-            eprintln!("soak [SECONDS] [SEED]");
-            std::process::exit(2);
-        }
-    };
-    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
-    let (seconds, first) = (number(60), number(now));
+    let (seconds, first) = support::soak_arguments("soak [SECONDS] [SEED]", 60);
     let started = Instant::now();
     let mut rounds = 0u64;
     loop {

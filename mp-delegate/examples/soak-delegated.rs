@@ -12,7 +12,7 @@ mod support;
 #[path = "../tests/comm/farm.rs"]
 mod farm;
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use farm::Farm;
 use mp_core::{Channel, Error, Rank, Result, World, topology::KtPlacement};
@@ -24,17 +24,7 @@ const ROUND: u64 = 20_000;
 const LEN: u64 = 40;
 
 fn main() {
-    let mut args = std::env::args().skip(1);
-    let mut number = |default: u64| match args.next().map(|arg| arg.parse()) {
-        None => default,
-        Some(Ok(number)) => number,
-        Some(Err(_)) => {
-            eprintln!("soak-delegated [MESSAGES] [SEED]");
-            std::process::exit(2);
-        }
-    };
-    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
-    let (messages, first) = (number(1_000_000), number(now));
+    let (messages, first) = support::soak_arguments("soak-delegated [MESSAGES] [SEED]", 1_000_000);
     let started = Instant::now();
     let (mut sent, mut rounds) = (0, 0);
     while sent < messages {

@@ -16,7 +16,7 @@ macro_rules! ensure {
 pub mod scenarios;
 pub mod watchdog;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::SystemTime};
 
 use mp_core::{Channel, Error, Rank, Receiver, Result, Sender, World};
 use serde::{Serialize, de::DeserializeOwned};
@@ -145,6 +145,22 @@ impl Together {
         }
         Ok(())
     }
+}
+
+/// The two numbers that a soak takes: how much, and the first seed, which is else of the moment.
+/// Ends the program with `usage` where an argument is no number.
+pub fn soak_arguments(usage: &str, much: u64) -> (u64, u64) {
+    let mut args = std::env::args().skip(1);
+    let mut number = |default: u64| match args.next().map(|arg| arg.parse()) {
+        None => default,
+        Some(Ok(number)) => number,
+        Some(Err(_)) => {
+            eprintln!("{usage}");
+            std::process::exit(2);
+        }
+    };
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+    (number(much), number(now))
 }
 
 /// Random numbers from a seed (splitmix64), the same in every process of a test.
