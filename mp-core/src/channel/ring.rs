@@ -158,9 +158,10 @@ pub(crate) struct RingSender {
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        let (limit, cursor) =
-            (ring.slots.count(), ring.slots.cursor(ring.slots.count().div_ceil(2).max(1)));
-        Self { ring, tail: 0, limit, cursor }
+        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
+        let mut sender = Self { tail: 0, limit, cursor, ring };
+        sender.look_ahead();
+        sender
     }
 
     /// At degree 0: the slot is not free before the receiver offers it.
@@ -250,7 +251,7 @@ impl RingSender {
     pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, stride: usize) {
         let sent = self.tail + 1;
         self.tail = sent;
-        let half = self.cursor.advance(slot, stride);
+        let stops = self.cursor.advance(slot, stride);
         if let Some(ahead) = self.cursor.ahead() {
             prefetch_to_write(ahead);
         }
@@ -259,26 +260,33 @@ impl RingSender {
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
         header.seq.store(sent as u32, Ordering::Release);
-        if half {
+        if stops {
             self.look_ahead();
         }
     }
 
-    /// Learns of free slots when half of the ring is written, and not when there is none left: just
-    /// after a message the time for it is there, just before one it is not.
+    /// Learns of free slots before there are none left: just after a message the time for it is
+    /// there, just before one it is not. In a small ring no sooner than it must, because a look takes
+    /// the line of `head` away from the receiver, and an answer has to wait until it is back
+    /// (`cargo bench --bench ratios -- pingpong`); in a large one soon enough that the receiver is
+    /// not caught up with (`-- stream`).
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
-        if self.ring.slots.count() < LEAST {
-            return;
-        }
-        // A count that can't be is for `look` to tell.
-        if let Ok(limit) = self.ring.room(self.tail, self.limit) {
+        let count = self.ring.slots.count();
+        let few = if count >= LARGE { count / 2 } else { count / 8 };
+        let mut room = self.limit.saturating_sub(self.tail);
+        if (1..=few).contains(&room)
+            && count >= LEAST
+            // A count that can't be is for `look` to tell.
+            && let Ok(limit) = self.ring.room(self.tail, self.limit)
+        {
             self.limit = limit;
+            room = limit - self.tail;
         }
+        self.cursor.stop_after(if room > few { room - few } else { room });
     }
 }
-
 /// The receiving end. Messages may be held and given back in any order.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -333,7 +341,7 @@ impl RingReceiver {
         // Without slots, the message of another ring is never taken for the oldest of this one.
         let oldest = if ring.slots.count() == 0 { NEVER } else { 0 };
         Self {
-            cursor: ring.slots.cursor(distance),
+            cursor: ring.slots.cursor(),
             distance: if large { distance } else { 0 },
             next: Cell::new(0),
             oldest: Cell::new(oldest),
@@ -392,12 +400,15 @@ impl RingReceiver {
     #[cold]
     fn keep_distance(&self, next: u64) {
         const PAUSES: u32 = 64;
-        let near = || !self.published(next + self.distance - 1);
-        if self.distance > 0 && !self.ran_dry.replace(false) && near() {
+        if self.distance == 0 {
+            return;
+        }
+        if !self.ran_dry.replace(false) && !self.published(next + self.distance - 1) {
             for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }
         }
+        self.cursor.stop_after(self.distance);
     }
 
     /// The place of the next message, whether it is there or not.

@@ -215,17 +215,14 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
-    /// A cursor at slot 0 with a stop after every `stage` slots.
-    pub(crate) fn cursor(&self, stage: u64) -> Cursor {
+    /// A cursor at slot 0, which stops at the end.
+    pub(crate) fn cursor(&self) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
         let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
         let stride = self.geometry.stride;
-        let stage = stride * stage.min(self.geometry.count) as usize;
         let (at, first) = (Cell::new(self.first), self.first);
-        let cursor = Cursor { at, stride, stop: Cell::new(end), first, end, stage, begins };
-        cursor.turn();
-        cursor
+        Cursor { at, stride, stop: Cell::new(end), begins, first, end }
     }
 
     /// # Safety
@@ -265,8 +262,6 @@ pub(crate) struct Cursor {
     begins: usize,
     first: NonNull<u8>,
     end: NonNull<u8>,
-    /// Bytes between two stops; the end is always one.
-    stage: usize,
 }
 
 impl Cursor {
@@ -276,7 +271,7 @@ impl Cursor {
     }
 
     /// Goes to the next slot. The caller has at hand where the cursor is, and perhaps how far it is
-    /// from one slot to the next. True at the end of a stage.
+    /// from one slot to the next. True at a stop; the next one is then the end.
     #[inline(always)]
     pub(crate) fn advance(&self, slot: NonNull<u8>, stride: usize) -> bool {
         debug_assert_eq!((slot, stride), (self.at.get(), self.stride));
@@ -296,9 +291,15 @@ impl Cursor {
         if self.at.get() == self.end {
             self.at.set(self.first);
         }
+        self.stop.set(self.end);
+    }
+
+    /// Sets a stop after so many slots, at least one, or at the end if that comes first.
+    pub(crate) fn stop_after(&self, slots: u64) {
         let left = self.end.addr().get() - self.at.get().addr().get();
+        let bytes = self.stride.saturating_mul(slots.max(1) as usize);
         // SAFETY: at most one past the last slot.
-        self.stop.set(unsafe { self.at.get().add(self.stage.min(left)) });
+        self.stop.set(unsafe { self.at.get().add(bytes.min(left)) });
     }
 
     /// When the slot is the first on its line: the address some lines ahead of it.
