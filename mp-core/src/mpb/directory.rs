@@ -19,9 +19,7 @@ use super::{
 use crate::{
     context::{Context, RankSet, RankState, Text},
     error::Error,
-    segment::{
-        BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint,
-    },
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
     wait::Operation,
 };
@@ -193,12 +191,7 @@ impl Opened {
 
     /// Lines of a rank's MPB.
     #[inline(always)]
-    pub(super) fn lines(
-        &self,
-        rank: usize,
-        first: usize,
-        count: usize,
-    ) -> Result<&[Line], Error> {
+    pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
         if rank >= self.context.size() || first > self.lines || count > self.lines - first {
             return Err(self.misfit(rank, first, count));
         }
@@ -271,7 +264,12 @@ impl Drop for Opened {
         let closed = || -> Result<(), SegmentError> {
             let mut heap = self.context.lock_heap()?;
             let (descriptor, me) = (self.descriptor(), self.context.me);
-            leave(&self.context, &mut heap, descriptor, self.block, me, Leaving::Closed)
+            // Dropped by a panic it was not closed: others may wait for what would have come.
+            let leaving = match std::thread::panicking() {
+                true => Leaving::Ended { lost: true, released: true },
+                false => Leaving::Closed,
+            };
+            leave(&self.context, &mut heap, descriptor, self.block, me, leaving)
         };
         // A heap too broken for that is found by the next who allocates.
         let _ = closed();
@@ -292,11 +290,7 @@ fn parts(
 
 /// The oldest MPBs by this name that this rank has not opened yet: those of several calls pair up
 /// in the order of opening.
-fn find(
-    context: &Context,
-    heap: &LockedHeap<'_>,
-    name: &str,
-) -> Result<Option<BlockKey>, Error> {
+fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<BlockKey>, Error> {
     let mut oldest: Option<(u64, BlockKey)> = None;
     for block in heap.bucket(hash(name))? {
         if block.kind != BlockKind::Mpbs {

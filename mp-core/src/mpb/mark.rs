@@ -124,8 +124,8 @@ mod tests {
     fn several_sleepers_are_woken_by_any_line() {
         for second in [4, 9] {
             let mark = Mark::new();
-            let [first, second] = [(4, 1), (second, 2)]
-                .map(|(line, number)| Sleeper::new(&mark, line, number, None));
+            let [first, second] =
+                [(4, 1), (second, 2)].map(|(line, number)| Sleeper::new(&mark, line, number, None));
             first.raise();
             second.raise();
             first.raise();

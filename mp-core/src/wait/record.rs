@@ -28,8 +28,7 @@ impl Operation {
         if self == Self::Flag { "MPBs" } else { "channel" }
     }
 
-    const ALL: [Self; 5] =
-        [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
+    const ALL: [Self; 5] = [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
 
     fn code(self) -> u32 {
         1 + Self::ALL.iter().position(|&o| o == self).unwrap_or(0) as u32
