@@ -90,7 +90,7 @@ fn many_ranks() {
     for ranks in (7..=12).chain([16, 33, 48]) {
         on_all(ranks, |rank| {
             for (turn, degree) in degrees(ranks).into_iter().enumerate() {
-                let leaves = if turn % 2 == 0 { Leaves::ByMpb } else { Leaves::Direct };
+                let leaves = if turn.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct };
                 let roots = (turn..ranks).step_by(degrees(ranks).len());
                 let series = roots.flat_map(|root| {
                     let length = LENGTHS[(root / 5 + turn) % LENGTHS.len()];

@@ -48,7 +48,7 @@ impl Fate {
             1 => Algorithm::ScatterAllgather,
             _ => Algorithm::OcBcast {
                 degree: 1 + random.below(ranks as u64 - 1) as usize,
-                leaves: if seed % 2 == 0 { Leaves::ByMpb } else { Leaves::Direct },
+                leaves: if seed.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct },
             },
         };
         let victim = random.below(ranks as u64) as usize;
