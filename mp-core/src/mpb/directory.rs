@@ -129,6 +129,8 @@ impl Geometry {
 pub(super) struct Opened {
     pub(super) context: Arc<Context>,
     pub(super) name: Arc<str>,
+    pub(super) me: usize,
+    pub(super) ranks: usize,
     pub(super) lines: usize,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
@@ -174,8 +176,18 @@ impl Opened {
         descriptor.opened.insert(me);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
-        let (name, stride) = (name.into(), geometry.stride());
-        Ok(Self { context, name, lines, block, descriptor, marks, first, stride })
+        Ok(Self {
+            me: me as usize,
+            ranks: geometry.ranks,
+            stride: geometry.stride(),
+            name: name.into(),
+            context,
+            lines,
+            block,
+            descriptor,
+            marks,
+            first,
+        })
     }
 
     fn descriptor(&self) -> &Descriptor {
@@ -192,7 +204,7 @@ impl Opened {
     /// Lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        if rank >= self.context.size() || first > self.lines || count > self.lines - first {
+        if rank >= self.ranks || first > self.lines || count > self.lines - first {
             return Err(self.misfit(rank, first, count));
         }
         // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
@@ -204,7 +216,7 @@ impl Opened {
 
     #[inline(always)]
     pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
-        if rank >= self.context.size() || line >= self.lines {
+        if rank >= self.ranks || line >= self.lines {
             return Err(self.misfit(rank, line, 1));
         }
         // SAFETY: as in `lines`.
@@ -224,7 +236,7 @@ impl Opened {
     /// The mark of a rank that exists.
     #[inline(always)]
     pub(super) fn mark(&self, rank: usize) -> &Mark {
-        debug_assert!(rank < self.context.size());
+        debug_assert!(rank < self.ranks);
         // SAFETY: there is one for each rank (`parts`), and callers have checked the rank.
         unsafe { self.marks.add(rank).as_ref() }
     }
@@ -253,7 +265,7 @@ impl Opened {
         }
         let disconnected = match setter {
             Some(setter) => descriptor.gone.contains(setter as u32),
-            None => ends as usize + 1 >= self.context.size(),
+            None => ends as usize + 1 >= self.ranks,
         };
         disconnected.then(|| Error::Disconnected { channel: name() })
     }

@@ -143,13 +143,13 @@ impl Mpb {
     /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
     #[inline]
     pub fn rank(&self) -> usize {
-        self.opened.context.me as usize
+        self.opened.me
     }
 
     /// How many are we: the ranks of the world.
     #[inline]
     pub fn ranks(&self) -> usize {
-        self.opened.context.size()
+        self.opened.ranks
     }
 
     /// Lines in each MPB.
@@ -249,11 +249,8 @@ impl Mpb {
 
     #[inline(always)]
     fn attend(&self, flag: Line) {
-        self.asymmetry.light();
         let mark = self.opened.mark(flag.rank);
-        if !mark.quiet() && mark.take(flag.line) {
-            self.opened.context.ring(flag.rank as u32);
-        }
+        mark.attend(self.asymmetry, flag.line, || self.opened.context.ring(flag.rank as u32));
     }
 
     #[inline(always)]
