@@ -292,7 +292,7 @@ impl Mpb {
     /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn wait_flag(&self, line: usize, reached: impl Fn(u64) -> bool) -> Result<u64> {
-        self.wait_flag_with(self.wait, None, line, reached)
+        self.wait_with(None, None, line, reached)
     }
 
     /// [`wait_flag`](Self::wait_flag) for a flag that only rank `setter` sets.
@@ -307,7 +307,7 @@ impl Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64> {
-        self.wait_flag_with(self.wait, Some(setter), line, reached)
+        self.wait_with(None, Some(setter), line, reached)
     }
 
     /// [`wait_flag`](Self::wait_flag) that waits as `wait` says, for a flag that only rank `setter`
@@ -323,12 +323,23 @@ impl Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64> {
+        self.wait_with(Some(wait.into()), setter, line, reached)
+    }
+
+    #[inline(always)]
+    fn wait_with(
+        &self,
+        wait: Option<Wait>,
+        setter: Option<usize>,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
         let flag = self.opened.line(self.rank(), line)?;
         let mut value = flag.flag();
         let mut looks = self.looks.load(Ordering::Relaxed);
         while !reached(value) {
             if looks == 0 {
-                return self.wait_slowly(wait.into(), setter, line, &reached);
+                return self.wait_slowly(wait.unwrap_or(self.wait), setter, line, &reached);
             }
             looks -= 1;
             value = flag.flag();
