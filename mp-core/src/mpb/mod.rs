@@ -33,8 +33,8 @@
 //!
 //! # Order
 //! A rank's puts and flags reach an MPB in the order of its calls, and have arrived when the call
-//! returns. A flag that is seen shows everything that its setter had put before, and what it had
-//! got before it does not get again. Lines that are put and got at the same time are any mixture of
+//! returns. Whoever sees a flag sees everything that its setter had put before, and may overwrite
+//! what its setter had got before. Lines that are put and got at the same time are any mixture of
 //! old and new.
 //!
 //! # Ends
