@@ -5,5 +5,6 @@
 mod support;
 
 mod broadcasts;
+mod chosen;
 mod deaths;
 mod mortal;
