@@ -1,5 +1,7 @@
 //! The MPBs of real ranks, threads or processes, as algorithms see them.
 
+use std::future::{Ready, ready};
+
 use mp_core::mpb;
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
@@ -50,24 +52,29 @@ impl RealMpb {
     }
 }
 
-/// Why an operation on real ranks' buffers failed.
+/// Why an operation on real ranks' buffers failed: an [`Error`](mp_core::Error), out of the way, so
+/// that algorithms hand on a word where nothing failed.
 #[derive(Debug, Error)]
-pub enum RealError {
-    /// A place that does not exist, found by the algorithm.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
-    /// What the buffers say.
-    #[error(transparent)]
-    Core(#[from] mp_core::Error),
+#[error(transparent)]
+pub struct RealError(Box<mp_core::Error>);
+
+impl From<Misfit> for RealError {
+    fn from(misfit: Misfit) -> Self {
+        mp_core::Error::other(misfit).into()
+    }
+}
+
+impl From<mp_core::Error> for RealError {
+    #[cold]
+    fn from(error: mp_core::Error) -> Self {
+        Self(error.into())
+    }
 }
 
 /// So that rank code can return it with `?`.
 impl From<RealError> for mp_core::Error {
     fn from(error: RealError) -> Self {
-        match error {
-            RealError::Misfit(misfit) => Self::other(misfit),
-            RealError::Core(error) => error,
-        }
+        *error.0
     }
 }
 
@@ -100,6 +107,16 @@ fn real(line: Line) -> mpb::Line {
     mpb::Line { rank: line.rank, line: line.line }
 }
 
+/// The future of an operation that is done already.
+#[inline(always)]
+fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
+    ready(match result {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Operations are done when they are called, so that no future has a state.
 impl Mpb for RealMpb {
     type Error = RealError;
 
@@ -123,67 +140,90 @@ impl Mpb for RealMpb {
         self.0.line_bytes()
     }
 
-    #[inline]
-    async fn put(&mut self, source: &[u8], to: Line) -> Result<(), RealError> {
-        Ok(self.0.put(source, real(to))?)
+    #[inline(always)]
+    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.put(source, real(to)))
     }
 
-    #[inline]
-    async fn put_own(&mut self, from: usize, count: usize, to: Line) -> Result<(), RealError> {
-        Ok(self.0.put_own(from, count, real(to))?)
+    #[inline(always)]
+    fn put_own(
+        &mut self,
+        from: usize,
+        count: usize,
+        to: Line,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.put_own(from, count, real(to)))
     }
 
-    #[inline]
-    async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.get(real(from), target)?)
+    #[inline(always)]
+    fn get(
+        &mut self,
+        from: Line,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.get(real(from), target))
     }
 
-    #[inline]
-    async fn get_own(&mut self, from: Line, count: usize, to: usize) -> Result<(), RealError> {
-        Ok(self.0.get_own(real(from), count, to)?)
+    #[inline(always)]
+    fn get_own(
+        &mut self,
+        from: Line,
+        count: usize,
+        to: usize,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.get_own(real(from), count, to))
     }
 
-    #[inline]
-    async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
-        Ok(self.0.set_flag(real(flag), value)?)
+    #[inline(always)]
+    fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.set_flag(real(flag), value))
     }
 
-    #[inline]
-    async fn set_flag_with(
+    #[inline(always)]
+    fn set_flag_with(
         &mut self,
         flag: Line,
         value: u64,
         payload: &[u8],
-    ) -> Result<(), RealError> {
-        Ok(self.0.set_flag_with(real(flag), value, payload)?)
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.set_flag_with(real(flag), value, payload))
     }
 
     #[inline]
-    async fn flag(&mut self, line: usize) -> Result<u64, RealError> {
-        Ok(self.0.flag(line)?)
+    fn expect_set(&mut self, flag: Line) {
+        self.0.expect_set(real(flag));
     }
 
-    #[inline]
-    async fn wait_flag(
+    #[inline(always)]
+    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.0.flag(line))
+    }
+
+    #[inline(always)]
+    fn wait_flag(
         &mut self,
         line: usize,
         reached: impl Fn(u64) -> bool,
-    ) -> Result<u64, RealError> {
-        Ok(self.0.wait_flag(line, reached)?)
+    ) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.0.wait_flag(line, reached))
     }
 
-    #[inline]
-    async fn wait_flag_from(
+    #[inline(always)]
+    fn wait_flag_from(
         &mut self,
         setter: usize,
         line: usize,
         reached: impl Fn(u64) -> bool,
-    ) -> Result<u64, RealError> {
-        Ok(self.0.wait_flag_from(setter, line, reached)?)
+    ) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.0.wait_flag_from(setter, line, reached))
     }
 
-    #[inline]
-    async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.flag_payload(line, target)?)
+    #[inline(always)]
+    fn flag_payload(
+        &mut self,
+        line: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.0.flag_payload(line, target))
     }
 }
