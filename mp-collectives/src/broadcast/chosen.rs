@@ -113,14 +113,15 @@ impl Broadcasts {
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
         let mpb = &mut self.mpb;
-        Ok(match choose(self.machine, message.len(), self.forced).algorithm {
+        match choose(self.machine, message.len(), self.forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
             Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
             Algorithm::Binomial => complete(binomial(&mut self.two_sided, mpb, message, root))?,
             Algorithm::ScatterAllgather => {
-                complete(scatter_allgather(&mut self.two_sided, mpb, message, root))?
+                complete(scatter_allgather(&mut self.two_sided, mpb, message, root))?;
             }
-        })
+        }
+        Ok(())
     }
 
     /// Which algorithm a message of so many bytes takes, and why.
