@@ -102,10 +102,7 @@ impl Contest {
         if entrants.is_empty() {
             *entrants = (self.gather)()?;
         }
-        let distance = match self.by_distance {
-            true => Distance::of([probe(setup.cpus); 2]),
-            false => None,
-        };
+        let distance = if self.by_distance { Distance::of([probe(setup.cpus); 2]) } else { None };
         // Not as often as it takes: cores that keep moving let the next sample go on.
         for _ in 0..TRIES {
             try_all(&mut entrants, setup, distance, way)?;
@@ -119,16 +116,14 @@ impl Contest {
     }
 
     fn remark(&self, entrants: &[Entrant], way: usize) -> String {
-        let distances: &[_] = match self.by_distance {
-            true => &[Some(Distance::Near), Some(Distance::Far)],
-            false => &[None],
-        };
+        let distances: &[_] =
+            if self.by_distance { &[Some(Distance::Near), Some(Distance::Far)] } else { &[None] };
         let ranked = distances.iter().filter_map(|&distance| {
             let order = ranking(entrants, distance, way);
-            let where_ = distance.map_or("any", Distance::name);
-            (!order.is_empty()).then(|| format!("{where_}: {order}"))
+            let place = distance.map_or("any", Distance::name);
+            (!order.is_empty()).then(|| format!("{place}: {order}"))
         });
-        ranked.collect::<Vec<_>>().join("; ")
+        ranked.collect::<Vec<_>>().join("\n    ")
     }
 }
 
