@@ -637,7 +637,8 @@ impl Graph<'_> {
         if (known || shape.cached == Some(rank)) && self.is_private(line, rank) {
             return lines * parameters.local;
         }
-        let near = one <= parameters.near.transfer;
+        let mut users = self.users[line.index()].iter();
+        let near = users.all(|&user| self.machine.near(user, rank, shape.home));
         let readers = self.readers[line.index()].len().max(1) as u64;
         let crossing = self.machine.ranks() as u64;
         match (combine, lines) {
@@ -645,10 +646,16 @@ impl Graph<'_> {
             (true, _) => parameters.link(near).lines.cost(crossing, lines),
             (false, 1) if parameters.contention.is_none() => one,
             (false, 1) => readers * one,
-            // "Children may not copy the message at the same time" (section 4.2).
+            // "Children may not copy the message at the same time" (section 4.2), or all that can cross
+            // at the same time do.
             (false, _) => {
-                let alone = parameters.copy(near, 1, lines);
-                readers * alone.max(parameters.link(near).lines.cost(crossing, lines))
+                let home = self.home(line);
+                let alone = |&reader: &usize| {
+                    let near = self.machine.placement.near(reader, home);
+                    parameters.copy(near, 1, lines).max(parameters.link(near).lines.cost(1, lines))
+                };
+                let one_by_one = self.readers[line.index()].iter().map(alone).sum::<Time>();
+                one_by_one.max(parameters.link(near).lines.cost(crossing, lines))
             }
         }
     }

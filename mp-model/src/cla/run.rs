@@ -103,7 +103,7 @@ pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run
             Event::Go(rank) => engine.go(rank),
             Event::Done { rank, access, served } => engine.done(rank, access, served),
             Event::Serve(line) => engine.serve(line),
-            Event::Crossed => engine.crossing -= 1,
+            Event::Crossed(line) => engine.crossed(line),
         }
     }
     let waiting: Vec<usize> = (0..ranks).filter(|&rank| engine.finished[rank].is_none()).collect();
@@ -123,7 +123,7 @@ enum Event {
     /// Looks who is next at a line.
     Serve(Line),
     /// A transfer between groups is over.
-    Crossed,
+    Crossed(Line),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +153,14 @@ struct LineState {
     value: u64,
     /// Who has a copy; nobody: it is in memory.
     holders: BTreeSet<usize>,
+    /// Who had it last to himself, and is asked for it (rule 4 of section 2.4).
+    owner: Option<usize>,
+    /// Reads under way that cross between groups.
+    crossing: u64,
     writing: bool,
     reading: u64,
+    /// Whether what it served last was a read.
+    was_read: bool,
     wanted: Vec<(usize, Access)>,
     /// Who polls, has seen too little, and waits for the next write.
     asleep: Vec<(usize, Access)>,
@@ -183,6 +189,7 @@ impl<'a> Engine<'a> {
             program.accesses().into_iter().map(|steps| steps.into_iter().flatten().collect()).collect();
         let line = |index| LineState {
             holders: program.shape(Line::at(index)).cached.into_iter().collect(),
+            owner: program.shape(Line::at(index)).cached,
             ..LineState::default()
         };
         let chance = match options.order {
@@ -238,6 +245,7 @@ impl<'a> Engine<'a> {
         let free = alone && self.program.shape(access.line).lines > 1;
         if free {
             line.holders = BTreeSet::from([rank]);
+            line.owner = Some(rank);
             self.plan(self.now, Event::Done { rank, access, served: false });
         } else if has && !alone && !line.writing {
             let cost = self.program.shape(access.line).lines * self.machine.parameters.local;
@@ -248,51 +256,78 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lets those begin at a line who can.
+    /// Lets those begin at a line who can: a write, or reads, as many as come before the next write.
     fn serve(&mut self, line: Line) {
-        loop {
-            let state = &self.lines[line.index()];
-            if state.writing || state.wanted.is_empty() {
-                return;
-            }
-            let next = match self.options.order {
-                Order::Fifo => 0,
-                Order::Random(_) => self.draw(self.lines[line.index()].wanted.len()),
-            };
-            let state = &mut self.lines[line.index()];
-            let (rank, access) = state.wanted[next];
-            if access.kind.writes() && state.reading > 0 {
-                return;
-            }
-            state.wanted.remove(next);
-            let (cost, moved) = match access.kind.writes() {
-                true => self.write(line, rank),
-                false => self.read(line, rank, access.kind),
-            };
-            self.transfers += u64::from(moved);
-            let state = &mut self.lines[line.index()];
-            match access.kind.writes() {
-                true => state.writing = true,
-                false => state.reading += 1,
-            }
-            self.plan(self.now + cost, Event::Done { rank, access, served: true });
+        let state = &self.lines[line.index()];
+        let write_waits = state.wanted.iter().any(|(_, access)| access.kind.writes());
+        if state.writing || state.wanted.is_empty() || (state.reading > 0 && write_waits) {
+            return;
         }
+        let writes = |&(_, access): &(usize, Access)| access.kind.writes();
+        let first = match self.options.order {
+            Order::Fifo => 0,
+            // A write that has waited for reads does not wait for more of them.
+            Order::Random(_) if state.was_read && write_waits => {
+                let count = state.wanted.iter().filter(|&wanted| writes(wanted)).count();
+                let drawn = self.draw(count);
+                let wanted = self.lines[line.index()].wanted.iter().enumerate();
+                wanted.filter(|&(_, wanted)| writes(wanted)).nth(drawn).map_or(0, |(index, _)| index)
+            }
+            Order::Random(_) => self.draw(self.lines[line.index()].wanted.len()),
+        };
+        let state = &mut self.lines[line.index()];
+        if writes(&state.wanted[first]) {
+            let (rank, access) = state.wanted.remove(first);
+            (state.writing, state.was_read) = (true, false);
+            let (cost, moved) = self.write(line, rank);
+            self.begin(rank, access, cost, moved);
+            return;
+        }
+        state.was_read = true;
+        let reads = match self.options.order {
+            Order::Fifo => {
+                let count = state.wanted.iter().take_while(|&wanted| !writes(wanted)).count();
+                state.wanted.drain(..count).collect()
+            }
+            Order::Random(_) => {
+                let (later, reads) = std::mem::take(&mut state.wanted).into_iter().partition(writes);
+                state.wanted = later;
+                reads
+            }
+        };
+        let reads: Vec<(usize, Access)> = reads;
+        for (rank, access) in reads {
+            let (cost, moved) = self.read(line, rank, access.kind);
+            self.lines[line.index()].reading += 1;
+            self.begin(rank, access, cost, moved);
+        }
+    }
+
+    fn begin(&mut self, rank: usize, access: Access, cost: Time, moved: bool) {
+        self.transfers += u64::from(moved);
+        self.plan(self.now + cost, Event::Done { rank, access, served: true });
     }
 
     /// What a write costs, and whether the line has to come from elsewhere.
     fn write(&self, line: Line, rank: usize) -> (Time, bool) {
         let p = &self.machine.parameters;
-        let holders = &self.lines[line.index()].holders;
+        let LineState { holders, owner, .. } = &self.lines[line.index()];
         let home = self.program.shape(line).home;
-        let others = holders.iter().filter(|&&holder| holder != rank);
-        let transfers = others.map(|&holder| self.machine.transfer(holder, rank, home));
+        let transfer = |&holder: &usize| self.machine.transfer(holder, rank, home);
         match holders.len() {
-            0 => (p.near.memory, true),
-            1 if holders.contains(&rank) => (p.local, false),
-            _ => match p.invalidation {
-                Invalidation::EachSharer => (transfers.sum(), true),
-                Invalidation::Once => (transfers.max().unwrap_or_default(), true),
-            },
+            0 => return (p.near.memory, true),
+            1 if holders.contains(&rank) => return (p.local, false),
+            _ => {}
+        }
+        let others = || holders.iter().filter(|&&holder| holder != rank);
+        let dearest = others().map(transfer).max().unwrap_or_default();
+        match p.invalidation {
+            Invalidation::Once => (dearest, true),
+            // Whoever wrote it last gives it away, and only those who have read it since count.
+            Invalidation::EachSharer => {
+                let sharers = others().filter(|&&holder| Some(holder) != *owner);
+                (sharers.map(transfer).sum::<Time>().max(dearest), true)
+            }
         }
     }
 
@@ -311,21 +346,30 @@ impl<'a> Engine<'a> {
         if state.holders.is_empty() {
             return (shape.lines * p.near.memory + ahead, true);
         }
-        let near = state.holders.iter().any(|&holder| self.machine.near(holder, rank, shape.home));
-        let crossing = if near { 0 } else { self.crossing + 1 };
+        let near = state.owner.is_none_or(|owner| self.machine.near(owner, rank, shape.home));
+        // What several read at the same time crosses once.
+        let crossing = self.crossing + u64::from(!near && state.crossing == 0);
         let cost = match kind {
-            _ if shape.lines == 1 && self.options.congestion => {
-                p.link(near).transfer + crossing.saturating_sub(1) * p.link(near).lines.congestion
+            _ if shape.lines == 1 && self.options.congestion && !near => {
+                p.far.transfer + crossing.saturating_sub(1) * p.far.lines.congestion
             }
             _ if shape.lines == 1 => p.link(near).transfer,
             Kind::Load { combine: false } if p.contention.is_some() => p.copy(near, 1, shape.lines),
             _ => p.link(near).lines.cost(crossing.max(1), shape.lines),
         };
         if !near {
-            self.crossing += 1;
-            self.plan(self.now + cost, Event::Crossed);
+            let crossing = &mut self.lines[line.index()].crossing;
+            self.crossing += u64::from(*crossing == 0);
+            *crossing += 1;
+            self.plan(self.now + cost, Event::Crossed(line));
         }
         (cost + ahead, true)
+    }
+
+    fn crossed(&mut self, line: Line) {
+        let crossing = &mut self.lines[line.index()].crossing;
+        *crossing -= 1;
+        self.crossing -= u64::from(*crossing == 0);
     }
 
     fn done(&mut self, rank: usize, access: Access, served: bool) {
@@ -334,6 +378,7 @@ impl<'a> Engine<'a> {
         if access.kind.writes() {
             state.writing = false;
             state.holders = BTreeSet::from([rank]);
+            state.owner = Some(rank);
             match access.kind {
                 Kind::Set(value) => state.value = state.value.max(value),
                 Kind::Increment => state.value += 1,

@@ -131,7 +131,10 @@ fn seeds(machine: &Machine, root: usize, pattern: Pattern) -> Result<Vec<Tree>, 
     groups[0].sort_by_key(|&rank| rank != root);
     let even = even_degrees(machine, pattern);
     let waves = waves(machine, pattern);
-    for by_waves in [false, true] {
+    // Several waves are for readers that contend.
+    let dealings: &[bool] =
+        if machine.parameters.contention.is_some() { &[false, true] } else { &[false] };
+    for &by_waves in dealings {
         for far_are_flat in [false, true] {
             let mut children = vec![Vec::new(); placement.ranks()];
             for (index, group) in groups.iter().enumerate() {
@@ -263,9 +266,9 @@ fn improve(
 
 /// A tree under construction.
 #[derive(Clone)]
-struct Draft {
-    root: usize,
-    waves: Vec<Vec<Vec<usize>>>,
+pub(super) struct Draft {
+    pub(super) root: usize,
+    pub(super) waves: Vec<Vec<Vec<usize>>>,
 }
 
 enum Move {
@@ -369,15 +372,15 @@ impl Draft {
 
 /// The minimum of the graph rules for a pattern over a tree, level by level: equations 32 and 34 with
 /// groups and waves.
-struct Evaluation<'a> {
-    machine: &'a Machine,
-    pattern: Pattern,
-    notifications: Notifications,
-    draft: &'a Draft,
+pub(super) struct Evaluation<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) pattern: Pattern,
+    pub(super) notifications: Notifications,
+    pub(super) draft: &'a Draft,
 }
 
 impl Evaluation<'_> {
-    fn minimum(&self) -> Time {
+    pub(super) fn minimum(&self) -> Time {
         let root = self.draft.root;
         match self.pattern {
             Pattern::OneToMany => self.told(root, Time::ZERO),

@@ -2,6 +2,7 @@
 
 use crate::Time;
 use crate::cla::equations as eq;
+use crate::cla::barrier::{Barrier, Exchange};
 use crate::cla::graph::{Bounds, Graph, Rules, Stealing};
 use crate::cla::patterns::{self, Flags};
 use crate::cla::{Machine, Parameters, Placement, Program, Tree};
@@ -110,4 +111,191 @@ fn one_to_many_on_lines() {
     slow.near.memory = Time::from_nanos(90);
     let printed = eq::one_to_many_lines(&slow, 3, 0);
     assert!(printed.max < printed.min);
+}
+
+/// Equation 26, of trees in which each parent has one wave; with R_I for the write.
+#[test]
+fn notification_trees() {
+    let step = |p: &Parameters, readers: u64| {
+        let printed = eq::notification_step(p, readers).min;
+        let alone = if readers == 1 { p.contended(true, 1) - p.near.transfer } else { Time::ZERO };
+        printed - alone + (p.near.memory - p.near.transfer)
+    };
+    for tree in trees(40) {
+        for parameters in [SANDY, PHI] {
+            let machine = machine(parameters, tree.ranks() as u64 - 1, 0);
+            let graph = bounds(&machine, &patterns::notification_tree(&tree));
+            assert_eq!(graph.min, levels(&tree, tree.root(), &|k| step(&parameters, k)), "{tree}");
+        }
+    }
+}
+
+/// The cost of the root's level and of its most expensive subtree.
+fn levels(tree: &Tree, rank: usize, level: &dyn Fn(u64) -> Time) -> Time {
+    let children = tree.children(rank).count() as u64;
+    if children == 0 {
+        return Time::ZERO;
+    }
+    let below = tree.children(rank).map(|child| levels(tree, child, level)).max();
+    level(children) + below.unwrap_or_default()
+}
+
+/// Trees of all sizes up to so many ranks, fixed shapes and irregular ones, in one group.
+fn trees(most: usize) -> impl Iterator<Item = Tree> {
+    (1..=most).flat_map(|ranks| {
+        let placement = Placement::one_group(ranks).unwrap();
+        let irregular: Vec<Option<usize>> =
+            (0..ranks).map(|rank| rank.checked_sub(1).map(|last| last * last % rank)).collect();
+        [
+            Tree::flat(ranks - 1, &placement),
+            Tree::k_ary(0, 3, &placement),
+            Tree::chain(0, &placement),
+            Tree::binomial(ranks / 2, &placement),
+            Tree::from_parents(0, &irregular, &placement),
+        ]
+        .map(Result::unwrap)
+    })
+}
+
+/// Equations 27 and 29, where the last round is full; where it is not, nobody reads in vain, and the
+/// barrier is faster.
+#[test]
+fn dissemination_minimum() {
+    for parameters in [SANDY, PHI, PHI.without_contention()] {
+        for ranks in 1..=64_u64 {
+            for ways in 1..=ranks.max(2) - 1 {
+                let rounds = eq::rounds(ranks, ways);
+                let machine = machine(parameters, ranks - 1, 0);
+                let graph = Barrier::Dissemination(vec![ways as usize; rounds as usize])
+                    .predicted(&machine);
+                let alone = match ways {
+                    1 => rounds * (parameters.contended(true, 1) - parameters.near.transfer),
+                    _ => Time::ZERO,
+                };
+                let printed = eq::dissemination(&parameters, rounds, ways).min - alone;
+                let full = rounds == 0 || ways * (ways + 1).pow(rounds as u32 - 1) < ranks;
+                match full {
+                    true => assert_eq!(graph.min, printed, "n = {ranks}, m = {ways}"),
+                    // One reader that is left over does not contend.
+                    false => assert!(graph.min <= printed, "n = {ranks}, m = {ways}"),
+                }
+            }
+        }
+    }
+}
+
+/// Equation 28: one interference per operation.
+#[test]
+fn dissemination_maximum() {
+    for parameters in [SANDY, PHI] {
+        for (ranks, ways, rounds) in [(2, 1, 1), (8, 1, 3), (9, 2, 2), (16, 3, 2), (27, 2, 3), (60, 3, 3)] {
+            let machine = machine(parameters, ranks - 1, 0);
+            let barrier = Barrier::Dissemination(vec![ways; rounds]);
+            let program = barrier.program(&machine.placement);
+            let rules = Rules { stealing: Stealing::Once, ..Rules::default() };
+            let graph = bounds_by(&machine, &program, rules);
+            let printed = eq::dissemination(&parameters, rounds as u64, ways as u64);
+            assert_eq!(graph.max, printed.max, "n = {ranks}, m = {ways}");
+            // By each reader that polls, from m = 2 on the maximum is larger.
+            let each = bounds(&machine, &program).max;
+            assert_eq!(each > printed.max, ways > 1, "n = {ranks}, m = {ways}");
+        }
+    }
+}
+
+/// Equations 30 and 31: the minima. The maxima are printed as coarse estimates, and (31) is not one for
+/// groups whose sizes differ much.
+#[test]
+fn exchange_between_groups() {
+    for near in 1..=12_u64 {
+        for far in 1..=12_u64 {
+            let machine = machine(SANDY, near - 1, far);
+            let of_group = |ranks: u64| {
+                let within = crate::cla::barrier::best_mixed_ways(&machine, ranks as usize);
+                let alone = self::machine(SANDY, ranks - 1, 0);
+                let bounds = Barrier::Dissemination(within.clone()).predicted(&alone);
+                (within, bounds)
+            };
+            let ((first, one), (second, other)) = (of_group(near), of_group(far));
+            let slower = if one.min > other.min { one } else { other };
+            for exchange in [Exchange::Pairs, Exchange::Roots] {
+                let within = vec![first.clone(), second.clone()];
+                let graph = Barrier::Grouped { within, exchange }.predicted(&machine);
+                let printed = match exchange {
+                    Exchange::Pairs => eq::pairwise_exchange(&SANDY, slower, [near, far]),
+                    Exchange::Roots => eq::root_exchange(&SANDY, slower, [near, far]),
+                };
+                assert_eq!(graph.min, printed.min, "{near} and {far}, {exchange:?}");
+            }
+        }
+    }
+}
+
+/// Equation 32, and the root's look at its own data.
+#[test]
+fn broadcast() {
+    for tree in trees(40) {
+        for parameters in [SANDY, PHI] {
+            for lines in [0, 1, 2, 128] {
+                let machine = machine(parameters, tree.ranks() as u64 - 1, 0);
+                let graph = bounds(&machine, &patterns::broadcast(&tree, &machine.placement, lines));
+                let level = |children| match lines {
+                    0 => eq::broadcast_level(&parameters, children, 1) - parameters.local,
+                    _ => eq::broadcast_level(&parameters, children, lines),
+                };
+                let own = if lines == 1 && tree.ranks() > 1 { parameters.local } else { Time::ZERO };
+                assert_eq!(graph.min, own + levels(&tree, tree.root(), &level), "{lines} over {tree}");
+            }
+        }
+    }
+}
+
+/// Equations 33 and 34, and the first write of the lowest level.
+#[test]
+fn reduction() {
+    for tree in trees(40).filter(|tree| tree.ranks() > 1) {
+        for parameters in [SANDY, PHI.without_contention()] {
+            let machine = machine(parameters, tree.ranks() as u64 - 1, 0);
+            let graph = bounds(&machine, &patterns::reduction(&tree, &machine.placement));
+            let min = levels(&tree, tree.root(), &|k| eq::reduction_level(&parameters, k).min);
+            assert_eq!(graph.min, parameters.near.memory + min, "{tree}");
+            if tree.depth() == 1 && parameters == SANDY {
+                let printed = eq::reduction_level(&SANDY, tree.ranks() as u64 - 1);
+                assert_eq!(graph.max, SANDY.near.memory + printed.max, "{tree}");
+            }
+        }
+    }
+}
+
+/// Equation 35: the next stage does not wait until the partner has left.
+#[test]
+fn binomial_reduction() {
+    for parameters in [SANDY, PHI] {
+        for (near, far) in (1..=33).flat_map(|near| [(near, 0), (near, near), (near, 1), (near, 2 * near)]) {
+            for lines in [2, 64] {
+                let machine = machine(parameters, near - 1, far);
+                let program = patterns::binomial_reduction(&machine.placement, 0, lines);
+                let graph = bounds(&machine, &program).min;
+                let printed = eq::binomial_reduction(&parameters, near, far, lines);
+                let stages = u64::from(near.max(far).next_power_of_two().ilog2() + u32::from(far > 0));
+                let left = stages.saturating_sub(1) * parameters.near.transfer;
+                let full = near.is_power_of_two() && (far == 0 || far == near);
+                match full {
+                    true => assert_eq!(graph, printed - left, "{near} and {far}"),
+                    false => assert!(graph <= printed, "{near} and {far}"),
+                }
+            }
+        }
+    }
+}
+
+/// Figure 5a: the path goes through all writes, and then to the wait.
+#[test]
+fn the_critical_path_goes_through_all_writes() {
+    let machine = machine(SANDY, 3, 1);
+    let program = patterns::many_to_one(&machine.placement, 0, Flags::SameLine);
+    let graph = Graph::new(&program, &machine).unwrap();
+    let path = graph.critical_path(Rules::default());
+    assert_eq!(path.len(), 5);
+    assert_eq!((path[4].rank, path[4].step), (0, 0));
 }
