@@ -88,9 +88,14 @@ impl Barrier {
     /// See [`Barrier::rounds`].
     pub fn program(&self, placement: &Placement) -> Program {
         let mut program = Program::new(placement.ranks());
+        self.append(&mut program, placement);
+        program
+    }
+
+    /// Lets all ranks of a program go through the barrier next.
+    pub(super) fn append(&self, program: &mut Program, placement: &Placement) {
         if *self == Barrier::Central {
-            central(&mut program);
-            return program;
+            return central(program);
         }
         let rounds = self.rounds(placement);
         let flags: Vec<Vec<Line>> = rounds
@@ -108,7 +113,6 @@ impl Barrier {
                 }
             }
         }
-        program
     }
 
     /// What the graph rules say of it on this machine.
@@ -147,7 +151,8 @@ fn disseminate(ranks: &[usize], ways: &[usize], most: usize, rounds: &mut [Vec<R
     }
     let mut stride = 1_usize;
     for &ways in ways {
-        let steps = || (1..=ways).map(|way| way.saturating_mul(stride)).take_while(|&far| far < count);
+        let steps =
+            || (1..=ways).map(|way| way.saturating_mul(stride)).take_while(|&far| far < count);
         for (index, &rank) in ranks.iter().enumerate() {
             let reads: Vec<usize> = steps().map(|far| ranks[(index + far) % count]).collect();
             rounds[rank].push(Round { writes: !reads.is_empty(), reads });
@@ -194,7 +199,8 @@ pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
 /// their order does not matter, makes all of them few enough to be looked at: with the ranks that are
 /// left to know of, best(n) is the least over m of one round and best(⌈n / (m + 1)⌉).
 pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
-    let round = |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
+    let round =
+        |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
     // By how many ranks are to be known of, oneself included.
     let mut best = vec![(crate::Time::ZERO, 0); ranks.max(1) + 1];
     for known in 2..=ranks {

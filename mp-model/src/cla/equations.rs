@@ -19,7 +19,6 @@
 //! - **Equations 16, 26 and 29** have T_C(n) for n readers, (6) and (10) have R_R for the one reader on
 //!   the same machine, and T_C(1) is another value: 376.7 ns to 235.8 ns with tables 1 and 2. The rules
 //!   here take contention to need two.
-//! - **Equation 18** charges R_R for taking a line from readers of the other group.
 //! - **Equations 23 and 25** charge R_I once, (24) for each line, for the same program. Where
 //!   R_I > 2 R_R, (23) is less than the minimum (20) from n = 2 on. (24) is a bound.
 //! - **Equation 26** has R_R for the write of the flag, (16) has R_I. Flags of single use are new to
@@ -35,8 +34,9 @@
 //!   for that: R_R less for each but the last.
 //! - **Contended minima** (16, 29) are no lower bounds: readers may well come apart. They say what to
 //!   optimize for. The same holds of R_I in all minima where a rank that polls early brings the line
-//!   from memory for the one that writes it later. A true lower bound comes from the same graph on
-//!   [`Parameters::without_contention`] and [`Parameters::with_cached_flags`].
+//!   from memory for the one that writes it later, and of the writes joined by E3, of which the early
+//!   ones overlap with other work ("we still get an upper bound for T_min", section 5.1). True bounds:
+//!   [`Graph::certain`](super::Graph::certain).
 
 use super::graph::Bounds;
 use super::parameters::Parameters;
@@ -109,10 +109,7 @@ pub fn one_to_many_lines(p: &Parameters, near: u64, far: u64) -> Bounds {
 
 /// Equation 26: one step of a notification tree, by a flag that `readers` read.
 pub fn notification_step(p: &Parameters, readers: u64) -> Bounds {
-    Bounds {
-        min: p.r_r() + p.contended(true, readers),
-        max: p.r_r() + 2 * readers * p.r_r(),
-    }
+    Bounds { min: p.r_r() + p.contended(true, readers), max: p.r_r() + 2 * readers * p.r_r() }
 }
 
 /// r = ⌈log_{m+1} n⌉: rounds of the m-way dissemination barrier. m is at least 1.

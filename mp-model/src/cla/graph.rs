@@ -21,7 +21,7 @@
 //! This gives equations 8, 9, 12, 13 and 33 to the letter. See [`equations`](super::equations) for
 //! those that it does not give, and why.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use thiserror::Error;
 
@@ -47,6 +47,8 @@ pub struct Graph<'a> {
     readers: Vec<BTreeSet<usize>>,
     /// By line: who counts it up, once for each time.
     adders: Vec<Vec<usize>>,
+    /// By line and value: how many wait for it.
+    together: HashMap<(Line, u64), u64>,
 }
 
 /// A step of a rank.
@@ -155,6 +157,7 @@ impl<'a> Graph<'a> {
         if ranks != there {
             return Err(GraphError::Ranks { program: ranks, machine: there });
         }
+        let mut together = HashMap::new();
         let mut of_line = vec![Uses::default(); program.line_count()];
         for node in nodes(program) {
             let primitive = program.steps(node.rank)[node.step];
@@ -166,7 +169,8 @@ impl<'a> Graph<'a> {
                     of_line[line.index()].writes.push((value, node))
                 }
                 Primitive::Add { line, from: None } => of_line[line.index()].adds.push(node),
-                Primitive::Wait { line, .. } => {
+                Primitive::Wait { line, value } => {
+                    *together.entry((line, value)).or_default() += 1;
                     of_line[line.index()].pollers.insert(node.rank);
                 }
                 Primitive::Copy { from, .. } => {
@@ -189,9 +193,13 @@ impl<'a> Graph<'a> {
             accesses: program.accesses(),
             writers,
             order,
+            together,
             pollers: of_line.iter().map(|uses| uses.pollers.clone()).collect(),
             users: of_line.iter().map(|uses| uses.users.clone()).collect(),
-            adders: of_line.iter().map(|uses| uses.adds.iter().map(|add| add.rank).collect()).collect(),
+            adders: of_line
+                .iter()
+                .map(|uses| uses.adds.iter().map(|add| add.rank).collect())
+                .collect(),
             readers: of_line.into_iter().map(|uses| uses.readers).collect(),
         })
     }
@@ -199,6 +207,20 @@ impl<'a> Graph<'a> {
     /// T_min and T_max: until the last rank is done.
     pub fn bounds(&self, rules: Rules) -> Bounds {
         Bounds { min: self.minimum(rules).end(), max: self.maximum(rules).end() }
+    }
+
+    /// Bounds that hold whatever happens, where the model's minimum is what to optimize for: the maximum
+    /// as it is, and the minimum with early notifications, and with [`Parameters::least`].
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    ///
+    /// [`Parameters::least`]: super::Parameters::least
+    pub fn certain(program: &Program, machine: &Machine) -> Result<Bounds, GraphError> {
+        let max = Graph::new(program, machine)?.maximum(Rules::default()).end();
+        let least = Machine { parameters: machine.parameters.least(), ..machine.clone() };
+        let overlap = Rules { notifications: Notifications::AsTheyCome, ..Rules::default() };
+        Ok(Bounds { min: Graph::new(program, &least)?.minimum(overlap).end(), max })
     }
 
     /// All edges between nodes.
@@ -452,17 +474,15 @@ impl Graph<'_> {
     /// What it costs to see a flag that another has written: rules 4 and 5.
     fn look(&self, wait: Node, line: Line, value: u64) -> Time {
         let home = self.home(line);
-        let mut others = self.awaited(wait).iter().filter(|writer| writer.rank != wait.rank).peekable();
+        let mut others =
+            self.awaited(wait).iter().filter(|writer| writer.rank != wait.rank).peekable();
         if others.peek().is_none() {
             return self.machine.parameters.local;
         }
         // Far ones go first, so it is a near one that has the line in the end, if there is one.
         let near = others.any(|writer| self.machine.near(writer.rank, wait.rank, home));
-        let together = self.pollers[line.index()].iter().filter(|&&rank| {
-            let same = Primitive::Wait { line, value };
-            self.program.steps(rank).contains(&same)
-        });
-        self.machine.parameters.read(near, together.count() as u64)
+        let together = self.together.get(&(line, value)).copied().unwrap_or_default();
+        self.machine.parameters.read(near, together)
     }
 
     fn load(&self, line: Line, rank: usize, combine: bool, holders: &[usize]) -> Time {
@@ -580,8 +600,8 @@ impl Graph<'_> {
         match (rules.stealing, self.machine.parameters.invalidation) {
             (Stealing::Once, _) | (_, Invalidation::Once) => one,
             (Stealing::Each, Invalidation::EachSharer) => {
-                let transfer = |other| self.machine.transfer(other, rank, self.home(line));
-                self.thieves(line, rank).map(transfer).sum::<Time>().max(one)
+                let sharers = self.thieves(line, rank).count() as u64;
+                (sharers * self.machine.parameters.near.transfer).max(one)
             }
         }
     }
@@ -601,7 +621,15 @@ impl Graph<'_> {
         if self.program.shape(line).lines > 1 {
             return Time::ZERO;
         }
-        let first = self.in_the_way(line, rank, known);
+        // Those who wait for this write have enough counted to make up for what their first looks do to
+        // each other; what the rank does next has not.
+        let contended = self.machine.parameters.contention.map_or(Time::ZERO, |contention| {
+            (self.pollers[line.index()].len() as u64).saturating_sub(1) * contention.reader
+        });
+        let first = match rules.stealing {
+            Stealing::Each => self.in_the_way(line, rank, known) + contended,
+            Stealing::Once => self.in_the_way(line, rank, known),
+        };
         if self.thieves(line, rank).next().is_none() {
             return match known {
                 false => first.max(self.shared(line, rank)),
@@ -623,12 +651,12 @@ impl Graph<'_> {
 
     /// A write to a line that others have only read.
     fn shared(&self, line: Line, rank: usize) -> Time {
-        let others = self.users[line.index()].iter().filter(|&&other| other != rank);
-        let transfer = others.map(|&other| self.machine.transfer(other, rank, self.home(line)));
-        match self.machine.parameters.invalidation {
-            Invalidation::EachSharer => transfer.sum(),
-            Invalidation::Once => transfer.max().unwrap_or_default(),
-        }
+        let others = self.users[line.index()].iter().filter(|&&other| other != rank).count() as u64;
+        let each = match self.machine.parameters.invalidation {
+            Invalidation::EachSharer => others * self.machine.parameters.near.transfer,
+            Invalidation::Once => Time::ZERO,
+        };
+        each.max(self.farthest(line, rank))
     }
 
     fn slowest_load(&self, line: Line, rank: usize, combine: bool, known: bool) -> Time {

@@ -163,10 +163,7 @@ mod tests {
     fn ranks_without_cores_are_refused() {
         let error = PlacementError::MoreRanksThanCores { ranks: 17, cores: 16 };
         assert_eq!(Machine::sandy_bridge(17), Err(error));
-        assert_eq!(
-            error.to_string(),
-            "17 ranks on 16 cores: the model has one core for each rank"
-        );
+        assert_eq!(error.to_string(), "17 ranks on 16 cores: the model has one core for each rank");
         assert_eq!(Machine::xeon_phi(0), Err(PlacementError::NoRanks));
         assert_eq!(Placement::one_group(0), Err(PlacementError::NoRanks));
         assert_eq!(Placement::packed(0, &[]), Err(PlacementError::NoRanks));

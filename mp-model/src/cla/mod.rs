@@ -20,6 +20,7 @@
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
 
 pub mod barrier;
+pub mod baselines;
 pub mod equations;
 pub mod graph;
 mod machine;
@@ -33,9 +34,7 @@ mod tree;
 pub use barrier::{Barrier, BarrierChoice, best_barrier};
 pub use graph::{Bounds, Graph, GraphError, Rules};
 pub use machine::{Machine, Placement, PlacementError};
-pub use parameters::{
-    Contention, Implausible, Invalidation, Lines, Link, Parameters, State,
-};
+pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Parameters, State};
 pub use program::{Line, Primitive, Program};
 pub use run::run;
 pub use search::{Pattern, TreeChoice, best_tree};

@@ -64,7 +64,8 @@ pub struct Contention {
 /// What a write costs to a line that n others have copies of (section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidation {
-    /// As much as a transfer from each of them: n R_R (Sandy Bridge).
+    /// As much as a transfer from each of them: n R_R (Sandy Bridge). R_R also for those of another
+    /// group, as equation 18 has it: one message crosses, and that group's cache tells its cores.
     EachSharer,
     /// As much as one transfer, for a directory does it (Xeon Phi).
     Once,
@@ -194,6 +195,21 @@ impl Parameters {
         self.near.memory = self.near.memory.min(self.near.transfer);
         self.far.memory = self.far.memory.min(self.far.transfer);
         self
+    }
+
+    /// The least that anything can cost here: readers come apart, and whoever polls too early has brought
+    /// the line from memory for the one who writes it.
+    #[must_use]
+    pub fn least(self) -> Parameters {
+        let mut least = self.without_contention().with_cached_flags();
+        if let Some(contention) = self.contention {
+            // Copies of several lines have another constant there (section 4.2.2).
+            for link in [&mut least.near, &mut least.far] {
+                link.lines.start = link.lines.start.min(contention.cost(1));
+                link.lines.congestion = Time::ZERO;
+            }
+        }
+        least
     }
 
     /// Equation 2 as its first half has it, b = R_L + R_R − c, where table 2 has a fitted b.

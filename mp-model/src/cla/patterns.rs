@@ -136,9 +136,8 @@ pub fn reduction(tree: &Tree, placement: &Placement) -> Program {
     let flags = wave_flags(&mut program, tree);
     let acknowledged = Acknowledgements::new(&mut program, tree, placement);
     let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
-    let buffers: Vec<Line> = (0..ranks)
-        .map(|rank| program.buffer(rank, tree.parent(rank).unwrap_or(rank), 1))
-        .collect();
+    let buffers: Vec<Line> =
+        (0..ranks).map(|rank| program.buffer(rank, tree.parent(rank).unwrap_or(rank), 1)).collect();
     for rank in 0..ranks {
         for &flag in &flags[rank] {
             program.write(rank, flag, 1);

@@ -281,11 +281,7 @@ mod tests {
         };
         assert_eq!(
             kinds(0),
-            [
-                vec![(mine, load)],
-                vec![(line, Kind::Set(1))],
-                vec![(acknowledged, Kind::Poll(1))]
-            ]
+            [vec![(mine, load)], vec![(line, Kind::Set(1))], vec![(acknowledged, Kind::Poll(1))]]
         );
         assert_eq!(
             kinds(1),

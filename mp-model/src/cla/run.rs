@@ -185,8 +185,11 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn new(program: &'a Program, machine: &'a Machine, options: Options) -> Engine<'a> {
-        let accesses: Vec<Vec<Access>> =
-            program.accesses().into_iter().map(|steps| steps.into_iter().flatten().collect()).collect();
+        let accesses: Vec<Vec<Access>> = program
+            .accesses()
+            .into_iter()
+            .map(|steps| steps.into_iter().flatten().collect())
+            .collect();
         let line = |index| LineState {
             holders: program.shape(Line::at(index)).cached.into_iter().collect(),
             owner: program.shape(Line::at(index)).cached,
@@ -271,7 +274,10 @@ impl<'a> Engine<'a> {
                 let count = state.wanted.iter().filter(|&wanted| writes(wanted)).count();
                 let drawn = self.draw(count);
                 let wanted = self.lines[line.index()].wanted.iter().enumerate();
-                wanted.filter(|&(_, wanted)| writes(wanted)).nth(drawn).map_or(0, |(index, _)| index)
+                wanted
+                    .filter(|&(_, wanted)| writes(wanted))
+                    .nth(drawn)
+                    .map_or(0, |(index, _)| index)
             }
             Order::Random(_) => self.draw(self.lines[line.index()].wanted.len()),
         };
@@ -290,7 +296,8 @@ impl<'a> Engine<'a> {
                 state.wanted.drain(..count).collect()
             }
             Order::Random(_) => {
-                let (later, reads) = std::mem::take(&mut state.wanted).into_iter().partition(writes);
+                let (later, reads) =
+                    std::mem::take(&mut state.wanted).into_iter().partition(writes);
                 state.wanted = later;
                 reads
             }
@@ -325,8 +332,8 @@ impl<'a> Engine<'a> {
             Invalidation::Once => (dearest, true),
             // Whoever wrote it last gives it away, and only those who have read it since count.
             Invalidation::EachSharer => {
-                let sharers = others().filter(|&&holder| Some(holder) != *owner);
-                (sharers.map(transfer).sum::<Time>().max(dearest), true)
+                let sharers = others().filter(|&&holder| Some(holder) != *owner).count() as u64;
+                ((sharers * p.near.transfer).max(dearest), true)
             }
         }
     }

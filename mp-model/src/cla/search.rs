@@ -88,7 +88,11 @@ impl Pattern {
 ///
 /// # Errors
 /// [`TreeError::Root`].
-pub fn best_tree(machine: &Machine, root: usize, pattern: Pattern) -> Result<TreeChoice, TreeError> {
+pub fn best_tree(
+    machine: &Machine,
+    root: usize,
+    pattern: Pattern,
+) -> Result<TreeChoice, TreeError> {
     best_tree_by(machine, root, pattern, Notifications::Together)
 }
 
@@ -167,9 +171,8 @@ fn even_degrees(machine: &Machine, pattern: Pattern) -> Vec<usize> {
     let levels: Vec<Time> = (0..ranks).map(|children| pattern.level(machine, children)).collect();
     let mut best = vec![(Time::ZERO, 0); ranks + 1];
     for size in 2..=ranks {
-        let cost = |children: usize| {
-            (levels[children] + best[(size - 1).div_ceil(children)].0, children)
-        };
+        let cost =
+            |children: usize| (levels[children] + best[(size - 1).div_ceil(children)].0, children);
         best[size] = (1..size).map(cost).min().expect("one child at least");
     }
     best.into_iter().map(|(_, children)| children).collect()
@@ -322,7 +325,10 @@ impl Draft {
         match *step {
             Move::Subtree { rank, parent, wave, own } => {
                 // Empty waves go last, so that the places of the others stay what they were.
-                self.waves.iter_mut().flatten().for_each(|wave| wave.retain(|&child| child != rank));
+                self.waves
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|wave| wave.retain(|&child| child != rank));
                 match own {
                     false => self.waves[parent][wave].push(rank),
                     true => self.waves[parent].insert(wave, vec![rank]),
@@ -470,7 +476,10 @@ impl Evaluation<'_> {
         let mut children: Vec<usize> = self.waves(rank).iter().flatten().copied().collect();
         children.sort_by_key(|&child| {
             let far = !placement.near(rank, child);
-            (far, if far { std::cmp::Reverse(placement.group(child)) } else { std::cmp::Reverse(0) })
+            (
+                far,
+                if far { std::cmp::Reverse(placement.group(child)) } else { std::cmp::Reverse(0) },
+            )
         });
         let mut clock = now;
         for group in children.chunk_by(|&one, &other| placement.near(one, other)) {

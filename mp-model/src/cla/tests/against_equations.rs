@@ -1,8 +1,8 @@
 //! The graph rules against the printed equations.
 
 use crate::Time;
-use crate::cla::equations as eq;
 use crate::cla::barrier::{Barrier, Exchange};
+use crate::cla::equations as eq;
 use crate::cla::graph::{Bounds, Graph, Rules, Stealing};
 use crate::cla::patterns::{self, Flags};
 use crate::cla::{Machine, Parameters, Placement, Program, Tree};
@@ -20,8 +20,9 @@ fn bounds_by(machine: &Machine, program: &Program, rules: Rules) -> Bounds {
 
 /// One rank, `near` more in its group, and `far` in another.
 fn machine(parameters: Parameters, near: u64, far: u64) -> Machine {
-    let groups: Vec<usize> =
-        std::iter::repeat_n(0, near as usize + 1).chain(std::iter::repeat_n(1, far as usize)).collect();
+    let groups: Vec<usize> = std::iter::repeat_n(0, near as usize + 1)
+        .chain(std::iter::repeat_n(1, far as usize))
+        .collect();
     Machine { parameters, placement: Placement::new(groups).unwrap() }
 }
 
@@ -68,21 +69,22 @@ fn one_to_many_on_one_line() {
         assert_eq!(graph.min, printed.min, "{near} and {far}");
         let (r_r, r_q) = (SANDY.near.transfer, SANDY.far.transfer);
         let look = if far == 0 { r_r } else { Time::ZERO };
-        let taken_back = far * (r_q - r_r);
+        // Few near ones are taken back from faster than what crosses.
+        let crosses = if far > 0 { r_q.saturating_sub((near + far) * r_r) } else { Time::ZERO };
         // A late far reader may be in the way of the write, longer than memory would take.
-        let in_the_way = match near + far {
-            1 => Time::ZERO,
-            _ if far == 0 => Time::ZERO,
+        let in_the_way = match (near + far, far) {
+            (1, _) | (_, 0) => Time::ZERO,
             _ => r_q.saturating_sub(SANDY.near.memory),
         };
-        assert_eq!(graph.max, printed.max + look + taken_back + in_the_way, "{near} and {far}");
+        assert_eq!(graph.max, printed.max + look + crosses + in_the_way, "{near} and {far}");
     }
     for readers in 1..60 {
         let machine = machine(PHI, readers, 0);
         let program = patterns::one_to_many(&machine.placement, 0, Flags::SameLine);
         let (graph, printed) =
             (bounds(&machine, &program), eq::one_to_many_same_line(&PHI, readers, 0));
-        let alone = if readers == 1 { PHI.contended(true, 1) - PHI.near.transfer } else { Time::ZERO };
+        let alone =
+            if readers == 1 { PHI.contended(true, 1) - PHI.near.transfer } else { Time::ZERO };
         assert_eq!(graph.min, printed.min - alone);
         assert_eq!(graph.max, printed.max + PHI.near.transfer);
     }
@@ -94,7 +96,8 @@ fn one_to_many_on_lines() {
     for (near, far) in splits().skip(1) {
         let machine = machine(SANDY, near, far);
         let program = patterns::one_to_many(&machine.placement, 0, Flags::DifferentLines);
-        let (graph, printed) = (bounds(&machine, &program), eq::one_to_many_lines(&SANDY, near, far));
+        let (graph, printed) =
+            (bounds(&machine, &program), eq::one_to_many_lines(&SANDY, near, far));
         assert_eq!(graph.min, printed.min, "{near} and {far}");
         let (r_i, r_r, r_q) = (SANDY.near.memory, SANDY.near.transfer, SANDY.far.transfer);
         let taken = near * (r_i + r_r) + far * (r_i + r_q);
@@ -188,7 +191,9 @@ fn dissemination_minimum() {
 #[test]
 fn dissemination_maximum() {
     for parameters in [SANDY, PHI] {
-        for (ranks, ways, rounds) in [(2, 1, 1), (8, 1, 3), (9, 2, 2), (16, 3, 2), (27, 2, 3), (60, 3, 3)] {
+        for (ranks, ways, rounds) in
+            [(2, 1, 1), (8, 1, 3), (9, 2, 2), (16, 3, 2), (27, 2, 3), (60, 3, 3)]
+        {
             let machine = machine(parameters, ranks - 1, 0);
             let barrier = Barrier::Dissemination(vec![ways; rounds]);
             let program = barrier.program(&machine.placement);
@@ -238,13 +243,19 @@ fn broadcast() {
         for parameters in [SANDY, PHI] {
             for lines in [0, 1, 2, 128] {
                 let machine = machine(parameters, tree.ranks() as u64 - 1, 0);
-                let graph = bounds(&machine, &patterns::broadcast(&tree, &machine.placement, lines));
+                let graph =
+                    bounds(&machine, &patterns::broadcast(&tree, &machine.placement, lines));
                 let level = |children| match lines {
                     0 => eq::broadcast_level(&parameters, children, 1) - parameters.local,
                     _ => eq::broadcast_level(&parameters, children, lines),
                 };
-                let own = if lines == 1 && tree.ranks() > 1 { parameters.local } else { Time::ZERO };
-                assert_eq!(graph.min, own + levels(&tree, tree.root(), &level), "{lines} over {tree}");
+                let own =
+                    if lines == 1 && tree.ranks() > 1 { parameters.local } else { Time::ZERO };
+                assert_eq!(
+                    graph.min,
+                    own + levels(&tree, tree.root(), &level),
+                    "{lines} over {tree}"
+                );
             }
         }
     }
@@ -271,13 +282,16 @@ fn reduction() {
 #[test]
 fn binomial_reduction() {
     for parameters in [SANDY, PHI] {
-        for (near, far) in (1..=33).flat_map(|near| [(near, 0), (near, near), (near, 1), (near, 2 * near)]) {
+        for (near, far) in
+            (1..=33).flat_map(|near| [(near, 0), (near, near), (near, 1), (near, 2 * near)])
+        {
             for lines in [2, 64] {
                 let machine = machine(parameters, near - 1, far);
                 let program = patterns::binomial_reduction(&machine.placement, 0, lines);
                 let graph = bounds(&machine, &program).min;
                 let printed = eq::binomial_reduction(&parameters, near, far, lines);
-                let stages = u64::from(near.max(far).next_power_of_two().ilog2() + u32::from(far > 0));
+                let stages =
+                    u64::from(near.max(far).next_power_of_two().ilog2() + u32::from(far > 0));
                 let left = stages.saturating_sub(1) * parameters.near.transfer;
                 let full = near.is_power_of_two() && (far == 0 || far == near);
                 match full {

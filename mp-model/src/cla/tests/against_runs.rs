@@ -3,12 +3,11 @@
 use proptest::prelude::*;
 
 use super::any_machine;
-use crate::Time;
 use crate::cla::barrier::{Barrier, Exchange, best_barrier, best_mixed_ways, best_ways};
-use crate::cla::graph::{Graph, Notifications, Rules};
+use crate::cla::graph::{Graph, GraphError, Node, Notifications, Rules};
 use crate::cla::patterns::{self, Flags};
-use crate::cla::run::{Options, Order, Polling, run};
-use crate::cla::{Machine, Program, Tree, search::Pattern};
+use crate::cla::run::{Options, Order, Polling, RunError, run};
+use crate::cla::{Machine, Parameters, Placement, Program, Tree, equations, search::Pattern};
 
 fn programs(machine: &Machine, root: usize, lines: u64) -> Vec<(&'static str, Program)> {
     let placement = &machine.placement;
@@ -54,24 +53,11 @@ fn programs(machine: &Machine, root: usize, lines: u64) -> Vec<(&'static str, Pr
     programs
 }
 
-/// The same machine where nothing that is not certain takes time: a bound from below of whatever
-/// happens.
-fn kind(machine: &Machine) -> Machine {
-    let mut parameters = machine.parameters.without_contention().with_cached_flags();
-    if let Some(contention) = machine.parameters.contention {
-        // Copies of several lines have another constant there (section 4.2.2).
-        for link in [&mut parameters.near, &mut parameters.far] {
-            link.lines.start = link.lines.start.min(contention.cost(1));
-            link.lines.congestion = Time::ZERO;
-        }
-    }
-    Machine { parameters, ..machine.clone() }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Minimum ≤ run ≤ maximum, whoever is next.
+    /// Minimum ≤ run ≤ maximum, whoever is next. If nobody polls too early, T_min holds with R_I for first
+    /// accesses too.
     #[test]
     fn runs_are_within_the_bounds(
         machine in any_machine(1..14, 3),
@@ -81,20 +67,113 @@ proptest! {
     ) {
         let root = root.index(machine.ranks());
         for (name, program) in programs(&machine, root, lines) {
-            let bounds = |machine, rules| Graph::new(&program, machine).unwrap().bounds(rules);
-            // Early notifications do overlap with work elsewhere.
+            let certain = Graph::certain(&program, &machine).unwrap();
+            let apart = machine.parameters.without_contention();
+            let apart = Machine { parameters: apart, ..machine.clone() };
             let overlap = Rules { notifications: Notifications::AsTheyCome, ..Rules::default() };
-            let kind = kind(&machine);
-            let low = bounds(&kind, overlap).min;
-            let high = bounds(&machine, Rules::default()).max;
+            let unstolen = Graph::new(&program, &apart).unwrap().bounds(overlap).min;
             for order in [Order::Fifo, Order::Random(seed), Order::Random(!seed)] {
                 for polling in [Polling::Eager, Polling::Lucky] {
                     let options = Options { order, polling, congestion: false };
                     let end = run(&program, &machine, options).unwrap().end();
+                    let low = match polling {
+                        Polling::Eager => certain.min,
+                        // Nobody brings a flag from memory for another.
+                        Polling::Lucky if lines <= 1 => unstolen,
+                        Polling::Lucky => certain.min,
+                    };
                     prop_assert!(low <= end, "{}: {} below {}, {:?}", name, end, low, options);
+                    let high = certain.max;
                     prop_assert!(end <= high, "{}: {} above {}, {:?}", name, end, high, options);
                 }
             }
         }
     }
+}
+
+/// Where all ranks do the same at the same time, nobody polls too early, and the run takes T_min.
+#[test]
+fn ranks_in_step_take_the_minimum() {
+    for ranks in 2..=60 {
+        let placement = Placement::one_group(ranks).unwrap();
+        let parameters = [Parameters::SANDY_BRIDGE, Parameters::XEON_PHI.without_contention()];
+        for machine in
+            parameters.map(|parameters| Machine { parameters, placement: placement.clone() })
+        {
+            let choice = best_barrier(&machine);
+            let program = choice.barrier.program(&placement);
+            let run = run(&program, &machine, Options::default()).unwrap();
+            assert_eq!(Some(run.end()), choice.predicted.map(|bounds| bounds.min), "{ranks}");
+        }
+    }
+}
+
+/// "t₀ may steal the line between every two writes": chance finds the worst case of equation 8.
+#[test]
+fn stealing_costs_what_equation_8_says() {
+    let machine = Machine::sandy_bridge(4).unwrap();
+    let program = patterns::many_to_one(&machine.placement, 0, Flags::SameLine);
+    let worst = equations::many_to_one_same_line(&machine.parameters, 3, 0);
+    let ends: Vec<_> = (0..200)
+        .map(|seed| {
+            let options = Options { order: Order::Random(seed), ..Options::default() };
+            run(&program, &machine, options).unwrap().end()
+        })
+        .collect();
+    assert_eq!(ends.iter().max(), Some(&worst.max));
+    let lucky = Options { polling: Polling::Lucky, ..Options::default() };
+    let lucky = run(&program, &machine, lucky).unwrap();
+    assert_eq!((lucky.end(), lucky.transfers), (worst.min, 4));
+}
+
+#[test]
+fn a_run_is_the_same_every_time() {
+    let machine = Machine::xeon_phi(30).unwrap();
+    let tree = Tree::k_ary(0, 3, &machine.placement).unwrap();
+    let program = patterns::reduction(&tree, &machine.placement);
+    let options = Options { order: Order::Random(7), ..Options::default() };
+    assert_eq!(run(&program, &machine, options), run(&program, &machine, options));
+}
+
+#[test]
+fn programs_that_do_not_end_are_named() {
+    let machine = Machine::sandy_bridge(2).unwrap();
+    let mut program = Program::new(2);
+    let (one, other) = (program.flag(0), program.flag(1));
+    program.wait(0, one, 1);
+    program.write(0, other, 1);
+    program.wait(1, other, 1);
+    program.write(1, one, 1);
+    assert_eq!(run(&program, &machine, Options::default()), Err(RunError::Deadlock(vec![0, 1])));
+    let stuck = GraphError::Deadlock(Node { rank: 0, step: 0 });
+    assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(stuck));
+    let mut program = Program::new(2);
+    let flag = program.flag(0);
+    program.write(1, flag, 1);
+    program.wait(0, flag, 2);
+    let never = GraphError::NeverWritten(Node { rank: 0, step: 0 });
+    assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(never));
+    assert_eq!(run(&program, &machine, Options::default()), Err(RunError::Deadlock(vec![0])));
+    let few = Program::new(1);
+    assert_eq!(
+        run(&few, &machine, Options::default()),
+        Err(RunError::Ranks { program: 1, machine: 2 })
+    );
+    assert_eq!(
+        Graph::new(&few, &machine).map(|_| ()),
+        Err(GraphError::Ranks { program: 1, machine: 2 })
+    );
+}
+
+#[test]
+fn waits_for_some_of_several_writes_are_ambiguous() {
+    let machine = Machine::sandy_bridge(3).unwrap();
+    let mut program = Program::new(3);
+    let flag = program.flag(0);
+    program.add(1, flag);
+    program.add(2, flag);
+    program.wait(0, flag, 1);
+    let ambiguous = GraphError::Ambiguous(Node { rank: 0, step: 0 });
+    assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(ambiguous));
+    assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for some"));
 }

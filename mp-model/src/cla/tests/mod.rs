@@ -1,6 +1,7 @@
 mod against_equations;
 mod against_runs;
 mod searches;
+mod statements;
 
 use proptest::prelude::*;
 
@@ -11,9 +12,8 @@ use crate::cla::Contention;
 /// Costs in the order that nature has them, of machines of both kinds.
 fn any_parameters() -> impl Strategy<Value = Parameters> {
     let picos = |most: u64| (0..most).prop_map(Time::from_picos);
-    let lines = (picos(500_000), picos(50_000), picos(5_000)).prop_map(|(start, line, congestion)| {
-        Lines { start, line, congestion, saved: Time::ZERO }
-    });
+    let lines = (picos(500_000), picos(50_000), picos(5_000))
+        .prop_map(|(start, line, congestion)| Lines { start, line, congestion, saved: Time::ZERO });
     let times = (picos(20_000), picos(300_000), picos(300_000), picos(400_000), picos(200_000));
     (times, lines, any::<bool>(), proptest::option::of((0_u64..=50, 0_u64..=100))).prop_map(
         |((local, more, far, memory, far_memory), lines, each, contention)| {

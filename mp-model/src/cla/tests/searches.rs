@@ -41,7 +41,12 @@ fn any_tree(machine: &Machine) -> impl Strategy<Value = Tree> + use<> {
     })
 }
 
-fn evaluate(machine: &Machine, pattern: Pattern, notifications: Notifications, tree: Tree) -> crate::Time {
+fn evaluate(
+    machine: &Machine,
+    pattern: Pattern,
+    notifications: Notifications,
+    tree: Tree,
+) -> crate::Time {
     let draft = Draft { root: tree.root(), waves: tree.into_waves() };
     Evaluation { machine, pattern, notifications, draft: &draft }.minimum()
 }
@@ -210,7 +215,9 @@ fn all_trees(placement: &Placement) -> Vec<Tree> {
         };
         std::iter::once(None).chain((1..ranks).map(|_| digit())).collect()
     };
-    (0..count).filter_map(|number| Tree::from_parents(0, &parents(number), placement).ok()).collect()
+    (0..count)
+        .filter_map(|number| Tree::from_parents(0, &parents(number), placement).ok())
+        .collect()
 }
 
 #[test]
