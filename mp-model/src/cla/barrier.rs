@@ -254,11 +254,11 @@ fn candidates(machine: &Machine) -> Vec<Barrier> {
     ];
     let groups = machine.placement.groups();
     if groups.len() > 1 {
-        // What is best with far reads may have fewer rounds than what is best without.
-        candidates.extend((1..ranks).map(|ways| {
-            let rounds = equations::rounds(ranks as u64, ways as u64);
-            Barrier::Dissemination(vec![ways; rounds as usize])
-        }));
+        // What is best with far reads may have another number of rounds than what is best without. For
+        // each, the least m.
+        let rounds = |ways| equations::rounds(ranks as u64, ways as u64) as usize;
+        let least = (1..ranks).filter(|&ways| ways == 1 || rounds(ways) < rounds(ways - 1));
+        candidates.extend(least.map(|ways| Barrier::Dissemination(vec![ways; rounds(ways)])));
         for exchange in [Exchange::Pairs, Exchange::Roots] {
             let within = groups.iter().map(|group| best_mixed_ways(machine, group.len())).collect();
             candidates.push(Barrier::Grouped { within, exchange });

@@ -21,6 +21,7 @@
 
 pub mod barrier;
 pub mod baselines;
+mod chance;
 pub mod equations;
 pub mod graph;
 mod machine;

@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use thiserror::Error;
 
+use super::chance::Chance;
 use super::machine::Machine;
 use super::parameters::Invalidation;
 use super::program::{Access, Kind, Line, Program};
@@ -180,7 +181,7 @@ struct Engine<'a> {
     now: Time,
     crossing: u64,
     transfers: u64,
-    chance: u64,
+    chance: Chance,
 }
 
 impl<'a> Engine<'a> {
@@ -196,8 +197,8 @@ impl<'a> Engine<'a> {
             ..LineState::default()
         };
         let chance = match options.order {
-            Order::Fifo => 0,
-            Order::Random(seed) => seed,
+            Order::Fifo => Chance::new(0),
+            Order::Random(seed) => Chance::new(seed),
         };
         Engine {
             next: vec![0; accesses.len()],
@@ -272,14 +273,14 @@ impl<'a> Engine<'a> {
             // A write that has waited for reads does not wait for more of them.
             Order::Random(_) if state.was_read && write_waits => {
                 let count = state.wanted.iter().filter(|&wanted| writes(wanted)).count();
-                let drawn = self.draw(count);
+                let drawn = self.chance.draw(count);
                 let wanted = self.lines[line.index()].wanted.iter().enumerate();
                 wanted
                     .filter(|&(_, wanted)| writes(wanted))
                     .nth(drawn)
                     .map_or(0, |(index, _)| index)
             }
-            Order::Random(_) => self.draw(self.lines[line.index()].wanted.len()),
+            Order::Random(_) => self.chance.draw(self.lines[line.index()].wanted.len()),
         };
         let state = &mut self.lines[line.index()];
         if writes(&state.wanted[first]) {
@@ -413,14 +414,5 @@ impl<'a> Engine<'a> {
         }
         self.next[rank] += 1;
         self.plan(self.now, Event::Go(rank));
-    }
-
-    /// A number less than `below`: splitmix64.
-    fn draw(&mut self, below: usize) -> usize {
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.chance;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % below as u64) as usize
     }
 }

@@ -10,8 +10,8 @@ use super::machine::Placement;
 ///
 /// A rank has its children in *waves*. All children of a wave read one line, which nobody else does
 /// ("single-use synchronization lines"); the waves are served in order. With several groups of cores
-/// there is a wave for each group, the far ones first (section 4.1.1); on a machine with contention
-/// there may be several within a group (section 4.1.2).
+/// there is a wave for each group (section 4.1.1); on a machine with contention there may be several
+/// within a group (section 4.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
     root: usize,

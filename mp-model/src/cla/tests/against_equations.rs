@@ -3,7 +3,7 @@
 use crate::Time;
 use crate::cla::barrier::{Barrier, Exchange};
 use crate::cla::equations as eq;
-use crate::cla::graph::{Bounds, Graph, Rules, Stealing};
+use crate::cla::graph::{Bounds, EdgeKind, Graph, Node, Rules, Stealing};
 use crate::cla::patterns::{self, Flags};
 use crate::cla::{Machine, Parameters, Placement, Program, Tree};
 
@@ -165,7 +165,7 @@ fn trees(most: usize) -> impl Iterator<Item = Tree> {
 #[test]
 fn dissemination_minimum() {
     for parameters in [SANDY, PHI, PHI.without_contention()] {
-        for ranks in 1..=64_u64 {
+        for ranks in (1..=28_u64).chain([60, 64]) {
             for ways in 1..=ranks.max(2) - 1 {
                 let rounds = eq::rounds(ranks, ways);
                 let machine = machine(parameters, ranks - 1, 0);
@@ -310,6 +310,38 @@ fn the_critical_path_goes_through_all_writes() {
     let program = patterns::many_to_one(&machine.placement, 0, Flags::SameLine);
     let graph = Graph::new(&program, &machine).unwrap();
     let path = graph.critical_path(Rules::default());
-    assert_eq!(path.len(), 5);
-    assert_eq!((path[4].rank, path[4].step), (0, 0));
+    assert_eq!(path.last(), Some(&Node { rank: 0, step: 0 }));
+    let mut ranks: Vec<_> = path.iter().map(|node| node.rank).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, [0, 1, 2, 3, 4]);
+}
+
+/// Figures 5, 10 and 13: how many edges of each kind there are.
+#[test]
+fn edges_are_those_of_the_figures() {
+    let count = |machine: &Machine, program: &Program| {
+        let edges = Graph::new(program, machine).unwrap().edges();
+        [EdgeKind::Sequence, EdgeKind::Dependency, EdgeKind::Exclusion, EdgeKind::Stealing]
+            .map(|kind| edges.iter().filter(|edge| edge.kind == kind).count())
+    };
+    let four = machine(SANDY, 3, 0);
+    let same = patterns::many_to_one(&four.placement, 0, Flags::SameLine);
+    assert_eq!(count(&four, &same), [0, 3, 3, 0]);
+    let different = patterns::many_to_one(&four.placement, 0, Flags::DifferentLines);
+    assert_eq!(count(&four, &different), [2, 3, 0, 0]);
+    // Three ranks, m = 2, one round: each writes once and reads twice.
+    let three = machine(SANDY, 2, 0);
+    let round = Barrier::Dissemination(vec![2]).program(&three.placement);
+    assert_eq!(count(&three, &round), [6, 6, 0, 0]);
+    // With one flag for two rounds, polls of each round may steal what is written in the other.
+    let plain = crate::cla::baselines::plain_dissemination(&four.placement);
+    let single = Barrier::Dissemination(vec![1, 1]).program(&four.placement);
+    assert_eq!(count(&four, &plain), [12, 8, 0, 8]);
+    assert_eq!(count(&four, &single), [12, 8, 0, 0]);
+    // The binary tree of four: the flags' edges, from children 3, to them 3; E3 between the two
+    // children of the root. Data and flag share a line, so their edges are one.
+    let tree = Tree::k_ary(0, 2, &four.placement).unwrap();
+    let broadcast = patterns::broadcast(&tree, &four.placement, 1);
+    let [_, dependencies, exclusions, stealing] = count(&four, &broadcast);
+    assert_eq!((dependencies, exclusions, stealing), (6, 1, 0));
 }

@@ -240,7 +240,7 @@ fn broadcast_trees_across_sockets_are_flat() {
             flat += usize::from(choice.tree.depth() == 1);
         }
     }
-    assert!(flat >= 12, "{flat} of 16");
+    assert!(flat >= 14, "{flat} of 16");
 }
 
 /// "This is because many-to-one synchronization from threads located in different sockets can overlap
@@ -300,7 +300,7 @@ fn broadcasts_on_sandy_bridge() {
         (9..=16).map(speedup).collect()
     };
     let short = speedups(1);
-    assert!(short.iter().all(|&(model, ..)| (1.4..1.8).contains(&model)), "{short:?}");
+    assert!(short.iter().all(|&(model, ..)| (1.4..1.9).contains(&model)), "{short:?}");
     assert!(short.iter().all(|&(_, run, _)| (1.0..1.8).contains(&run)), "{short:?}");
     let long = speedups(128);
     assert!(long.iter().all(|&(model, ..)| (0.9..1.3).contains(&model)), "{long:?}");
