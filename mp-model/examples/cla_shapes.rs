@@ -178,10 +178,10 @@ fn draw(name: &str, machine: &Machine) -> Result<()> {
         ("reduction of one line", Pattern::Reduction),
     ] {
         let choice = best_tree(machine, 0, pattern)?;
-        let (min, max) = (choice.predicted.min, choice.predicted.max);
         println!(
-            "{name}, {} ranks, {title}: {min:.3} to {max:.3}\n{}",
+            "{name}, {} ranks, {title}: {}\n{}",
             machine.ranks(),
+            choice.predicted,
             choice.tree
         );
     }
@@ -192,7 +192,7 @@ fn draw(name: &str, machine: &Machine) -> Result<()> {
             1,
         );
         let bounds = Graph::new(&program, machine)?.bounds(Default::default());
-        println!("With the root in the other socket: {:.3} to {:.3}\n", bounds.min, bounds.max);
+        println!("With the root in the other socket: {bounds}\n");
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 //!   equations, and section 3.1, have R_I.
 //! - **Equation 2**: b = R_L + R_R − c is 188.2 ns with table 1, and 320.5 ns in table 2. The table is
 //!   fitted; [`Parameters::with_contention_of_equation_2`] is the other.
+//! - **Equation 4** is T_m(p, N) with an n in it: the p is the n, as its uses show.
 //! - **Equation 7** charges R_Q for each writer of the other group, while section 2.4 chooses "the
 //!   reordering with less QPI transfers", which has one. The equation is right if the line's home is
 //!   with the one who waits, and that is what [`Machine`](super::Machine) assumes.
@@ -30,6 +31,8 @@
 //! - **Equation 33** has one R_I for two flags. It is what a level above another one costs, where the
 //!   parent's own flag has been written long ago, and where private buffers are still in the cache of
 //!   the parent, who has read them the last time. The lowest level costs R_I more.
+//! - **Algorithm 7** is printed with its second block inside the first, by which leaves would do nothing.
+//!   The text has them side by side.
 //! - **Equation 35** counts each stage until the partner has left, though the next stage does not wait
 //!   for that: R_R less for each but the last.
 //! - **Contended minima** (16, 29) are no lower bounds: readers may well come apart. They say what to

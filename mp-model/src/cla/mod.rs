@@ -10,12 +10,12 @@
 //! | `parameters.rs` | 2.2, tables 1–4 | costs of lines, of the paper's two machines |
 //! | `machine.rs` | 2.1, 2.5 | costs, and which ranks are near each other |
 //! | `program.rs` | 2.4 | the primitives copy, wait, write, add |
-//! | `graph.rs` | 2.4 | edges E1–E4, minimum and maximum |
+//! | `graph/` | 2.4 | edges E1–E4, minimum and maximum |
 //! | `equations.rs` | 3–5 | equations 6–35 as printed, and where they disagree with each other |
 //! | `tree.rs` | 3–5 | trees as data |
 //! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
 //! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
-//! | `search.rs` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
+//! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
 //! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{any_machine, any_parameters};
 use crate::cla::barrier::{self, Barrier, best_barrier_on, best_mixed_ways, best_ways};
 use crate::cla::graph::{Notifications, Rules};
-use crate::cla::search::{Draft, Evaluation, Pattern, best_tree, best_tree_by};
+use crate::cla::search::{Draft, Levels, Pattern, best_tree, best_tree_by};
 use crate::cla::{Machine, Parameters, Placement, Tree, best_barrier, equations};
 
 fn any_pattern() -> impl Strategy<Value = Pattern> {
@@ -48,7 +48,7 @@ fn evaluate(
     tree: Tree,
 ) -> crate::Time {
     let draft = Draft { root: tree.root(), waves: tree.into_waves() };
-    Evaluation { machine, pattern, notifications, draft: &draft }.minimum()
+    Levels { machine, pattern, notifications, draft: &draft }.minimum()
 }
 
 proptest! {
@@ -69,7 +69,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// The search is never worse than a fixed shape, and its tree spans all ranks (or it would not be a
     /// [`Tree`]) with waves of one group each.

@@ -21,12 +21,16 @@
 //! This gives equations 8, 9, 12, 13 and 33 to the letter. See [`equations`](super::equations) for
 //! those that it does not give, and why.
 
+mod maximum;
+mod minimum;
+
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use thiserror::Error;
 
+use super::Machine;
 use super::program::{Access, Kind, Line, Primitive, Program};
-use super::{Invalidation, Machine};
 use crate::Time;
 
 /// A program as a graph, on a machine.
@@ -406,302 +410,18 @@ impl Times {
     }
 }
 
-/// The minimum.
-impl Graph<'_> {
-    fn minimum(&self, rules: Rules) -> Times {
-        let mut times = Times::new(self.program);
-        // Who has a valid copy of each line, the last writer first.
-        let initially = |line| self.program.shape(Line::at(line)).cached.into_iter().collect();
-        let mut holders: Vec<Vec<usize>> = (0..self.program.line_count()).map(initially).collect();
-        for &node in &self.order {
-            let rank = node.rank;
-            let mut clock = times.clock[rank];
-            for access in self.accesses(node) {
-                let holds = &mut holders[access.line.index()];
-                match access.kind {
-                    Kind::Poll(value) => {
-                        let written = self.all_written(node, access.line, rules, &times);
-                        if written > clock {
-                            times.waited.insert(node);
-                            clock = written;
-                        }
-                        clock += self.look(node, access.line, value);
-                        add(holds, rank);
-                    }
-                    Kind::Load { combine } => {
-                        clock += self.load(access.line, rank, combine, holds);
-                        add(holds, rank);
-                    }
-                    Kind::Store | Kind::Set(_) | Kind::Increment => {
-                        clock += self.write(node, *access, holds);
-                        *holds = vec![rank];
-                    }
-                }
-            }
-            times.set(node, clock);
-        }
-        times
-    }
-
-    /// When all that a wait waits for is written: through the writes joined by E3, "the reordering with
-    /// less QPI transfers".
-    fn all_written(&self, wait: Node, line: Line, rules: Rules, times: &Times) -> Time {
-        let mut group = self.awaited(wait).to_vec();
-        if let [write] = group[..] {
-            return times.finish(write);
-        }
-        let home = self.home(line);
-        let far = |node: &Node| !self.machine.placement.near(node.rank, home);
-        match rules.notifications {
-            Notifications::Together => group.sort_by_key(|node| (!far(node), times.start(*node))),
-            Notifications::AsTheyCome => group.sort_by_key(|node| (times.start(*node), !far(node))),
-        }
-        let mut written = match rules.notifications {
-            Notifications::Together => group.iter().map(|&node| times.start(node)).max(),
-            Notifications::AsTheyCome => None,
-        }
-        .unwrap_or_default();
-        for (index, &node) in group.iter().enumerate() {
-            let cost = match index {
-                0 => self.first(line, node.rank),
-                _ => self.machine.transfer(group[index - 1].rank, node.rank, home),
-            };
-            written = written.max(times.start(node)) + cost;
-        }
-        written
-    }
-
-    /// What it costs to see a flag that another has written: rules 4 and 5.
-    fn look(&self, wait: Node, line: Line, value: u64) -> Time {
-        let home = self.home(line);
-        let mut others =
-            self.awaited(wait).iter().filter(|writer| writer.rank != wait.rank).peekable();
-        if others.peek().is_none() {
-            return self.machine.parameters.local;
-        }
-        // Far ones go first, so it is a near one that has the line in the end, if there is one.
-        let near = others.any(|writer| self.machine.near(writer.rank, wait.rank, home));
-        let together = self.together.get(&(line, value)).copied().unwrap_or_default();
-        self.machine.parameters.read(near, together)
-    }
-
-    fn load(&self, line: Line, rank: usize, combine: bool, holders: &[usize]) -> Time {
-        let (parameters, lines) = (&self.machine.parameters, self.program.shape(line).lines);
-        if holders.contains(&rank) {
-            return lines * parameters.local;
-        }
-        let Some(&owner) = holders.first() else {
-            return lines * parameters.near.memory;
-        };
-        let near = self.machine.near(owner, rank, self.home(line));
-        let readers = self.readers[line.index()].len() as u64;
-        match (combine, lines) {
-            (true, 1) => parameters.link(near).transfer,
-            (true, _) => parameters.link(near).lines.cost(1, lines),
-            (false, 1) => parameters.read(near, readers),
-            (false, _) => parameters.copy(near, readers, lines),
-        }
-    }
-
-    fn write(&self, node: Node, access: Access, holders: &[usize]) -> Time {
-        let (line, rank) = (access.line, node.rank);
-        if self.program.shape(line).lines > 1 {
-            // The models of several lines are of copying them, storing included.
-            return Time::ZERO;
-        }
-        if access.kind == Kind::Increment {
-            return self.increment(line, rank);
-        }
-        match holders.first() {
-            _ if holders.contains(&rank) => self.machine.parameters.local,
-            Some(&owner) => self.machine.transfer(owner, rank, self.home(line)),
-            None => self.first(line, rank),
-        }
-    }
-
-    /// The least that one of several ranks pays that count up a line: what the whole of it takes is in
-    /// [`Graph::all_written`].
-    fn increment(&self, line: Line, rank: usize) -> Time {
-        let first = self.first(line, rank);
-        let others = self.adders[line.index()].iter().filter(|&&other| other != rank);
-        let transfer = others.map(|&other| self.machine.transfer(other, rank, self.home(line)));
-        transfer.min().map_or(first, |transfer| transfer.min(first))
-    }
-}
-
-fn add(holders: &mut Vec<usize>, rank: usize) {
-    if !holders.contains(&rank) {
-        holders.push(rank);
-    }
-}
-
-/// The maximum.
-impl Graph<'_> {
-    fn maximum(&self, rules: Rules) -> Times {
-        let mut times = Times::new(self.program);
-        let mut accessed = vec![vec![false; self.program.line_count()]; self.program.ranks()];
-        for &node in &self.order {
-            let rank = node.rank;
-            let mut clock = times.clock[rank];
-            for access in self.accesses(node) {
-                let known = std::mem::replace(&mut accessed[rank][access.line.index()], true);
-                match access.kind {
-                    Kind::Poll(_) => {
-                        let writers = self.awaited(node).iter();
-                        let begun = writers.map(|&writer| times.start(writer)).max();
-                        let begun = begun.unwrap_or_default();
-                        if begun > clock {
-                            times.waited.insert(node);
-                            clock = begun;
-                        }
-                        clock += self.in_the_way(access.line, rank, known);
-                        for writer in self.awaited(node) {
-                            clock += self.take_back(access.line, writer.rank, rules);
-                            clock += self.look_again(access.line, rank, rules);
-                        }
-                    }
-                    Kind::Load { combine } => {
-                        clock += self.slowest_load(access.line, rank, combine, known);
-                    }
-                    Kind::Store | Kind::Set(_) | Kind::Increment => {
-                        clock += self.slowest_write(node, *access, known, rules);
-                    }
-                }
-            }
-            times.set(node, clock);
-        }
-        times
-    }
-
-    /// R_R or R_Q to a rank from the farthest of those that use a line.
-    fn farthest(&self, line: Line, rank: usize) -> Time {
-        let others = self.users[line.index()].iter().filter(|&&other| other != rank);
-        let transfer = others.map(|&other| self.machine.transfer(other, rank, self.home(line)));
-        transfer.max().unwrap_or_default()
-    }
-
-    fn thieves(&self, line: Line, rank: usize) -> impl Iterator<Item = usize> {
-        self.pollers[line.index()].iter().copied().filter(move |&other| other != rank)
-    }
-
-    /// What of a line is under way when a rank comes to it: the first fetch, or somebody's look.
-    fn in_the_way(&self, line: Line, rank: usize, known: bool) -> Time {
-        let look = self.farthest(line, rank);
-        match known {
-            false if self.pollers[line.index()].len() > 1 => self.first(line, rank).max(look),
-            false => self.first(line, rank),
-            true => look.max(self.machine.parameters.local),
-        }
-    }
-
-    /// A write to a line that all who poll it have.
-    fn take_back(&self, line: Line, rank: usize, rules: Rules) -> Time {
-        let one = self.farthest(line, rank);
-        match (rules.stealing, self.machine.parameters.invalidation) {
-            (Stealing::Once, _) | (_, Invalidation::Once) => one,
-            (Stealing::Each, Invalidation::EachSharer) => {
-                let sharers = self.thieves(line, rank).count() as u64;
-                (sharers * self.machine.parameters.near.transfer).max(one)
-            }
-        }
-    }
-
-    /// Another look at a line. Readers that contend do not come at the same time in the worst case, but
-    /// one after the other.
-    fn look_again(&self, line: Line, rank: usize, rules: Rules) -> Time {
-        let one = self.farthest(line, rank);
-        match (rules.stealing, &self.machine.parameters.contention) {
-            (Stealing::Each, Some(_)) => self.pollers[line.index()].len() as u64 * one,
-            _ => one,
-        }
-    }
-
-    fn slowest_write(&self, node: Node, access: Access, known: bool, rules: Rules) -> Time {
-        let (line, rank) = (access.line, node.rank);
-        if self.program.shape(line).lines > 1 {
-            return Time::ZERO;
-        }
-        // Those who wait for this write have enough counted to make up for what their first looks do to
-        // each other; what the rank does next has not.
-        let contended = self.machine.parameters.contention.map_or(Time::ZERO, |contention| {
-            (self.pollers[line.index()].len() as u64).saturating_sub(1) * contention.reader
-        });
-        let first = match rules.stealing {
-            Stealing::Each => self.in_the_way(line, rank, known) + contended,
-            Stealing::Once => self.in_the_way(line, rank, known),
-        };
-        if self.thieves(line, rank).next().is_none() {
-            return match known {
-                false => first.max(self.shared(line, rank)),
-                true => self.machine.parameters.local.max(self.shared(line, rank)),
-            };
-        }
-        match (rules.stealing, access.kind) {
-            (Stealing::Once, _) => first + 2 * self.farthest(line, rank),
-            (Stealing::Each, Kind::Increment) => {
-                // In the worst order, all the others are before it.
-                let adders = &self.adders[line.index()];
-                let one = |adder: &usize| self.take_back(line, *adder, rules);
-                let looks = self.look_again(line, rank, rules);
-                first + adders.iter().map(one).sum::<Time>() + (adders.len() as u64 - 1) * looks
-            }
-            (Stealing::Each, _) => first + self.take_back(line, rank, rules),
-        }
-    }
-
-    /// A write to a line that others have only read.
-    fn shared(&self, line: Line, rank: usize) -> Time {
-        let others = self.users[line.index()].iter().filter(|&&other| other != rank).count() as u64;
-        let each = match self.machine.parameters.invalidation {
-            Invalidation::EachSharer => others * self.machine.parameters.near.transfer,
-            Invalidation::Once => Time::ZERO,
-        };
-        each.max(self.farthest(line, rank))
-    }
-
-    fn slowest_load(&self, line: Line, rank: usize, combine: bool, known: bool) -> Time {
-        let (parameters, shape) = (&self.machine.parameters, self.program.shape(line));
-        let (lines, one) = (shape.lines, self.farthest(line, rank));
-        if (known || shape.cached == Some(rank)) && self.is_private(line, rank) {
-            return lines * parameters.local;
-        }
-        let mut users = self.users[line.index()].iter();
-        let near = users.all(|&user| self.machine.near(user, rank, shape.home));
-        let readers = self.readers[line.index()].len().max(1) as u64;
-        let crossing = self.machine.ranks() as u64;
-        match (combine, lines) {
-            (true, 1) => one,
-            (true, _) => parameters.link(near).lines.cost(crossing, lines),
-            (false, 1) if parameters.contention.is_none() => one,
-            (false, 1) => readers * one,
-            // "Children may not copy the message at the same time" (section 4.2), or all that can cross
-            // at the same time do.
-            (false, _) => {
-                let home = self.home(line);
-                let alone = |&reader: &usize| {
-                    let near = self.machine.placement.near(reader, home);
-                    parameters.copy(near, 1, lines).max(parameters.link(near).lines.cost(1, lines))
-                };
-                let one_by_one = self.readers[line.index()].iter().map(alone).sum::<Time>();
-                one_by_one.max(parameters.link(near).lines.cost(crossing, lines))
-            }
-        }
-    }
-
-    /// Whether nobody else writes a line.
-    fn is_private(&self, line: Line, rank: usize) -> bool {
-        let writes = |access: &Access| access.line == line && access.kind.writes();
-        self.users[line.index()]
-            .iter()
-            .filter(|&&other| other != rank)
-            .all(|&other| !self.accesses[other].iter().flatten().any(writes))
-    }
-}
-
 impl std::ops::Add for Bounds {
     type Output = Bounds;
     /// One after the other.
     fn add(self, other: Bounds) -> Bounds {
         Bounds { min: self.min + other.min, max: self.max + other.max }
+    }
+}
+
+impl fmt::Display for Bounds {
+    /// From the least to the most, as [`Time`] writes them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(3);
+        write!(f, "{:.digits$} to {:.digits$}", self.min, self.max)
     }
 }
