@@ -217,8 +217,11 @@ pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
     ways
 }
 
-/// The barrier with the smallest minimum by the graph rules, and of equal ones the one with the smaller
-/// maximum: m-way and multi-m, over all ranks and within groups.
+/// The best barrier: m-way or multi-m, over all ranks, or within groups and then between them.
+///
+/// What is best in one group, equations 27 and 29 say. Of that, and of what there is across groups, the
+/// one with the smallest minimum by the graph rules is chosen, and of equal ones the one with the
+/// smaller maximum.
 pub fn best_barrier(machine: &Machine) -> BarrierChoice {
     let candidates = candidates(machine);
     let choice = |barrier: Barrier| {

@@ -18,8 +18,8 @@
 //!
 //! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + look)
 //!
-//! This gives equations 8, 9, 12, 13 and 33 to the letter. See [`equations`](super::equations) for
-//! those that it does not give, and why.
+//! This gives equations 8, 9, 12 and 13 to the letter, and 33 but for one R_I that its minimum lacks as
+//! well. See [`equations`](super::equations) for those that it does not give, and why.
 
 mod maximum;
 mod minimum;

@@ -139,7 +139,7 @@ impl Draft {
     fn apply(&mut self, step: &Move, machine: &Machine) {
         match *step {
             Move::Subtree { rank, parent, wave, own } => {
-                // Empty waves go last, so that the places of the others stay what they were.
+                // Empty waves are dropped at the end: until then, the others keep their numbers.
                 self.waves
                     .iter_mut()
                     .flatten()
@@ -168,7 +168,7 @@ impl Draft {
     /// Splits waves that are no longer of one group.
     fn regroup(&mut self, machine: &Machine) {
         let placement = &machine.placement;
-        for (rank, waves) in self.waves.iter_mut().enumerate() {
+        for waves in &mut self.waves {
             let mut whole: Vec<Vec<usize>> = Vec::with_capacity(waves.len());
             for wave in std::mem::take(waves) {
                 let mixed = whole.len();
@@ -183,9 +183,6 @@ impl Draft {
                         None => whole.push(vec![child]),
                     }
                 }
-            }
-            if machine.parameters.contention.is_none() {
-                whole.sort_by_key(|wave| placement.near(wave[0], rank));
             }
             *waves = whole;
         }

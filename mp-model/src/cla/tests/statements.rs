@@ -122,6 +122,18 @@ fn contention_makes_m_smaller() {
     // All 60 cores: m = 3 in three rounds, or m = 1 in six.
     assert_eq!(ways(fitted.without_contention(), 60), (3, 3));
     assert_eq!(ways(fitted, 60), (1, 6));
+    // "Although the parameters m and r change, the average of latency is not significantly affected",
+    // but there is "less variability".
+    let machine = xeon_phi(60);
+    let barrier = |ways: usize, rounds| Barrier::Dissemination(vec![ways; rounds]);
+    let run = |barrier: &Barrier| runs(&machine, &barrier.program(&machine.placement));
+    let change = run(&barrier(3, 3)) / run(&barrier(1, 6));
+    assert!((0.9..1.1).contains(&change), "{change}");
+    let variability = |barrier: Barrier| {
+        let bounds = barrier.predicted(&machine);
+        bounds.max - bounds.min
+    };
+    assert!(variability(barrier(1, 6)) < variability(barrier(3, 3)));
 }
 
 /// Section 3.3.3: multi-m "provides speedups of up to 1.28x over dissemination, but contention limits
