@@ -1,7 +1,7 @@
 //! OC-Bcast on simulated machines of all sizes: does everyone have the message?
 
 use mp_collectives::broadcast::{
-    BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError,
+    BroadcastError, Completion, Cut, Leaves, OcBcast, Options, OptionsError,
 };
 use mp_model::Time;
 use mp_model::mpb::Misfit;
@@ -27,6 +27,7 @@ fn options(degree: usize) -> Options {
     Options {
         degree,
         chunk_lines: CHUNK_LINES,
+        cut: Cut::Full,
         buffers: 2,
         leaves,
         completion: Completion::Received,
@@ -225,6 +226,7 @@ fn any_series() -> impl Strategy<Value = (usize, Options, u32, Vec<Message>)> {
             let options = Options {
                 degree,
                 chunk_lines,
+                cut: Cut::Full,
                 buffers,
                 leaves,
                 completion: Completion::Received,

@@ -160,12 +160,33 @@ impl LineBcast {
             self.find_place(root, mpb.rank()).map_err(BroadcastError::Root)?;
         }
         let Some(Some(place)) = self.places.get(root) else { return Ok(()) };
-        let most = self.pairs.half() as usize * self.pairs.payload;
-        if (1..=most).contains(&message.len()) {
-            return Ok(self.pairs.pass_on(mpb, message, place).await?);
+        let pairs = &mut self.pairs;
+        if message.len() > pairs.payload {
+            return Ok(pairs.broadcast_many(mpb, message, place).await?);
         }
-        for pieces in message.chunks_mut(most) {
-            self.pairs.pass_on(mpb, pieces, place).await?;
+        if message.is_empty() {
+            return Ok(());
+        }
+        // One line: as `broadcast_many` does it, without what it takes to have many.
+        if let Some(parent) = place.parent {
+            let number = pairs.received[parent] + 1;
+            pairs.received[parent] = number;
+            let line = pairs.slot_line(parent, number);
+            mpb.wait_flag_from(parent, line, |seen| seen == number).await?;
+            mpb.flag_payload(line, message).await?;
+            if let Some(flag) = pairs.says_taken(mpb.rank(), parent, number - 1, number) {
+                mpb.set_flag(flag, number).await?;
+            }
+        }
+        for &child in &place.children {
+            let number = pairs.sent[child] + 1;
+            pairs.sent[child] = number;
+            let before = number.saturating_sub(pairs.slots);
+            if pairs.taken[child] < before {
+                pairs.wait_until_taken(mpb, child, before).await?;
+            }
+            let slot = Line { rank: child, line: pairs.slot_line(mpb.rank(), number) };
+            mpb.set_flag_with(slot, number, message).await?;
         }
         Ok(())
     }
@@ -180,24 +201,24 @@ impl LineBcast {
 }
 
 impl Pairs {
-    /// Up to half of the slots.
-    #[inline]
-    async fn pass_on<M: Mpb>(
+    async fn broadcast_many<M: Mpb>(
         &mut self,
         mpb: &mut M,
-        pieces: &mut [u8],
+        message: &mut [u8],
         place: &Place,
     ) -> Result<(), M::Error> {
-        if let Some(parent) = place.parent {
-            self.receive(mpb, pieces, parent).await?;
-        }
-        for &child in &place.children {
-            self.send(mpb, pieces, child).await?;
+        for pieces in message.chunks_mut(self.half() as usize * self.payload) {
+            if let Some(parent) = place.parent {
+                self.receive(mpb, pieces, parent).await?;
+            }
+            for &child in &place.children {
+                self.send(mpb, pieces, child).await?;
+            }
         }
         Ok(())
     }
 
-    #[inline]
+    /// Up to half of the slots.
     async fn send<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -209,13 +230,9 @@ impl Pairs {
         self.sent[child] = last;
         let before = last.saturating_sub(self.slots);
         if self.taken[child] < before {
-            let line = self.taken_line(child);
-            self.taken[child] = mpb.wait_flag_from(child, line, |taken| taken >= before).await?;
+            self.wait_until_taken(mpb, child, before).await?;
         }
         let slot = |number| Line { rank: child, line: self.slot_line(me, number) };
-        if pieces.len() <= self.payload {
-            return mpb.set_flag_with(slot(last), last, pieces).await;
-        }
         // All on the way at the same time, but for the first, which the child may be looking at, and
         // would at once take back.
         (sent + 2..=last).for_each(|number| mpb.expect_set(slot(number)));
@@ -225,7 +242,6 @@ impl Pairs {
         Ok(())
     }
 
-    #[inline]
     async fn receive<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -239,24 +255,37 @@ impl Pairs {
         // away from the writer.
         let line = self.slot_line(parent, last);
         mpb.wait_flag_from(parent, line, |seen| seen == last).await?;
-        if pieces.len() <= self.payload {
-            mpb.flag_payload(line, pieces).await?;
-        } else {
-            for (number, piece) in (received + 1..=last).zip(pieces.chunks_mut(self.payload)) {
-                mpb.flag_payload(self.slot_line(parent, number), piece).await?;
-            }
+        for (number, piece) in (received + 1..=last).zip(pieces.chunks_mut(self.payload)) {
+            mpb.flag_payload(self.slot_line(parent, number), piece).await?;
         }
-        // Both are powers of two: another half begins where this bit changes.
-        if (last ^ received) & !(self.half() - 1) != 0 {
-            let taken = Line { rank: parent, line: self.taken_line(mpb.rank()) };
-            mpb.set_flag(taken, last).await?;
+        if let Some(flag) = self.says_taken(mpb.rank(), parent, received, last) {
+            mpb.set_flag(flag, last).await?;
         }
         Ok(())
     }
 
+    async fn wait_until_taken<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        child: usize,
+        number: u64,
+    ) -> Result<(), M::Error> {
+        let line = self.taken_line(child);
+        self.taken[child] = mpb.wait_flag_from(child, line, |taken| taken >= number).await?;
+        Ok(())
+    }
+
+    /// Where to say that lines up to `last` were taken, if another half of the slots begins after
+    /// line `before`.
     #[inline]
+    fn says_taken(&self, me: usize, parent: usize, before: u64, last: u64) -> Option<Line> {
+        // A power of two: another half begins where the bits from it on change.
+        let begins = (before ^ last) & !(self.half() - 1) != 0;
+        begins.then(|| Line { rank: parent, line: self.taken_line(me) })
+    }
+
     fn lines(&self, bytes: usize) -> u64 {
-        if bytes <= self.payload { 1 } else { bytes.div_ceil(self.payload) as u64 }
+        bytes.div_ceil(self.payload) as u64
     }
 
     #[inline]

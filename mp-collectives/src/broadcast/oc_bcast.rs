@@ -41,8 +41,10 @@ use crate::stamp::Stamp;
 pub struct Options {
     /// k: the most children that a rank has, from 1 to P − 1.
     pub degree: usize,
-    /// Cache lines in a chunk, and in a buffer.
+    /// Cache lines in a buffer, and the most in a chunk.
     pub chunk_lines: usize,
+    /// How a message is cut into chunks.
+    pub cut: Cut,
     /// How many chunks a rank may have under way to its children: 2 is double buffering.
     pub buffers: usize,
     /// What leaves do.
@@ -60,6 +62,7 @@ impl Options {
         Options {
             degree,
             chunk_lines: 96,
+            cut: Cut::Full,
             buffers: 2,
             leaves: Leaves::ByMpb,
             completion: Completion::Received,
@@ -84,6 +87,34 @@ pub enum Leaves {
     /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole of
     /// it (SPAA paper, section 5.4).
     Direct,
+}
+
+/// How a message is cut into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// As long as buffers are, but for the last one, as in algorithm 1.
+    Full,
+    /// Into so many of the same length, if they are not shorter than so many lines nor longer than
+    /// buffers: a child gets the first while its parent puts the second, also of a message that is not
+    /// longer than a buffer.
+    Even {
+        /// Chunks of a message.
+        chunks: usize,
+        /// Lines in the shortest chunk.
+        least_lines: usize,
+    },
+}
+
+impl Cut {
+    /// Lines in a chunk.
+    fn lines(self, message_lines: usize, most: usize) -> usize {
+        match self {
+            Cut::Full => most,
+            Cut::Even { chunks, least_lines } => {
+                message_lines.div_ceil(chunks.max(1)).max(least_lines).clamp(1, most)
+            }
+        }
+    }
 }
 
 /// When a broadcast returns at a rank that passes the message on.
@@ -166,6 +197,8 @@ pub struct OcBcast {
     chunks: usize,
     /// The chunk in each buffer that children may still be getting.
     filled: Vec<Option<Stamp>>,
+    /// What the notifyFlag said when it was last looked at.
+    notified: u64,
     /// What each child's done flag said when it was last looked at.
     done: Vec<u64>,
     last_root: Option<usize>,
@@ -211,6 +244,7 @@ impl OcBcast {
             broadcast: before,
             chunks: 0,
             filled: vec![None; buffers],
+            notified: 0,
             done: vec![0; shape.degree()],
             last_root: None,
             barriers: 0,
@@ -229,7 +263,9 @@ impl OcBcast {
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
         let node = self.node(mpb.rank(), root).map_err(BroadcastError::Root)?;
-        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        let lines = lines_of(message.len(), self.line_bytes);
+        let chunk_lines = self.options.cut.lines(lines, self.options.chunk_lines);
+        let chunk_bytes = chunk_lines.saturating_mul(self.line_bytes);
         let chunks = u32::try_from(message.len().div_ceil(chunk_bytes))
             .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
 
@@ -263,6 +299,7 @@ impl OcBcast {
             // Nobody is in it who has not got everything.
             self.filled.fill(None);
             self.done.fill(0);
+            self.notified = 0;
         }
         Ok(())
     }
@@ -290,7 +327,11 @@ impl OcBcast {
             mpb.put(chunk, Line { rank: mpb.rank(), line }).await?;
             return self.notify(mpb, node.notified_children(), stamp).await;
         };
-        mpb.wait_flag_from(notifier, self.notify_line(), |value| stamp.is_reached(value)).await?;
+        if !self.is_known(stamp, self.notified) {
+            let reached = |value| stamp.is_reached(value);
+            let notified = mpb.wait_flag_from(notifier, self.notify_line(), reached).await?;
+            self.notified = notified;
+        }
         self.notify(mpb, node.notified_siblings(), stamp).await?;
         let source = Line { rank: parent, line };
         let direct = node.is_leaf() && self.options.leaves == Leaves::Direct;
@@ -318,15 +359,18 @@ impl OcBcast {
     ) -> Result<(), M::Error> {
         let Some(stamp) = stamp else { return Ok(()) };
         for (index, child) in node.children().enumerate() {
-            let known = self.options.completion == Completion::Buffered
-                && stamp.is_reached(self.done[index]);
-            if !known {
+            if !self.is_known(stamp, self.done[index]) {
                 let line = self.done_line(index);
                 let reached = |value| stamp.is_reached(value);
                 self.done[index] = mpb.wait_flag_from(child, line, reached).await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a flag need not be looked at again, because of what it said before. Algorithm 1 looks.
+    fn is_known(&self, stamp: Stamp, said: u64) -> bool {
+        self.options.completion == Completion::Buffered && stamp.is_reached(said)
     }
 
     /// Whether a child says that it has the chunk in this buffer.
