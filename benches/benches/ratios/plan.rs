@@ -6,6 +6,8 @@ use std::time::Instant;
 use onchip_benches::collective;
 use serde::{Deserialize, Serialize};
 
+use crate::stats::median;
+
 /// Calls `work` in `batches` batches of `calls`; nanoseconds a call, one figure a batch. One more
 /// batch before them warms up and is not reported. The first error ends it.
 pub fn timed<E>(
@@ -260,12 +262,12 @@ impl Timing {
         }
     }
 
-    /// What all ranks gave as one set of figures.
-    pub fn figures(self) -> fn(&[Vec<f64>]) -> Vec<f64> {
+    /// One figure from what all ranks gave.
+    pub fn figure(self, ranks: &[Vec<f64>]) -> f64 {
         match self {
-            Timing::Loop => collective::slowest,
-            Timing::Separated => collective::longest,
-            Timing::Last => collective::last_in_to_last_out,
+            Timing::Loop => median(&collective::slowest(ranks)),
+            Timing::Separated => collective::middle(&collective::longest(ranks)),
+            Timing::Last => collective::middle(&collective::last_in_to_last_out(ranks)),
         }
     }
 }

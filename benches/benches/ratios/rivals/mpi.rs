@@ -6,10 +6,12 @@
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use nix::sys::signal::Signal;
 use onchip_benches::cpus;
 
 use crate::plan::{Broadcasting, Large, PingPong, Timing};
@@ -441,7 +443,13 @@ fn run(
         Pinned::AllToBoth => command.env_remove("ONCHIP_CPUS"),
     };
     // The launcher and its ranks inherit the two CPUs.
-    let output = cpus::confined(&setup.cpus, || within(&mut command, PATIENCE))?;
+    let mut launch = || cpus::confined(&setup.cpus, || within(&mut command, PATIENCE));
+    let mut output = launch()?;
+    // Intel's launcher is killed now and then by a pipe that its helper has closed. Ranks
+    // that fail end it with a status.
+    if output.status.signal() == Some(Signal::SIGPIPE as i32) {
+        output = launch()?;
+    }
     if !output.status.success() {
         return Err(failed(format!(
             "{} ended with {}: {}",

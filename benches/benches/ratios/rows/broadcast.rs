@@ -14,7 +14,6 @@ use crate::rivals::contest::Contest;
 use crate::rivals::{Checked, mpi, staged};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::rows::{idle, pingpong};
-use crate::stats::median;
 
 const ROOT: usize = 0;
 const KB: usize = 1 << 10;
@@ -41,8 +40,7 @@ fn crowd(ranks: Ranks, count: usize, bytes: usize) -> Side {
 }
 
 fn side(ranks: Ranks, task: Task, timing: Timing) -> Side {
-    let figures = timing.figures();
-    ours::side(ranks, task, move |results| median(&figures(results)))
+    ours::side(ranks, task, move |results| timing.figure(results))
 }
 
 /// How far ahead of every MPI.
