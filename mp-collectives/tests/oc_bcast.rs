@@ -1,7 +1,7 @@
 //! OC-Bcast on simulated machines of all sizes: does everyone have the message?
 
 use mp_collectives::broadcast::{
-    BroadcastError, Completion, Cut, Leaves, OcBcast, Options, OptionsError,
+    BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError,
 };
 use mp_model::Time;
 use mp_model::mpb::Misfit;
@@ -27,7 +27,6 @@ fn options(degree: usize) -> Options {
     Options {
         degree,
         chunk_lines: CHUNK_LINES,
-        cut: Cut::Full,
         buffers: 2,
         leaves,
         completion: Completion::Received,
@@ -226,7 +225,6 @@ fn any_series() -> impl Strategy<Value = (usize, Options, u32, Vec<Message>)> {
             let options = Options {
                 degree,
                 chunk_lines,
-                cut: Cut::Full,
                 buffers,
                 leaves,
                 completion: Completion::Received,

@@ -6,7 +6,7 @@ use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::{
-    Completion, Cut, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
+    Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
 use crate::real::RealMpb;
 use crate::two_sided::TwoSided;
@@ -28,12 +28,9 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { chunk_lines: 512, buffers: 8, slots: 16, algorithm: None, degree: None }
+        Settings { chunk_lines: 1024, buffers: 4, slots: 16, algorithm: None, degree: None }
     }
 }
-
-/// 2 KiB: shorter, the flags of a chunk cost more than is gained by copying at the same time.
-const LEAST_LINES: usize = 32;
 
 /// One rank's part in the broadcasts of its world.
 ///
@@ -79,7 +76,6 @@ impl Broadcasts {
         let chunks = Options {
             degree,
             chunk_lines,
-            cut: Cut::Even { chunks: 4, least_lines: LEAST_LINES },
             buffers,
             leaves: Leaves::Direct,
             completion: Completion::Buffered,

@@ -18,5 +18,5 @@ mod two_sided;
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
 pub use chosen::{Broadcasts, Settings};
 pub use lines::{LineBcast, LineOptions, LineOptionsError};
-pub use oc_bcast::{BroadcastError, Completion, Cut, Leaves, OcBcast, Options, OptionsError};
+pub use oc_bcast::{BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError};
 pub use two_sided::{binomial, scatter_allgather};

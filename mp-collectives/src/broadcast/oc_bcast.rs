@@ -41,10 +41,8 @@ use crate::stamp::Stamp;
 pub struct Options {
     /// k: the most children that a rank has, from 1 to P − 1.
     pub degree: usize,
-    /// Cache lines in a buffer, and the most in a chunk.
+    /// Cache lines in a chunk, and in a buffer.
     pub chunk_lines: usize,
-    /// How a message is cut into chunks.
-    pub cut: Cut,
     /// How many chunks a rank may have under way to its children: 2 is double buffering.
     pub buffers: usize,
     /// What leaves do.
@@ -62,7 +60,6 @@ impl Options {
         Options {
             degree,
             chunk_lines: 96,
-            cut: Cut::Full,
             buffers: 2,
             leaves: Leaves::ByMpb,
             completion: Completion::Received,
@@ -87,34 +84,6 @@ pub enum Leaves {
     /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole of
     /// it (SPAA paper, section 5.4).
     Direct,
-}
-
-/// How a message is cut into chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// As long as buffers are, but for the last one, as in algorithm 1.
-    Full,
-    /// Into so many of the same length, if they are not shorter than so many lines nor longer than
-    /// buffers: a child gets the first while its parent puts the second, also of a message that is not
-    /// longer than a buffer.
-    Even {
-        /// Chunks of a message.
-        chunks: usize,
-        /// Lines in the shortest chunk.
-        least_lines: usize,
-    },
-}
-
-impl Cut {
-    /// Lines in a chunk.
-    fn lines(self, message_lines: usize, most: usize) -> usize {
-        match self {
-            Cut::Full => most,
-            Cut::Even { chunks, least_lines } => {
-                message_lines.div_ceil(chunks.max(1)).max(least_lines).clamp(1, most)
-            }
-        }
-    }
 }
 
 /// When a broadcast returns at a rank that passes the message on.
@@ -263,9 +232,7 @@ impl OcBcast {
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
         let node = self.node(mpb.rank(), root).map_err(BroadcastError::Root)?;
-        let lines = lines_of(message.len(), self.line_bytes);
-        let chunk_lines = self.options.cut.lines(lines, self.options.chunk_lines);
-        let chunk_bytes = chunk_lines.saturating_mul(self.line_bytes);
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
         let chunks = u32::try_from(message.len().div_ceil(chunk_bytes))
             .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
 

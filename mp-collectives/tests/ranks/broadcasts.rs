@@ -2,7 +2,7 @@
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Completion, Cut, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
     complete,
     two_sided::TwoSided,
 };
@@ -23,15 +23,7 @@ const WAYS: [(Leaves, Completion); 4] = [
 
 fn options(degree: usize, way: usize) -> Options {
     let (leaves, completion) = WAYS[way % WAYS.len()];
-    Options {
-        degree,
-        chunk_lines: CHUNK_LINES,
-        cut: Cut::Full,
-        buffers: 2,
-        leaves,
-        completion,
-        first_line: 3,
-    }
+    Options { degree, chunk_lines: CHUNK_LINES, buffers: 2, leaves, completion, first_line: 3 }
 }
 
 /// 1, 2, 3, 7, P − 1, as far as there are such trees.

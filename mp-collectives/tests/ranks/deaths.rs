@@ -7,7 +7,7 @@ use std::{
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Completion, Cut, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
     complete,
     two_sided::TwoSided,
 };
@@ -74,7 +74,6 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let options = Options {
         degree,
         chunk_lines: 2,
-        cut: Cut::Full,
         buffers: 2,
         leaves,
         completion: Completion::Received,
@@ -162,7 +161,6 @@ fn a_rank_leaves_between_two_broadcasts() {
             let options = Options {
                 degree,
                 chunk_lines: 2,
-                cut: Cut::Full,
                 buffers: 2,
                 leaves,
                 completion: Completion::Received,
