@@ -8,10 +8,12 @@ use crate::{
     context::Context,
     error::{Error, Result},
     plain::{Message, Plain},
+    sync::Ordering,
 };
 
-/// One rank of a world, in the hands of that rank's code.
-#[derive(Debug)]
+/// One rank of a world, in the hands of that rank's code. A clone is the same rank, for a structure
+/// that is to keep it.
+#[derive(Clone, Debug)]
 pub struct Rank {
     context: Arc<Context>,
 }
@@ -57,6 +59,12 @@ impl Rank {
     /// How many ranks the world has.
     pub fn size(&self) -> usize {
         self.context.size()
+    }
+
+    /// How often this rank was asked before, itself or a clone. Where all ranks ask in the same
+    /// order, they have a number for what they make together, and names for its channels.
+    pub fn ordinal(&self) -> u64 {
+        self.context.ordinals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
