@@ -421,15 +421,10 @@ impl Communicator {
         let handle = Handle::Receive(place);
         let worked = {
             let mut landings: [(usize, &mut dyn Landing); 1] = [(place, &mut *landing)];
-            let worked = engine.work(&mut landings, &mut [], limit, |engine| {
-                engine.is_settled(handle).then_some(())
-            });
-            match worked {
+            match engine.work_on(&[handle], &mut landings, &mut [], limit) {
                 // Out of time; but what has begun to come is waited for.
-                Ok(None) if engine.is_coming(place) => {
-                    engine.work(&mut landings, &mut [], None, |engine| {
-                        engine.is_settled(handle).then_some(())
-                    })
+                Ok(false) if engine.is_coming(place) => {
+                    engine.work_on(&[handle], &mut landings, &mut [], None)
                 }
                 worked => worked,
             }
@@ -490,8 +485,12 @@ impl Communicator {
                 return Ok(status);
             }
             let engine = self.engine.borrow();
-            if let Some(error) = engine.hopeless(&pattern, self.members.all()) {
+            let members = self.members.all();
+            if let Some(error) = engine.hopeless(&pattern, members) {
                 return Err(self.localized(error));
+            }
+            if engine.only_from_itself(&pattern, members) {
+                return Err(Error::WaitsForItself);
             }
             engine.sleep(&[], None)?;
         }
@@ -500,7 +499,7 @@ impl Communicator {
     /// [`probe`](Self::probe) that does not wait (`MPI_Iprobe`).
     ///
     /// # Errors
-    /// As `probe`.
+    /// As `probe`, but for [`Error::WaitsForItself`].
     pub fn try_probe(
         &self,
         source: impl Into<Source>,
@@ -511,8 +510,7 @@ impl Communicator {
             return Ok(Some(status));
         }
         match self.engine.borrow().hopeless(&pattern, self.members.all()) {
-            // Later it may have sent itself something.
-            None | Some(Error::WaitsForItself) => Ok(None),
+            None => Ok(None),
             Some(error) => Err(self.localized(error)),
         }
     }

@@ -275,7 +275,10 @@ impl Desk {
 
     pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
         let sending = self.sends.try_remove(place)?;
-        self.unacknowledged.remove(&(sending.to, sending.sync));
+        // Acknowledged, its number may be another's by now.
+        if !sending.acknowledged {
+            self.unacknowledged.remove(&(sending.to, sending.sync));
+        }
         Some(sending)
     }
 

@@ -13,7 +13,7 @@ use crate::{
     desk::{Desk, Posted, Receiving, Sending, Want},
     elements::{ElementType, Fingerprints, Landing},
     error::{Error, Result},
-    inward::{Call, Inward, hopeless},
+    inward::{Call, Inward, hopeless, only_from_itself},
     outward::{Cargo, Course, End, Kept, Outward, Step},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Line},
@@ -367,6 +367,25 @@ impl Engine {
         hopeless(pattern, members, self.me, |rank| self.ended(rank))
     }
 
+    /// Whether only this very rank can send what the pattern takes.
+    pub(crate) fn only_from_itself(&self, pattern: &Pattern, members: &[u32]) -> bool {
+        only_from_itself(pattern, members, self.me)
+    }
+
+    /// Whether only this very rank could bring a request that is under way to its end.
+    fn waits_for_itself(&self, handle: Handle) -> bool {
+        match handle {
+            Handle::Receive(place) => self.desk.receives.get(place).is_some_and(|posted| {
+                matches!(posted.state, Receiving::Waiting)
+                    && self.only_from_itself(&posted.pattern, posted.members.all())
+            }),
+            Handle::Send(place) => {
+                let sending = self.desk.sends.get(place);
+                sending.is_some_and(|sending| sending.to == self.me && !sending.is_done())
+            }
+        }
+    }
+
     fn ended(&self, rank: u32) -> Option<&End> {
         let way = self.inward[rank as usize].as_ref()?;
         way.end.as_ref().filter(|_| way.has_ended())
@@ -423,11 +442,8 @@ impl Engine {
     pub(crate) fn await_match(&mut self, place: usize) -> Result<()> {
         let Some(sending) = self.desk.sends.get_mut(place) else { return Ok(()) };
         sending.gone = true;
-        if sending.to == self.me && !sending.acknowledged {
-            return Err(Error::WaitsForItself);
-        }
         let handle = Handle::Send(place);
-        self.work(&mut [], &mut [], None, |engine| engine.is_settled(handle).then_some(()))?;
+        self.work_on(&[handle], &mut [], &mut [], None)?;
         self.desk.take_send(place).and_then(|sending| sending.failed).map_or(Ok(()), Err)
     }
 
@@ -492,14 +508,28 @@ impl Engine {
         moved
     }
 
-    /// Works until `done` has an answer; `None` when the limit was over before.
-    pub(crate) fn work<R>(
+    /// Works until all of these requests are settled; false when the limit was over before.
+    pub(crate) fn work_on(
         &mut self,
+        handles: &[Handle],
         landings: &mut [(usize, &mut dyn Landing)],
         locals: &mut [Local<'_>],
         limit: Option<Duration>,
-        mut done: impl FnMut(&mut Self) -> Option<R>,
-    ) -> Result<Option<R>> {
+    ) -> Result<bool> {
+        self.work(handles, landings, locals, limit, |engine| {
+            handles.iter().all(|&handle| engine.is_settled(handle))
+        })
+    }
+
+    /// Works until everything is sent and `done` is true; false when the limit was over before.
+    pub(crate) fn work(
+        &mut self,
+        handles: &[Handle],
+        landings: &mut [(usize, &mut dyn Landing)],
+        locals: &mut [Local<'_>],
+        limit: Option<Duration>,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<bool> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut to = Vec::new();
         loop {
@@ -507,14 +537,18 @@ impl Engine {
             let sent = locals.iter().all(|local| local.outcome.is_some());
             let alone = landings.len() == 1 && sent && limit.is_none() && self.is_alone(1);
             moved |= self.progress(&mut Call { landings: &mut *landings, probe: None, alone });
-            if sent && let Some(answer) = done(self) {
-                return Ok(Some(answer));
+            if sent && done(self) {
+                return Ok(true);
             }
             if moved {
                 continue;
             }
+            if sent && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h)) {
+                // What it could send itself, it does not while it waits.
+                return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
+            }
             let left = match deadline.map(|end| end.checked_duration_since(Instant::now())) {
-                Some(None) => return Ok(None),
+                Some(None) => return Ok(false),
                 Some(left) => left,
                 None => None,
             };

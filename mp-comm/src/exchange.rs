@@ -157,9 +157,7 @@ impl Communicator {
                 landings.push((*place, &mut *receive.landing));
             }
         }
-        let worked = engine.work(&mut landings, &mut locals, None, |engine| {
-            handles.iter().all(|&handle| engine.is_settled(handle)).then_some(())
-        });
+        let worked = engine.work_on(&handles, &mut landings, &mut locals, None);
         drop(landings);
         let mut statuses = Vec::with_capacity(receives.len());
         let mut failed = None;

@@ -398,6 +398,14 @@ impl End {
     }
 }
 
+/// Whether only rank `me` itself can send what the pattern takes.
+pub(crate) fn only_from_itself(pattern: &Pattern, members: &[u32], me: u32) -> bool {
+    match pattern.source {
+        Some(source) => source == me,
+        None => members.iter().all(|&rank| rank == me),
+    }
+}
+
 /// Why nothing can come that `pattern` takes, from ranks that have come to an end.
 pub(crate) fn hopeless<'a>(
     pattern: &Pattern,
@@ -406,17 +414,13 @@ pub(crate) fn hopeless<'a>(
     end: impl Fn(u32) -> Option<&'a End>,
 ) -> Option<Error> {
     if let Some(source) = pattern.source {
-        if source == me {
-            return Some(Error::WaitsForItself);
-        }
         return end(source).map(|end| end.error(source));
     }
-    let mut others = members.iter().copied().filter(|&rank| rank != me).peekable();
-    if others.peek().is_none() {
-        return Some(Error::WaitsForItself);
+    if only_from_itself(pattern, members, me) {
+        return None;
     }
     let mut first = None;
-    for rank in others {
+    for rank in members.iter().copied().filter(|&rank| rank != me) {
         let end = end(rank)?;
         if !matches!(end, End::Ended) {
             first.get_or_insert_with(|| end.error(rank));

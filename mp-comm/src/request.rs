@@ -76,12 +76,10 @@ pub(crate) mod sealed {
                 landings.push((place, landing));
             }
             let mut working = engine.borrow_mut();
-            let settled = working.work(&mut landings, &mut [], limit, |engine| {
-                engine.is_settled(handle).then_some(())
-            });
+            let settled = working.work_on(&[handle], &mut landings, &mut [], limit);
             drop(working);
             drop(landings);
-            let settled = settled?.is_some();
+            let settled = settled?;
             if settled {
                 self.settle();
             }
@@ -536,8 +534,8 @@ fn work<P: Pending>(
     enough: impl Fn(&[bool]) -> bool,
 ) -> Result<Vec<bool>> {
     let mut settled = vec![true; requests.len()];
-    let mut handles = Vec::with_capacity(requests.len());
-    let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::with_capacity(requests.len());
+    let (mut handles, mut places) = (Vec::new(), Vec::new());
+    let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::new();
     let mut shared: Option<Shared> = None;
     for (place, request) in requests.iter_mut().enumerate() {
         let Some(UnderWay { engine, handle, landing }) = request.under_way() else { continue };
@@ -545,7 +543,8 @@ fn work<P: Pending>(
             return misuse("requests of communicators that were not made from one another");
         }
         settled[place] = false;
-        handles.push((place, handle));
+        handles.push(handle);
+        places.push(place);
         if let (Handle::Receive(place), Some(landing)) = (handle, landing) {
             landings.push((place, landing));
         }
@@ -553,11 +552,11 @@ fn work<P: Pending>(
     if !enough(&settled)
         && let Some(engine) = shared
     {
-        engine.borrow_mut().work(&mut landings, &mut [], limit, |engine| {
-            for &(place, handle) in &handles {
+        engine.borrow_mut().work(&handles, &mut landings, &mut [], limit, |engine| {
+            for (&handle, &place) in handles.iter().zip(&places) {
                 settled[place] = settled[place] || engine.is_settled(handle);
             }
-            enough(&settled).then_some(())
+            enough(&settled)
         })?;
     }
     drop(landings);

@@ -1,0 +1,12 @@
+//! Communicators through the public interface, on ranks of every kind.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod communicators;
+mod ends;
+mod grids;
+mod messages;
+mod requests;
+mod storms;
