@@ -1,7 +1,7 @@
 //! What all ranks of a communicator decide together: for all calls that every rank must make.
 
 use crate::{
-    communicator::{Communicator, Stream},
+    communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
     error::{Error, Result},
     status::{Source, Tag},
@@ -35,7 +35,7 @@ pub(crate) const WORDS: usize = 3;
 const ROW: usize = WORDS + 2;
 
 /// The tag of all this in the stream of joint operations.
-const TAG: u32 = u32::MAX;
+const TAG: u32 = OWN_TAGS;
 
 /// What came of it, for every rank.
 pub(crate) struct Agreed {

@@ -1,6 +1,12 @@
 //! Communicators: which ranks, and in which context; tagged messages between them.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    any::{Any, TypeId},
+    cell::RefCell,
+    collections::HashMap,
+    rc::Rc,
+    time::Duration,
+};
 
 use mp_core::{Plain, Rank, SharedBuffer};
 
@@ -28,6 +34,8 @@ pub struct Communicator {
     pub(crate) members: Rc<Members>,
     /// Agreed on by all members, and used by no other communicator of any of them.
     pub(crate) context: u32,
+    /// See [`Joint::keep`](crate::Joint::keep).
+    pub(crate) kept: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
 }
 
 /// In which of a communicator's two streams of messages: those of the program, and those of the
@@ -35,8 +43,12 @@ pub struct Communicator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Program = 0,
+    /// Tags from [`OWN_TAGS`] on are this crate's.
     Together = 1,
 }
+
+/// Tags of joint operations that this crate keeps for itself: see [`Joint`](crate::Joint).
+pub(crate) const OWN_TAGS: u32 = 1 << 31;
 
 impl Communicator {
     /// All ranks of the world (`MPI_COMM_WORLD`).
@@ -47,7 +59,7 @@ impl Communicator {
     pub fn world(rank: &Rank) -> Self {
         let engine = Engine::new(rank, rank.ordinal());
         let members = Members::new((0..rank.size() as u32).collect(), rank.size(), engine.me);
-        Self { engine: Rc::new(RefCell::new(engine)), members: Rc::new(members), context: 0 }
+        Self::new(Rc::new(RefCell::new(engine)), members, 0)
     }
 
     /// This rank alone (`MPI_COMM_SELF`).
@@ -56,11 +68,16 @@ impl Communicator {
         // It opens no channel, so that it needs no name.
         let engine = Engine::new(rank, u64::MAX);
         let members = Members::new(vec![me], rank.size(), me);
-        Self { engine: Rc::new(RefCell::new(engine)), members: Rc::new(members), context: 0 }
+        Self::new(Rc::new(RefCell::new(engine)), members, 0)
     }
 
+    /// Other ranks, or the same in another context, over the same channels.
     pub(crate) fn of(&self, members: Members, context: u32) -> Self {
-        Self { engine: Rc::clone(&self.engine), members: Rc::new(members), context }
+        Self::new(Rc::clone(&self.engine), members, context)
+    }
+
+    fn new(engine: Shared, members: Members, context: u32) -> Self {
+        Self { engine, members: Rc::new(members), context, kept: RefCell::default() }
     }
 
     /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).
@@ -185,12 +202,18 @@ impl Communicator {
             engine.send_whole(to, &mut Course::new(&envelope, bytes), &mut cargo)
         })();
         let matched = match (sent, place) {
-            (Ok(()), Some(place)) => engine.await_match(place),
-            (sent, _) => sent,
+            (Ok(()), Some(place)) => {
+                let matched = engine.await_match(place);
+                // Its number is in use for as long as it may be answered.
+                engine.desk.abandon_send(place);
+                matched
+            }
+            (Err(error), Some(place)) => {
+                engine.desk.take_send(place);
+                Err(error)
+            }
+            (sent, None) => sent,
         };
-        if let Some(place) = place {
-            engine.desk.take_send(place);
-        }
         drop(engine);
         matched.map_err(|error| self.localized(error))
     }
@@ -549,6 +572,7 @@ pub(crate) fn localized(members: &Members, error: Error) -> Error {
             Error::PeerLost { rank: local(world_rank), world_rank }
         }
         Error::Ended { rank } => Error::Ended { rank: local(rank) },
+        Error::Broken { rank, reason } => Error::Broken { rank: local(rank), reason },
         Error::Truncated { source_rank, tag, count, room } => {
             Error::Truncated { source_rank: local(source_rank), tag, count, room }
         }

@@ -74,6 +74,11 @@ impl Engine {
         }
     }
 
+    /// Which of the sets of communicators of this rank it is.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
     fn out(&mut self, to: u32) -> Result<&mut Outward> {
         let way = &mut self.outward[to as usize];
         if way.is_none() {
@@ -444,7 +449,24 @@ impl Engine {
         sending.gone = true;
         let handle = Handle::Send(place);
         self.work_on(&[handle], &mut [], &mut [], None)?;
-        self.desk.take_send(place).and_then(|sending| sending.failed).map_or(Ok(()), Err)
+        let failed = self.desk.sends.get_mut(place).and_then(|sending| sending.failed.take());
+        failed.map_or(Ok(()), |error| {
+            self.desk.take_send(place);
+            Err(error)
+        })
+    }
+
+    /// Gives up all that waits to go where this send goes, when there is no way to wait for it.
+    pub(crate) fn break_off(&mut self, place: usize) {
+        let Some(to) = self.desk.sends.get(place).map(|sending| sending.to) else { return };
+        let end = End::Broken("there is no way to wait for it".to_owned());
+        if let Some(way) = &mut self.outward[to as usize] {
+            for (ticket, cargo) in way.give_up() {
+                self.desk.not_sent(ticket, cargo, end.error(to));
+            }
+            way.end = Some(end);
+        }
+        self.busy.retain(|&busy| busy != to);
     }
 
     /// Whether the message of a receive has begun to come.

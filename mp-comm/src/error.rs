@@ -66,6 +66,14 @@ pub enum Error {
         /// The type of the sending call.
         theirs: Box<ElementType>,
     },
+    /// What comes from the rank makes no sense, or its channels can't be used.
+    #[error("rank {rank} of the communicator can't be heard: {reason}")]
+    Broken {
+        /// The rank.
+        rank: usize,
+        /// What is wrong.
+        reason: String,
+    },
     /// There is no such rank.
     #[error("rank {rank} named in a communicator of {size}")]
     NoSuchRank {

@@ -4,7 +4,7 @@ use mp_core::Plain;
 
 use crate::{
     cartesian::Cartesian,
-    communicator::{Communicator, Stream},
+    communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
     error::Result,
 };
@@ -163,7 +163,8 @@ impl<T: Plain> Halo<'_, T> {
         let [from_below, from_above] = into;
         let len = down.len();
         // What goes down comes from above.
-        let (falling, rising) = (2 * dimension as u32, 2 * dimension as u32 + 1);
+        let falling = OWN_TAGS + 2 + 2 * dimension as u32;
+        let rising = falling + 1;
         let mut exchange = self.communicator.exchange_in(Stream::Together);
         if let Some(below) = below {
             exchange.receive(from_below, below, rising);

@@ -390,10 +390,7 @@ impl End {
         match self {
             Self::Lost => Error::PeerLost { rank, world_rank: rank },
             Self::Ended => Error::Ended { rank },
-            Self::Broken(reason) => {
-                let reason = format!("what comes from rank {rank} of the world: {reason}");
-                Error::Misuse(reason)
-            }
+            Self::Broken(reason) => Error::Broken { rank, reason: reason.clone() },
         }
     }
 }

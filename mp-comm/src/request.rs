@@ -135,7 +135,7 @@ pub struct ReceiveRequest<B: BufferMut> {
 impl Communicator {
     /// Begins to send (`MPI_Isend`), and returns at once. The elements are given away until
     /// [`SendRequest::wait`] gives them back: a `Vec`, an array, a boxed slice, a
-    /// [`SharedBuffer`], or a slice that lives for ever. What is only borrowed can be sent along
+    /// [`SharedBuffer`](mp_core::SharedBuffer), or a slice that lives for ever. What is only borrowed can be sent along
     /// with others in an [`exchange`](Self::exchange), or as a copy by
     /// [`buffered_send`](Self::buffered_send).
     ///
@@ -258,7 +258,7 @@ impl Communicator {
     }
 
     /// Posts a receive (`MPI_Irecv`), and returns at once. The buffer is a `Vec`, an array, a boxed
-    /// slice, a [`SharedBuffer`], or a slice that is borrowed until the request is done: it is
+    /// slice, a [`SharedBuffer`](mp_core::SharedBuffer), or a slice that is borrowed until the request is done: it is
     /// written only by calls that have the request.
     ///
     /// Receives get their messages in the order in which they are posted. Errors, also of this
@@ -329,17 +329,22 @@ impl<B: Buffer + 'static> SendRequest<B> {
     /// # Errors
     /// As [`Communicator::send`], with what was to be sent.
     pub fn wait(mut self) -> Result<B, Failed<B>> {
-        let driven = self.drive(None);
-        let outcome = match driven {
+        let mut outcome = match self.drive(None) {
             Ok(_) => self.outcome.take().unwrap_or(Ok(())),
             Err(error) => Err(error),
         };
-        // It comes back with the answer; without one it is still under way.
-        let buffer = self.buffer.take().or_else(|| self.taken_back());
-        match (outcome, buffer) {
+        if self.buffer.is_none()
+            && let Some(Place { engine, handle: Handle::Send(place), .. }) =
+                self.ticket.as_ref().and_then(|ticket| ticket.0.clone())
+        {
+            engine.borrow_mut().break_off(place);
+            self.settle();
+            outcome = outcome.and(self.outcome.take().unwrap_or(Ok(())));
+        }
+        match (outcome, self.buffer) {
             (Ok(()), Some(buffer)) => Ok(buffer),
             (Err(error), Some(buffer)) => Err(Failed { error, buffer }),
-            (_, None) => unreachable!("what is under way ends before the wait for it does"),
+            (_, None) => unreachable!("what is not under way any more was given back"),
         }
     }
 

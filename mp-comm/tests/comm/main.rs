@@ -6,6 +6,7 @@ mod support;
 
 mod communicators;
 mod ends;
+mod garbage;
 mod grids;
 mod messages;
 mod requests;

@@ -7,6 +7,8 @@ use mp_comm::{
     test_any, test_some, wait_all, wait_any, wait_some,
 };
 
+use mp_core::Channel;
+
 use crate::{
     messages::{LENGTHS, numbers},
     support::{SIZES, on_all},
@@ -190,8 +192,9 @@ fn what_is_cancelled_was_never_there() {
             world.receive::<u8>(0, 0)?;
             world.send(&[5u64; 4], 0, 1)?;
         }
-        // Sends: the channel's room is for the first; the others wait.
+        // Sends: the channel's room is for the first; the others wait, as long as nobody receives.
         if world.rank() == 0 {
+            let mut go = rank.sender::<u8>("go", 1, Channel::degree(1))?;
             let first = world.immediate_send(numbers(500_000, 1), other, 2);
             let second = world.immediate_send(numbers(500_000, 2), other, 2);
             let third = world.immediate_send(numbers(10, 3), other, 2);
@@ -201,10 +204,12 @@ fn what_is_cancelled_was_never_there() {
             };
             let second = second.cancel().map_err(|_| Error::Cancelled)?;
             ensure!(second == numbers(500_000, 2), "another buffer");
+            go.send(&1)?;
             world.send(&[1u8], other, 3)?;
             first.wait()?;
             third.wait()?;
         } else {
+            rank.receiver::<u8>("go", 0, Channel::degree(1))?.receive()?;
             for seed in [1, 3] {
                 let (got, _) = world.receive_vec::<u64>(other, 2)?;
                 ensure!(got[..10] == numbers(10, seed), "a cancelled one came");
