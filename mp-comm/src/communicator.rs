@@ -77,6 +77,7 @@ impl Communicator {
     }
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
+        engine.borrow_mut().communicators += 1;
         Self { engine, members: Rc::new(members), context, kept: RefCell::default() }
     }
 
@@ -581,6 +582,16 @@ pub(crate) fn localized(members: &Members, error: Error) -> Error {
             Error::OtherElements { source_rank, tag, count, ours, theirs }
         }
         error => error,
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let mut engine = self.engine.borrow_mut();
+        engine.communicators -= 1;
+        if engine.communicators == 0 && !std::thread::panicking() {
+            engine.finish();
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     pub(crate) next_context: u32,
     /// Where the next look at the open ways begins.
     turn: usize,
+    /// How many there are that were not dropped.
+    pub(crate) communicators: usize,
 }
 
 pub(crate) type Shared = Rc<RefCell<Engine>>;
@@ -71,6 +73,7 @@ impl Engine {
             fingerprints: Fingerprints::default(),
             next_context: 1,
             turn: 0,
+            communicators: 0,
         }
     }
 
@@ -80,11 +83,15 @@ impl Engine {
     }
 
     fn out(&mut self, to: u32) -> Result<&mut Outward> {
-        let way = &mut self.outward[to as usize];
-        if way.is_none() {
+        if self.outward[to as usize].is_none() {
+            // Its other end is closed, too, but not for those who only open theirs now.
+            if let Some(end) = self.ended(to) {
+                return Err(end.error(to));
+            }
+            let way = &mut self.outward[to as usize];
             *way = Some(Box::new(Outward::open(&self.rank, to as usize, self.serial)?));
         }
-        way.as_deref_mut().ok_or(Error::WaitsForItself)
+        self.outward[to as usize].as_deref_mut().ok_or(Error::WaitsForItself)
     }
 
     fn open_from(&mut self, from: u32) -> Result<()> {
@@ -580,6 +587,17 @@ impl Engine {
         }
     }
 
+    /// The last communicator is dropped: what was to be sent is sent, as the blocking calls would
+    /// have. (Not when this value is dropped: a leaked request would keep it for ever.)
+    pub(crate) fn finish(&mut self) {
+        while !self.busy.is_empty() {
+            let mut call = Call { landings: &mut [], probe: None, alone: false };
+            if !self.progress(&mut call) && self.sleep(&[], None).is_err() {
+                return;
+            }
+        }
+    }
+
     /// A place for a send that is not done at once.
     pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u16)> {
         let sending = Sending {
@@ -605,18 +623,6 @@ impl Engine {
             None => {
                 self.desk.sends.remove(place);
                 Err(Error::Misuse(format!("{} synchronous sends are under way", u16::MAX)))
-            }
-        }
-    }
-}
-
-impl Drop for Engine {
-    /// What was to be sent is sent, as the blocking calls would have.
-    fn drop(&mut self) {
-        while !self.busy.is_empty() && !std::thread::panicking() {
-            let mut call = Call { landings: &mut [], probe: None, alone: false };
-            if !self.progress(&mut call) && self.sleep(&[], None).is_err() {
-                return;
             }
         }
     }
