@@ -351,17 +351,11 @@ impl Communicator {
         exact: bool,
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
-        if let (Source::Rank(rank), Some(world)) = (source, pattern.source) {
-            let received = self.engine.borrow_mut().receive_at_once(
-                pattern.context,
-                world,
-                pattern.tag,
-                exact,
-                into,
-            );
-            if let Some((tag, count)) = received {
-                return Ok(Status { source: rank, tag, count, bytes: count * size_of::<T>() });
-            }
+        if let Source::Rank(source) = source
+            && let Some((tag, count)) =
+                self.engine.borrow_mut().receive_at_once(&pattern, exact, true, into)
+        {
+            return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
         }
         let room = Some(into.len());
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)

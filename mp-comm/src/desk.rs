@@ -128,7 +128,9 @@ impl Desk {
 
     /// Takes a message that has arrived for this receive, or puts it among those that wait.
     pub(crate) fn post(&mut self, mut posted: Posted) -> Result<usize> {
-        if let Some((place, arrived)) = self.store.find(&posted.pattern) {
+        if !self.store.is_empty()
+            && let Some((place, arrived)) = self.store.find(&posted.pattern)
+        {
             let envelope = arrived.envelope;
             if let Some(error) =
                 posted.want.refuses(&envelope, || self.element(envelope.fingerprint))

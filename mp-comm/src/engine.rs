@@ -284,56 +284,46 @@ impl Engine {
     // --- receiving ---
 
     /// Receives a message that is one line and the next to come, when there is nothing else to
-    /// do. `None` when it is not so simple.
+    /// do; waits for it if told to. `None` when it is not so simple.
     #[inline(always)]
     pub(crate) fn receive_at_once<T: Plain>(
         &mut self,
-        context: u32,
-        source: u32,
-        tag: Option<u32>,
+        pattern: &Pattern,
         exact: bool,
+        wait: bool,
         into: &mut [T],
     ) -> Option<(u32, usize)> {
         if !self.is_alone(0) || !self.desk.store.is_empty() {
             return None;
         }
         let fingerprint = self.fingerprints.of::<T>();
-        let way = self.inward.get_mut(source as usize)?.as_deref_mut()?;
+        let way = self.inward.get_mut(pattern.source? as usize)?.as_deref_mut()?;
         if !way.is_clear() {
             return None;
         }
-        let line = match way.lines.receive() {
-            Ok(line) => line,
-            Err(error) => {
-                way.end = Some(error.into());
-                return None;
+        let line = {
+            let received = match wait {
+                true => way.lines.receive().map(Some),
+                false => way.lines.try_receive(),
+            };
+            match received {
+                Ok(None) => return None,
+                Ok(Some(slot)) => {
+                    let line = bytemuck::try_pod_read_unaligned::<Line>(&slot);
+                    if let Ok(line) = &line
+                        && let Some(count) = take_line(line, pattern, fingerprint, exact, into)
+                    {
+                        return Some((line.tag(), count));
+                    }
+                    Ok(line.ok())
+                }
+                Err(error) => Err(error),
             }
         };
-        let mask = if tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
-        let wanted = wire::address(context, tag.unwrap_or(0));
-        if let Ok(line) = bytemuck::try_pod_read_unaligned::<Line>(&line) {
-            let count = line.count();
-            let bytes = count * size_of::<T>();
-            let room = if exact { count == into.len() } else { count <= into.len() };
-            if (line.address() ^ wanted) & mask == 0
-                && line.what() == wire::inline_of(fingerprint)
-                && room
-                && bytes <= INLINE_BYTES
-            {
-                let into: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..count]);
-                let from = line.inline_bytes();
-                match into.len() {
-                    // The usual length needs no call.
-                    8 => into.copy_from_slice(&from[..8]),
-                    len => into.copy_from_slice(&from[..len]),
-                }
-                return Some((line.address() as u32, count));
-            }
+        match line {
+            Ok(line) => way.put_back(line),
+            Err(error) => way.end = Some(error.into()),
         }
-        let whole: &[u8] = &line;
-        let copy: Vec<u8> = whole.to_vec();
-        drop(line);
-        way.put_back(&copy);
         None
     }
 
@@ -545,8 +535,11 @@ impl Engine {
         locals: &mut [Local<'_>],
         limit: Option<Duration>,
     ) -> Result<bool> {
+        let mut settled = 0;
         self.work(handles, landings, locals, limit, |engine| {
-            handles.iter().all(|&handle| engine.is_settled(handle))
+            // Not again those that were.
+            settled += handles[settled..].iter().take_while(|&&h| engine.is_settled(h)).count();
+            settled == handles.len()
         })
     }
 
@@ -561,6 +554,7 @@ impl Engine {
     ) -> Result<bool> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut to = Vec::new();
+        let own = handles.iter().any(|&handle| self.waits_for_itself(handle));
         loop {
             let mut moved = !locals.is_empty() && self.push(locals);
             let sent = locals.iter().all(|local| local.outcome.is_some());
@@ -572,7 +566,10 @@ impl Engine {
             if moved {
                 continue;
             }
-            if sent && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h)) {
+            if own
+                && sent
+                && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h))
+            {
                 // What it could send itself, it does not while it waits.
                 return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
             }
@@ -626,4 +623,34 @@ impl Engine {
             }
         }
     }
+}
+
+/// Takes the elements out of a message, if it is one line that fits; how many they are.
+#[inline(always)]
+fn take_line<T: Plain>(
+    line: &Line,
+    pattern: &Pattern,
+    fingerprint: u32,
+    exact: bool,
+    into: &mut [T],
+) -> Option<usize> {
+    let wanted = wire::address(pattern.context, pattern.tag.unwrap_or(0));
+    let mask = if pattern.tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
+    let count = line.count();
+    let room = if exact { count == into.len() } else { count <= into.len() };
+    if (line.address() ^ wanted) & mask != 0
+        || line.what() != wire::inline_of(fingerprint)
+        || !room
+        || count * size_of::<T>() > INLINE_BYTES
+    {
+        return None;
+    }
+    let into: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..count]);
+    let from = line.inline_bytes();
+    match into.len() {
+        // The usual length needs no call.
+        8 => into.copy_from_slice(&from[..8]),
+        len => into.copy_from_slice(&from[..len]),
+    }
+    Some(count)
 }

@@ -137,12 +137,11 @@ impl Inward {
         self.head.is_none() && self.body.is_none() && self.end.is_none()
     }
 
-    /// Puts back a line that was taken off the channel.
-    #[cold]
-    pub(crate) fn put_back(&mut self, line: &[u8]) {
-        match bytemuck::try_pod_read_unaligned(line) {
-            Ok(line) => self.head = Some(line),
-            Err(_) => self.end = Some(End::Broken(format!("a line of {} bytes", line.len()))),
+    /// Puts back a line that was taken off the channel; `None` for what was no line.
+    pub(crate) fn put_back(&mut self, line: Option<Line>) {
+        self.head = line;
+        if line.is_none() {
+            self.end = Some(End::Broken("a line of another length".to_owned()));
         }
     }
 
@@ -274,23 +273,16 @@ impl Inward {
         if self.end.is_some() {
             return false;
         }
-        match self.lines.try_receive() {
-            Ok(Some(line)) => match bytemuck::try_pod_read_unaligned(&line) {
-                Ok(line) => {
-                    self.head = Some(line);
-                    true
-                }
-                Err(_) => {
-                    self.end = Some(End::Broken(format!("a line of {} bytes", line.len())));
-                    false
-                }
-            },
-            Ok(None) => false,
-            Err(error) => {
-                self.end = Some(error.into());
-                false
-            }
+        let line = self.lines.try_receive().map(|slot| {
+            let slot = slot?;
+            Some(bytemuck::try_pod_read_unaligned(&slot).ok())
+        });
+        match line {
+            Ok(Some(line)) => self.put_back(line),
+            Ok(None) => {}
+            Err(error) => self.end = Some(error.into()),
         }
+        self.head.is_some()
     }
 
     /// Takes what there is of the message that is coming; when there is nothing else to do, waits

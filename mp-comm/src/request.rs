@@ -276,6 +276,14 @@ impl Communicator {
             }
         };
         let mut engine = self.engine.borrow_mut();
+        if let Some((tag, count)) =
+            engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
+        {
+            let source = pattern.source.and_then(|source| self.members.local(source));
+            let (source, bytes) = (source.unwrap_or(0), count * size_of::<B::Element>());
+            let outcome = Some(Ok(Status { source, tag, count, bytes }));
+            return ReceiveRequest { ticket: None, outcome, buffer };
+        }
         let want = engine.want::<B::Element>(Some(buffer.elements().len()), false);
         let members = Rc::clone(&self.members);
         let posted = Posted { pattern, want, members, state: Receiving::Waiting };
@@ -476,7 +484,12 @@ impl<B: BufferMut> ReceiveRequest<B> {
 /// [`Error::Misuse`] when they are not all of communicators made from one
 /// [`world`](Communicator::world).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    work(requests, None, |settled| settled.iter().all(|&settled| settled)).map(drop)
+    let UnderWays { engine, handles, mut landings, .. } = under_way(requests)?;
+    if let Some(engine) = engine {
+        engine.borrow_mut().work_on(&handles, &mut landings, &mut [], None)?;
+    }
+    requests.iter_mut().for_each(Sealed::settle);
+    Ok(())
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`); which.
@@ -532,6 +545,32 @@ fn places(settled: &[bool]) -> Vec<usize> {
     (0..settled.len()).filter(|&place| settled[place]).collect()
 }
 
+/// Those of several requests that are under way.
+struct UnderWays<'a> {
+    engine: Option<Shared>,
+    handles: Vec<Handle>,
+    /// Where they stand among the requests.
+    places: Vec<usize>,
+    landings: Vec<(usize, &'a mut dyn Landing)>,
+}
+
+fn under_way<P: Pending>(requests: &mut [P]) -> Result<UnderWays<'_>> {
+    let (handles, places, landings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = UnderWays { engine: None, handles, places, landings };
+    for (place, request) in requests.iter_mut().enumerate() {
+        let Some(UnderWay { engine, handle, landing }) = request.under_way() else { continue };
+        if !Rc::ptr_eq(all.engine.get_or_insert_with(|| Rc::clone(&engine)), &engine) {
+            return misuse("requests of communicators that were not made from one another");
+        }
+        all.handles.push(handle);
+        all.places.push(place);
+        if let (Handle::Receive(place), Some(landing)) = (handle, landing) {
+            all.landings.push((place, landing));
+        }
+    }
+    Ok(all)
+}
+
 /// Works until `enough` requests are settled; which are.
 fn work<P: Pending>(
     requests: &mut [P],
@@ -539,23 +578,10 @@ fn work<P: Pending>(
     enough: impl Fn(&[bool]) -> bool,
 ) -> Result<Vec<bool>> {
     let mut settled = vec![true; requests.len()];
-    let (mut handles, mut places) = (Vec::new(), Vec::new());
-    let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::new();
-    let mut shared: Option<Shared> = None;
-    for (place, request) in requests.iter_mut().enumerate() {
-        let Some(UnderWay { engine, handle, landing }) = request.under_way() else { continue };
-        if !Rc::ptr_eq(shared.get_or_insert_with(|| Rc::clone(&engine)), &engine) {
-            return misuse("requests of communicators that were not made from one another");
-        }
-        settled[place] = false;
-        handles.push(handle);
-        places.push(place);
-        if let (Handle::Receive(place), Some(landing)) = (handle, landing) {
-            landings.push((place, landing));
-        }
-    }
+    let UnderWays { engine, handles, places, mut landings } = under_way(requests)?;
+    places.iter().for_each(|&place| settled[place] = false);
     if !enough(&settled)
-        && let Some(engine) = shared
+        && let Some(engine) = engine
     {
         engine.borrow_mut().work(&handles, &mut landings, &mut [], limit, |engine| {
             for (&handle, &place) in handles.iter().zip(&places) {

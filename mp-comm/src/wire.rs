@@ -148,6 +148,11 @@ impl Line {
         self.address
     }
 
+    #[inline(always)]
+    pub(crate) fn tag(&self) -> u32 {
+        self.address as u32
+    }
+
     /// What [`inline_of`] is compared with.
     #[inline(always)]
     pub(crate) fn what(&self) -> u64 {
