@@ -34,6 +34,9 @@ pub(crate) const WORDS: usize = 3;
 /// Those, the call, and the first unused context.
 const ROW: usize = WORDS + 2;
 
+/// Instead of a call: somebody is missing, who follows.
+const MISSING: u64 = 0;
+
 /// The tag of all this in the stream of joint operations.
 const TAG: u32 = OWN_TAGS;
 
@@ -82,14 +85,14 @@ impl Communicator {
                 Err(error) => drop(failed.get_or_insert((rank, error))),
             }
         }
-        // Nothing but the number of the rank that is missing.
         let answer = match &failed {
-            Some((rank, _)) => vec![*rank as u64],
-            None => rows.concat(),
+            Some((rank, _)) => vec![[MISSING, *rank as u64, 0, 0, 0]],
+            None => rows.clone(),
         };
         for rank in 1..self.size() {
-            let sent = self.send_in(Stream::Together, &answer, rank, TAG);
-            // Who is lost only now has heard of everybody, or need not.
+            // Each of them is one line: so that this opens no channel of chunks.
+            let mut rows = answer.iter();
+            let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, TAG));
             if let (Err(error), None) = (sent, &failed) {
                 failed = Some((rank, error));
             }
@@ -99,17 +102,18 @@ impl Communicator {
 
     fn contribute(&self, row: [u64; ROW]) -> Result<Vec<[u64; ROW]>> {
         self.send_in(Stream::Together, &row, 0, TAG)?;
-        let (answer, _) = self.receive_vec_in::<u64>(Stream::Together, 0.into(), TAG.into())?;
-        if let [missing] = answer[..] {
-            let rank = missing as usize;
-            let world_rank = self.to_world(rank)? as usize;
-            return Err(Error::PeerLost { rank, world_rank });
+        let mut rows = Vec::with_capacity(self.size());
+        for _ in 0..self.size() {
+            let mut row = [0u64; ROW];
+            self.receive_in(Stream::Together, &mut row, 0.into(), TAG.into(), true)?;
+            if row[0] == MISSING {
+                let rank = row[1] as usize;
+                let world_rank = self.to_world(rank)? as usize;
+                return Err(Error::PeerLost { rank, world_rank });
+            }
+            rows.push(row);
         }
-        let (rows, rest) = answer.as_chunks::<ROW>();
-        if rows.len() != self.size() || !rest.is_empty() {
-            return misuse("rank 0 takes the communicator for another one");
-        }
-        Ok(rows.to_vec())
+        Ok(rows)
     }
 }
 

@@ -49,6 +49,9 @@ struct Body {
     moved: Option<SharedBuffer<u8>>,
 }
 
+/// Messages of one rank that are brought in at a time.
+const BURST: u32 = 64;
+
 /// Whose the message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
@@ -182,7 +185,8 @@ impl Inward {
     /// passed over for. Whether anything was.
     pub(crate) fn pump(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
         let mut moved = false;
-        loop {
+        // Not for ever, behind a sender that is as fast: what was waited for may have come.
+        for _ in 0..BURST {
             if self.body.is_some() {
                 moved |= self.pull_body(rank, desk, call);
                 match self.body.take_if(|body| body.is_whole()) {
@@ -226,6 +230,7 @@ impl Inward {
             moved = true;
             self.begin(kind, envelope, to, &line, desk, call);
         }
+        moved
     }
 
     /// Begins with a message whose first line is known.

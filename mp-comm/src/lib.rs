@@ -89,6 +89,8 @@ mod halo;
 mod inward;
 mod joint;
 mod members;
+#[cfg(doctest)]
+mod must_not_compile;
 mod outward;
 mod persistent;
 mod request;

@@ -290,7 +290,7 @@ pub(crate) type Gone = (usize, Kept);
 /// See the [module](self).
 pub(crate) struct Outward {
     channels: Channels,
-    /// Types that the receiver knows the names of; the last one sent comes first.
+    /// Types that the receiver knows the names of.
     announced: Vec<u32>,
     queue: VecDeque<Item>,
     full: Which,
@@ -315,22 +315,19 @@ impl Outward {
     #[inline(always)]
     pub(crate) fn send_line(&mut self, fingerprint: u32, line: &Line) -> bool {
         self.queue.is_empty()
-            && self.announced.first() == Some(&fingerprint)
+            && self.announced.contains(&fingerprint)
             && self.channels.line(line.as_bytes(), false).unwrap_or(false)
     }
 
     /// Sees to it that the receiver learns the type's name before the next message.
     pub(crate) fn announce(&mut self, fingerprint: u32, element: impl FnOnce() -> ElementType) {
-        match self.announced.iter().position(|&known| known == fingerprint) {
-            Some(0) => {}
-            Some(place) => self.announced.swap(0, place),
-            None => {
-                self.announced.insert(0, fingerprint);
-                let element = element();
-                let course = Course::announcement(&element);
-                self.push(course, Kept::Name(element.name), None);
-            }
+        if self.announced.contains(&fingerprint) {
+            return;
         }
+        self.announced.push(fingerprint);
+        let element = element();
+        let course = Course::announcement(&element);
+        self.push(course, Kept::Name(element.name), None);
     }
 
     /// Puts a message behind those that wait.
