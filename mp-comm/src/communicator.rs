@@ -260,9 +260,9 @@ impl Communicator {
         sent.map_err(|error| self.localized(error))
     }
 
-    /// Moves a buffer to rank `to`: nothing is copied. Received by
+    /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
     /// [`receive_buffer`](Self::receive_buffer) it is not copied there either; any other receive
-    /// takes it, too.
+    /// takes it, too. (What is sent otherwise is copied twice, in and out, in pieces that overlap.)
     ///
     /// # Errors
     /// As [`send`](Self::send), with the buffer given back.
@@ -581,7 +581,8 @@ pub(crate) fn localized(members: &Members, error: Error) -> Error {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        let mut engine = self.engine.borrow_mut();
+        // It is borrowed only where a panic came out of it.
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
         engine.communicators -= 1;
         if engine.communicators == 0 && !std::thread::panicking() {
             engine.finish();

@@ -37,8 +37,10 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(Place { engine, handle, .. }) = self.0.take() {
-            let mut engine = engine.borrow_mut();
+        // It is borrowed only where a panic came out of it.
+        if let Some(Place { engine, handle, .. }) = self.0.take()
+            && let Ok(mut engine) = engine.try_borrow_mut()
+        {
             match handle {
                 Handle::Receive(place) => engine.desk.abandon(place),
                 Handle::Send(place) => engine.desk.abandon_send(place),

@@ -190,3 +190,35 @@ fn ranks_are_put_together_by_what_they_share() {
         });
     }
 }
+
+/// What joint operations keep is a communicator's own, and their messages are nobody else's.
+#[test]
+fn joint_operations_have_a_room_of_their_own() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let other = 1 - world.rank();
+        let copy = world.duplicate()?;
+        let second = Communicator::world(rank);
+        let made = |communicator: &Communicator, what: u32| -> Result<u32> {
+            Ok(*communicator.joint().keep(|_| Ok(what))?)
+        };
+        ensure!(made(&world, 1)? == 1 && made(&copy, 2)? == 2, "each its own");
+        ensure!(made(&world, 3)? == 1, "made twice");
+        ensure!(*world.joint().keep(|joint| Ok(joint.world_ranks()))? == [0, 1], "another type");
+        let error = world.joint().keep(|_| Err::<u8, _>(Error::Cancelled)).unwrap_err();
+        ensure!(matches!(error, Error::Cancelled), "{error}");
+        ensure!(*world.joint().keep(|_| Ok(4u8))? == 4, "nothing was kept after an error");
+
+        let names = [&world, &copy, &second].map(|of| of.joint().name("lines"));
+        ensure!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2], "{names:?}");
+        let name: Vec<u8> = names[1].bytes().collect();
+        world.joint().send(&name, other, 1)?;
+        world.send(&[0u8], other, 1)?;
+        ensure!(world.receive::<u8>(ANY_SOURCE, ANY_TAG)?.0 == 0, "the joint one came");
+        let mut theirs = vec![0; name.len()];
+        world.joint().receive_into(&mut theirs, other, 1)?;
+        ensure!(theirs == name, "names differ");
+        ensure!(world.joint().send(&name, other, 1 << 31).is_err(), "a tag that is taken");
+        Ok(())
+    });
+}

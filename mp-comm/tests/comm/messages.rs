@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error};
-use mp_core::{Plain, Result, SharedBuffer};
+use mp_core::{Channel, Plain, Result, SharedBuffer};
 
 use crate::support::{SIZES, on_all};
 
@@ -407,6 +407,52 @@ fn ranks_that_are_not_there_are_named() {
         // Of an exchange with such a rank nothing is done.
         world.send(&[2u8], 1 - rank.id(), 0)?;
         ensure!(world.receive::<u8>(ANY_SOURCE, 0)?.0 == 2, "what can't be was begun");
+        Ok(())
+    });
+}
+
+/// And no more, while the receiver is elsewhere.
+#[test]
+fn channels_have_the_room_that_is_promised() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let one = Channel::degree(1);
+        if world.rank() == 0 {
+            let (mut small, mut large) = (0, 0);
+            loop {
+                let mut sent = world.immediate_send([1u64; 5], 1, 0);
+                if !sent.test()? {
+                    ensure!(sent.cancel().is_ok(), "nothing of it can have gone");
+                    break;
+                }
+                small += 1;
+            }
+            // The first line was the type's name.
+            ensure!(small == 255, "{small} messages of one line");
+            rank.sender("go", 1, one)?.send(&small)?;
+            rank.receiver::<u8>("gone", 1, one)?.receive()?;
+            let mut last = loop {
+                let mut sent = world.immediate_send(vec![2u64; 512], 1, 0);
+                if !sent.test()? {
+                    break sent;
+                }
+                large += 1;
+            };
+            ensure!(large == 16, "{large} messages of one chunk");
+            rank.sender("go", 1, one)?.send(&(large + 1))?;
+            ensure!(last.wait_timeout(Duration::from_secs(20))?, "there is room by now");
+            last.wait()?;
+        } else {
+            for len in [5, 512] {
+                let count = *rank.receiver::<i32>("go", 0, one)?.receive()?;
+                for _ in 0..count {
+                    ensure!(world.receive_vec::<u64>(0, 0)?.1.count == len, "of {len}");
+                }
+                if len == 5 {
+                    rank.sender("gone", 0, one)?.send(&0u8)?;
+                }
+            }
+        }
         Ok(())
     });
 }
