@@ -86,15 +86,20 @@ impl Communicator {
             }
         }
         let answer = match &failed {
-            Some((rank, _)) => vec![[MISSING, *rank as u64, 0, 0, 0]],
+            Some((rank, error)) => {
+                let ended = matches!(error, Error::Ended { .. });
+                vec![[MISSING, *rank as u64, ended.into(), 0, 0]]
+            }
             None => rows.clone(),
         };
         for rank in 1..self.size() {
             // Each of them is one line: so that this opens no channel of chunks.
             let mut rows = answer.iter();
             let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, TAG));
-            if let (Err(error), None) = (sent, &failed) {
-                failed = Some((rank, error));
+            match sent {
+                // All others go on, and will hear of it when they need that rank.
+                Ok(()) | Err(Error::PeerLost { .. } | Error::Ended { .. }) => {}
+                Err(error) => drop(failed.get_or_insert((rank, error))),
             }
         }
         failed.map_or(Ok(rows), |(_, error)| Err(error))
@@ -109,7 +114,10 @@ impl Communicator {
             if row[0] == MISSING {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
-                return Err(Error::PeerLost { rank, world_rank });
+                return Err(match row[2] {
+                    0 => Error::PeerLost { rank, world_rank },
+                    _ => Error::Ended { rank },
+                });
             }
             rows.push(row);
         }

@@ -235,9 +235,6 @@ impl Engine {
 
     fn flush_to(&mut self, to: u32) -> bool {
         let Some(way) = &mut self.outward[to as usize] else { return false };
-        if way.is_idle() {
-            return false;
-        }
         let mut gone = Vec::new();
         let moved = match way.flush(&mut gone) {
             Ok(moved) => moved,
@@ -563,6 +560,11 @@ impl Engine {
             if sent && done(self) {
                 return Ok(true);
             }
+            let left = match deadline.map(|end| end.checked_duration_since(Instant::now())) {
+                Some(None) => return Ok(false),
+                Some(left) => left,
+                None => None,
+            };
             if moved {
                 continue;
             }
@@ -573,11 +575,6 @@ impl Engine {
                 // What it could send itself, it does not while it waits.
                 return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
             }
-            let left = match deadline.map(|end| end.checked_duration_since(Instant::now())) {
-                Some(None) => return Ok(false),
-                Some(left) => left,
-                None => None,
-            };
             to.clear();
             to.extend(locals.iter().filter(|local| local.outcome.is_none()).map(|l| l.to));
             self.sleep(&to, left)?;

@@ -85,9 +85,6 @@ pub enum Error {
     /// The time limit was over.
     #[error("nothing came within {0:?}")]
     Timeout(Duration),
-    /// The send was taken back.
-    #[error("the request was cancelled")]
-    Cancelled,
     /// Requests that can't be waited for together, grids that can't be, ranks that called
     /// something else.
     #[error("{0}")]

@@ -7,7 +7,7 @@ use crate::{
     desk::{Posted, Receiving},
     elements::{Buffer, BufferMut, ElementType, Landing, misuse},
     engine::{Handle, Shared},
-    error::{Error, Failed, Result},
+    error::{Failed, Result},
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     status::{Source, Status, Tag},
@@ -376,7 +376,7 @@ impl<B: Buffer + 'static> SendRequest<B> {
     /// on what can be brought on.
     ///
     /// # Errors
-    /// [`Error::World`] when the world's memory is broken.
+    /// [`Error::World`](crate::Error::World) when the world's memory is broken.
     pub fn test(&mut self) -> Result<bool> {
         self.drive(Some(Duration::ZERO))
     }
@@ -432,14 +432,15 @@ impl<B: BufferMut> ReceiveRequest<B> {
     /// As [`Communicator::receive_into`], with the buffer.
     pub fn wait(mut self) -> Result<(B, Status), Failed<B>> {
         let outcome = match self.drive(None) {
-            Ok(_) => self.outcome.take().unwrap_or(Err(Error::Cancelled)),
-            Err(error) => Err(error),
+            Ok(_) => self.outcome.take(),
+            Err(error) => Some(Err(error)),
         };
         let Self { ticket, buffer, .. } = self;
         drop(ticket);
         match outcome {
-            Ok(status) => Ok((buffer, status)),
-            Err(error) => Err(Failed { error, buffer }),
+            Some(Ok(status)) => Ok((buffer, status)),
+            Some(Err(error)) => Err(Failed { error, buffer }),
+            None => unreachable!("a request without a limit is settled after the wait for it"),
         }
     }
 
@@ -447,7 +448,7 @@ impl<B: BufferMut> ReceiveRequest<B> {
     /// Brings on what can be brought on.
     ///
     /// # Errors
-    /// [`Error::World`] when the world's memory is broken.
+    /// [`Error::World`](crate::Error::World) when the world's memory is broken.
     pub fn test(&mut self) -> Result<bool> {
         self.drive(Some(Duration::ZERO))
     }
@@ -483,7 +484,7 @@ impl<B: BufferMut> ReceiveRequest<B> {
 /// [`wait`](ReceiveRequest::wait) then says at once.
 ///
 /// # Errors
-/// [`Error::Misuse`] when they are not all of communicators made from one
+/// [`Error::Misuse`](crate::Error::Misuse) when they are not all of communicators made from one
 /// [`world`](Communicator::world).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     let UnderWays { engine, handles, mut landings, .. } = under_way(requests)?;

@@ -3,7 +3,10 @@
 use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, Group, Shared};
 use mp_core::{Bind, Result};
 
-use crate::support::{Random, SIZES, on_all, on_all_with};
+use crate::{
+    missing,
+    support::{Random, SIZES, on_all, on_all_with},
+};
 
 /// Everybody tells everybody who he is, through this communicator alone.
 fn roll_call(communicator: &Communicator, wanted: &[usize]) -> Result<()> {
@@ -67,7 +70,7 @@ fn contexts_never_mix() {
             let (me, size) = (world.rank(), world.size());
             let copy = world.duplicate()?;
             let again = copy.duplicate()?;
-            let back = world.split(Some(0), -(me as i64))?.ok_or(Error::Cancelled)?;
+            let back = world.split(Some(0), -(me as i64))?.ok_or_else(missing)?;
             let second = Communicator::world(rank);
             let all = [&world, &copy, &again, &second];
             for len in [1, 10, 3000] {
@@ -103,7 +106,7 @@ fn groups_are_sets() {
         let members = |group: &Group| -> Result<Vec<usize>> {
             let all: Vec<usize> = (0..group.size()).collect();
             let ranks = group.translate(&all, &world);
-            ranks.into_iter().map(|rank| rank.ok_or_else(|| Error::Cancelled.into())).collect()
+            ranks.into_iter().map(|rank| rank.ok_or_else(|| missing().into())).collect()
         };
         for _ in 0..50 {
             let (a, b) = (some(), some());
@@ -148,7 +151,7 @@ fn groups_become_communicators() {
         let mine = world.group().include(&[world.rank() / 4])?;
         let error = world.create(&mine).unwrap_err();
         ensure!(matches!(error, Error::Misuse(_)), "{error}");
-        let odd = world.split(Some(world.rank() as u64 % 2), 0)?.ok_or(Error::Cancelled)?;
+        let odd = world.split(Some(world.rank() as u64 % 2), 0)?.ok_or_else(missing)?;
         let error = odd.create(&world.group()).unwrap_err();
         ensure!(matches!(error, Error::Misuse(_)), "{error}");
         Ok(())
@@ -205,8 +208,8 @@ fn joint_operations_have_a_room_of_their_own() {
         ensure!(made(&world, 1)? == 1 && made(&copy, 2)? == 2, "each its own");
         ensure!(made(&world, 3)? == 1, "made twice");
         ensure!(*world.joint().keep(|joint| Ok(joint.world_ranks()))? == [0, 1], "another type");
-        let error = world.joint().keep(|_| Err::<u8, _>(Error::Cancelled)).unwrap_err();
-        ensure!(matches!(error, Error::Cancelled), "{error}");
+        let error = world.joint().keep(|_| Err::<u8, _>(missing())).unwrap_err();
+        ensure!(matches!(error, Error::Misuse(_)), "{error}");
         ensure!(*world.joint().keep(|_| Ok(4u8))? == 4, "nothing was kept after an error");
 
         let names = [&world, &copy, &second].map(|of| of.joint().name("lines"));

@@ -7,6 +7,7 @@ use mp_core::{Rank, Result, World};
 
 use crate::{
     messages::numbers,
+    missing,
     support::{
         Random, Watchdog, on_all,
         scenarios::{check, die},
@@ -144,7 +145,7 @@ fn all_learn_who_is_missing() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let part = world.split(Some(u64::from(world.rank() != 2)), -(world.rank() as i64))?;
-        let part = part.ok_or(Error::Cancelled)?;
+        let part = part.ok_or_else(missing)?;
         if world.rank() == 0 {
             match die() {}
         }

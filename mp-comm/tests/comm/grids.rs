@@ -3,7 +3,7 @@
 use mp_comm::{Cartesian, Communicator, Error, balanced, share};
 use mp_core::Result;
 
-use crate::support::on_all;
+use crate::{missing, support::on_all};
 
 #[test]
 fn coordinates_and_ranks_are_each_others_inverse() {
@@ -55,7 +55,7 @@ fn coordinates_and_ranks_are_each_others_inverse() {
 fn parts_of_grids() {
     on_all(8, |rank| {
         let world = Communicator::world(rank);
-        let grid = world.cartesian(&[2, 2, 2], &[true, false, true])?.ok_or(Error::Cancelled)?;
+        let grid = world.cartesian(&[2, 2, 2], &[true, false, true])?.ok_or_else(missing)?;
         let mine = grid.coordinates(grid.rank())?;
         for keep in 0..8u8 {
             let keep = [keep & 1 != 0, keep & 2 != 0, keep & 4 != 0];
@@ -92,7 +92,7 @@ fn grids_that_can_not_be() {
         }
         let error = world.cartesian(&[1 + world.rank().min(1)], &[true]).unwrap_err();
         ensure!(matches!(error, Error::Misuse(_)), "{error}");
-        let grid = world.cartesian(&[3], &[true])?.ok_or(Error::Cancelled)?;
+        let grid = world.cartesian(&[3], &[true])?.ok_or_else(missing)?;
         ensure!(grid.halo::<u8>(&[1], &[], 2).is_err(), "less than the halo");
         ensure!(grid.halo::<u8>(&[4, 4], &[], 1).is_err(), "two dimensions");
         let mut halo = grid.halo::<u8>(&[4], &[3], 1)?;
@@ -173,7 +173,7 @@ fn borders_are_those_of_the_whole() {
                 for closed in 0..1 << whole.len() {
                     let periodic: Vec<bool> =
                         (0..whole.len()).map(|i| closed >> i & 1 == 1).collect();
-                    let grid = world.cartesian(&dimensions, &periodic)?.ok_or(Error::Cancelled)?;
+                    let grid = world.cartesian(&dimensions, &periodic)?.ok_or_else(missing)?;
                     for (row, width) in [(1, 1), (3, 1), (1, 0)] {
                         borders(&grid, whole, row, width)?;
                     }
@@ -193,7 +193,7 @@ fn borders_are_those_of_the_whole() {
 fn borders_of_any_size() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
-        let grid = world.cartesian(&[3], &[true])?.ok_or(Error::Cancelled)?;
+        let grid = world.cartesian(&[3], &[true])?.ok_or_else(missing)?;
         borders(&grid, &[8], 150_001, 2)
     });
 }

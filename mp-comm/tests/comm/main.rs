@@ -11,3 +11,8 @@ mod grids;
 mod messages;
 mod requests;
 mod storms;
+
+/// Something is not there that should be.
+fn missing() -> mp_comm::Error {
+    mp_comm::Error::Misuse("missing".to_owned())
+}

@@ -11,6 +11,7 @@ use mp_core::Channel;
 
 use crate::{
     messages::{LENGTHS, numbers},
+    missing,
     support::{SIZES, on_all},
 };
 
@@ -176,7 +177,7 @@ fn what_is_cancelled_was_never_there() {
         let other = 1 - world.rank();
         if world.rank() == 0 {
             let posted = world.immediate_receive(vec![1u64; 4], 1, 1);
-            let back = posted.cancel().map_err(|_| Error::Cancelled)?;
+            let back = posted.cancel().map_err(|_| missing())?;
             ensure!(back == [1; 4], "another buffer");
             let dropped = world.immediate_receive(vec![1u64; 4], 1, 1);
             drop(dropped);
@@ -202,7 +203,7 @@ fn what_is_cancelled_was_never_there() {
                 Ok(_) => return Err(mp_core::Error::other("it had begun to go")),
                 Err(first) => first,
             };
-            let second = second.cancel().map_err(|_| Error::Cancelled)?;
+            let second = second.cancel().map_err(|_| missing())?;
             ensure!(second == numbers(500_000, 2), "another buffer");
             go.send(&1)?;
             world.send(&[1u8], other, 3)?;
@@ -217,6 +218,38 @@ fn what_is_cancelled_was_never_there() {
             world.receive::<u8>(other, 3)?;
         }
         Ok(())
+    });
+}
+
+/// Then nothing is left that the end would have to wait for.
+#[test]
+fn the_last_send_that_waits_can_be_cancelled() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let together = Channel::degree(1);
+        if world.rank() == 1 {
+            let go = rank.receiver::<u64>("go", 0, together)?;
+            let sent = *go.receive()?;
+            ensure!(go.receive().is_err(), "the end of the other one");
+            for i in 0..sent {
+                ensure!(world.receive::<u64>(0, 0)?.0 == i, "message {i}");
+            }
+            let error = world.receive::<u64>(0, 0).unwrap_err();
+            ensure!(matches!(error, Error::Ended { rank: 0 }), "{error}");
+            return Ok(());
+        }
+        let mut go = rank.sender::<u64>("go", 1, together)?;
+        let mut sent = 0;
+        let last = loop {
+            let mut request = world.immediate_send([sent], 1, 0);
+            if !request.test()? {
+                break request;
+            }
+            sent += 1;
+        };
+        ensure!(last.cancel().map_err(|_| missing())? == [sent], "another one");
+        drop(world);
+        go.send(&sent)
     });
 }
 
