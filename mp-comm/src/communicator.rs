@@ -153,7 +153,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::PeerLost`] and [`Error::Ended`] when the rank receives nothing any more,
-    /// [`Error::NoSuchRank`], [`Error::World`] for lack of memory.
+    /// [`Error::NoSuchRank`], [`Error::World`] and [`Error::Broken`] for lack of memory.
     #[inline]
     pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.send_in(Stream::Program, elements, to, tag)

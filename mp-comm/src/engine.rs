@@ -220,9 +220,9 @@ impl Engine {
         }
     }
 
-    /// Puts a message behind those that wait.
+    /// Puts a message behind those that wait, on a way that is open.
     pub(crate) fn queue(&mut self, to: u32, course: Course, cargo: Kept, ticket: Option<usize>) {
-        if let Ok(way) = self.out(to) {
+        if let Some(way) = &mut self.outward[to as usize] {
             way.push(course, cargo, ticket);
             self.flush_to(to);
         }
@@ -272,8 +272,11 @@ impl Engine {
         for (to, sync) in std::mem::take(&mut self.desk.due) {
             if to == self.me {
                 self.desk.acknowledge(to, sync);
-            } else {
+            } else if self.out(to).is_ok() {
                 self.queue(to, Course::ack(sync), Kept::Nothing, None);
+            } else if self.ended(to).is_none() {
+                // No memory for a way there now; the sender waits for this.
+                self.desk.due.push((to, sync));
             }
         }
     }
