@@ -8,6 +8,7 @@
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
 //! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
 //! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
+//! | [`cla`] | cache-line-aware design on coherent memory: bounds, and shapes that are searched for | Ramos and Hoefler |
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL); its numbers of formulas, tables and figures stand beside the
@@ -17,8 +18,8 @@
 
 mod time;
 
+pub mod cla;
 pub mod mpb;
-
 pub mod scc;
 pub mod sim;
 pub mod tree;

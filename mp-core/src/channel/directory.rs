@@ -10,16 +10,15 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{
-    ranks::RankSet,
     rendezvous::Meeting,
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
-    signals::Signals,
+    signals::{Glance, Signal, Signals},
     slots::{Geometry, LINE, SlotHeader, Slots},
     spec::ChannelSpec,
 };
 use crate::{
-    context::{Context, RankState},
+    context::{Context, RankSet, RankState, Text},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -55,27 +54,6 @@ impl Side {
 
     fn all_released(&self) -> bool {
         self.opened.is_subset_of(&self.released)
-    }
-}
-
-#[derive(Debug)]
-#[repr(C)]
-struct Text<const WORDS: usize>([AtomicU64; WORDS]);
-
-impl<const WORDS: usize> Text<WORDS> {
-    fn write(&self, text: &str) {
-        let mut bytes = text.bytes().chain(std::iter::repeat(0));
-        for word in &self.0 {
-            let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
-            word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> String {
-        let bytes: Vec<u8> =
-            self.0.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
-        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 }
 
@@ -428,6 +406,33 @@ impl Opened {
 
     pub(crate) fn signals(&self) -> &Signals {
         &self.middle().signals
+    }
+
+    /// Where this end looks.
+    fn signal_for(&self, end: End) -> &Signal {
+        match end {
+            End::Sender => &self.signals().for_sender,
+            End::Receiver => &self.signals().for_receiver,
+        }
+    }
+
+    /// What this end looks at after each message.
+    ///
+    /// # Safety
+    /// `self` is kept as long as the value is used.
+    pub(crate) unsafe fn glance(&self, end: End) -> Glance {
+        // SAFETY: the signal lies in the segment, which `self` keeps mapped.
+        unsafe { Glance::at(self.signal_for(end), self.context.waiting.asymmetry) }
+    }
+
+    /// Wakes the other end if it sleeps. To be called by this end after each of its moves, unless a
+    /// [`Glance`] has told it that it need not.
+    pub(crate) fn attend(&self, end: End) {
+        self.context.waiting.asymmetry.light();
+        let signal = self.signal_for(end);
+        if !signal.quiet() && signal.take_parked() {
+            self.ring_peers();
+        }
     }
 
     pub(crate) fn meeting(&self) -> &Meeting {

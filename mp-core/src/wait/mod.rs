@@ -120,7 +120,8 @@ pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
-    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names.
+    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names; or what
+    /// else [`WaitRecord`] says of the operation.
     fn further(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -166,6 +167,11 @@ impl Waiting {
     /// Cores that so many ranks leave over.
     pub(crate) fn spare(cores: usize, ranks: usize) -> i64 {
         cores as i64 - ranks as i64
+    }
+
+    /// Cores that a world of so many ranks may use.
+    pub(crate) fn cores(&self, ranks: usize) -> usize {
+        usize::try_from(self.spare + ranks as i64).unwrap_or(0).max(1)
     }
 
     /// Whether more threads of the world are at work than there are cores for them. `helpers` are

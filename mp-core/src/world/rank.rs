@@ -7,6 +7,7 @@ use crate::{
     channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::Context,
     error::{Error, Result},
+    mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
 };
@@ -65,6 +66,11 @@ impl Rank {
     /// order, they have a number for what they make together, and names for its channels.
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How many cores the ranks of the world may use, all together.
+    pub fn cores(&self) -> usize {
+        self.context.waiting.cores(self.size())
     }
 
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
@@ -203,6 +209,17 @@ impl Rank {
 
     fn open(&self, agreement: Agreement, end: End) -> Result<Opened> {
         Opened::open(Arc::clone(&self.context), agreement, end)
+    }
+
+    /// Opens the message passing buffers of all ranks by this name: see [`mpb`](crate::mpb).
+    /// Nobody waits for the others to do so. Opening them again, after or beside the first, makes
+    /// others of that name: they pair up in the order of opening.
+    ///
+    /// # Errors
+    /// [`Error::MpbMismatch`] when another rank asked for other ones, [`Error::BadMpbs`], and
+    /// [`Error::Segment`] for lack of memory.
+    pub fn mpb(&self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
+        Mpb::open(Arc::clone(&self.context), name, mpbs)
     }
 
     /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.

@@ -1,0 +1,10 @@
+//! Collectives on real ranks: threads, processes, threads on the heap.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod broadcasts;
+mod chosen;
+mod deaths;
+mod mortal;

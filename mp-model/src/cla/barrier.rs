@@ -1,0 +1,298 @@
+//! Dissemination barriers, and which is best (section 3.3).
+
+use std::fmt;
+
+use super::equations;
+use super::graph::{Bounds, Graph, Rules};
+use super::machine::{Machine, Placement};
+use super::program::{Line, Program};
+
+/// A barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Barrier {
+    /// In each round, a rank writes a flag that m others read, and reads the flags of m others; m for
+    /// each round. With the same m in all, this is the m-way dissemination barrier.
+    Dissemination(Vec<usize>),
+    /// A barrier within each group, then an exchange of flags between them.
+    Grouped {
+        /// For each group, in order of [`Placement::groups`], m for each round.
+        within: Vec<Vec<usize>>,
+        /// How the groups learn of each other.
+        exchange: Exchange,
+    },
+    /// One counter, and one wake for all who wait: for more ranks than cores, where what costs is not
+    /// lines that move but ranks that must be run.
+    Central,
+}
+
+/// The last step of a barrier with groups (section 3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exchange {
+    /// Each rank writes a flag for its peer in each other group ("pair-wise").
+    Pairs,
+    /// One rank of each group writes a flag that all of the other groups read ("socket-root").
+    Roots,
+}
+
+/// What one rank does in one round: it writes its flag of the round, then waits for those of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Round {
+    /// Whether anybody reads the rank's flag of this round.
+    pub writes: bool,
+    /// The ranks whose flags of this round it waits for, in this order.
+    pub reads: Vec<usize>,
+}
+
+/// A barrier that was chosen, and what the graph says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BarrierChoice {
+    /// The barrier.
+    pub barrier: Barrier,
+    /// Its bounds; none for [`Barrier::Central`] with more ranks than cores, of which the model knows
+    /// nothing.
+    pub predicted: Option<Bounds>,
+}
+
+impl Barrier {
+    /// Each rank's rounds, none of which it may begin before the one before is done; none for
+    /// [`Barrier::Central`].
+    ///
+    /// # Panics
+    /// If the barrier is for other groups than the placement has.
+    pub fn rounds(&self, placement: &Placement) -> Vec<Vec<Round>> {
+        let mut rounds = vec![Vec::new(); placement.ranks()];
+        match self {
+            Barrier::Dissemination(ways) => {
+                let all: Vec<usize> = (0..placement.ranks()).collect();
+                disseminate(&all, ways, ways.len(), &mut rounds);
+            }
+            Barrier::Grouped { within, exchange } => {
+                let groups = placement.groups();
+                assert_eq!(groups.len(), within.len(), "a barrier for other groups");
+                let most = within.iter().map(Vec::len).max().unwrap_or(0);
+                for (group, ways) in groups.iter().zip(within) {
+                    disseminate(group, ways, most, &mut rounds);
+                }
+                if groups.len() > 1 {
+                    exchange_flags(&groups, *exchange, &mut rounds);
+                }
+            }
+            Barrier::Central => {}
+        }
+        rounds
+    }
+
+    /// As primitives: a flag for each rank and round.
+    ///
+    /// # Panics
+    /// See [`Barrier::rounds`].
+    pub fn program(&self, placement: &Placement) -> Program {
+        let mut program = Program::new(placement.ranks());
+        self.append(&mut program, placement);
+        program
+    }
+
+    /// Lets all ranks of a program go through the barrier next.
+    pub(super) fn append(&self, program: &mut Program, placement: &Placement) {
+        if *self == Barrier::Central {
+            return central(program);
+        }
+        let rounds = self.rounds(placement);
+        let flags: Vec<Vec<Line>> = rounds
+            .iter()
+            .enumerate()
+            .map(|(rank, rounds)| rounds.iter().map(|_| program.flag(rank)).collect())
+            .collect();
+        for (rank, rounds) in rounds.iter().enumerate() {
+            for (number, round) in rounds.iter().enumerate() {
+                if round.writes {
+                    program.write(rank, flags[rank][number], 1);
+                }
+                for &other in &round.reads {
+                    program.wait(rank, flags[other][number], 1);
+                }
+            }
+        }
+    }
+
+    /// What the graph rules say of it on this machine.
+    ///
+    /// # Panics
+    /// See [`Barrier::rounds`].
+    pub fn predicted(&self, machine: &Machine) -> Bounds {
+        let program = self.program(&machine.placement);
+        Graph::new(&program, machine)
+            .expect("flags are written before they are read")
+            .bounds(Rules::default())
+    }
+}
+
+/// All count up one flag; rank 0 wakes the others with another.
+fn central(program: &mut Program) {
+    let ranks = program.ranks();
+    if ranks < 2 {
+        return;
+    }
+    let (counter, wake) = (program.flag(0), program.flag(1));
+    for rank in 1..ranks {
+        program.add(rank, counter);
+        program.wait(rank, wake, 1);
+    }
+    program.wait(0, counter, ranks as u64 - 1);
+    program.write(0, wake, 1);
+}
+
+/// Rounds among some of the ranks, with empty ones at the front if others have more. Who is so far on
+/// that a rank knows of it already is not read again.
+fn disseminate(ranks: &[usize], ways: &[usize], most: usize, rounds: &mut [Vec<Round>]) {
+    let count = ranks.len();
+    for &rank in ranks {
+        rounds[rank].resize(most - ways.len(), Round::default());
+    }
+    let mut stride = 1_usize;
+    for &ways in ways {
+        let steps =
+            || (1..=ways).map(|way| way.saturating_mul(stride)).take_while(|&far| far < count);
+        for (index, &rank) in ranks.iter().enumerate() {
+            let reads: Vec<usize> = steps().map(|far| ranks[(index + far) % count]).collect();
+            rounds[rank].push(Round { writes: !reads.is_empty(), reads });
+        }
+        stride = stride.saturating_mul(ways + 1);
+    }
+}
+
+fn exchange_flags(groups: &[Vec<usize>], exchange: Exchange, rounds: &mut [Vec<Round>]) {
+    let ranks = rounds.len();
+    let mut last = vec![Round::default(); ranks];
+    for (own, group) in groups.iter().enumerate() {
+        for (index, &rank) in group.iter().enumerate() {
+            let others = groups.iter().enumerate().filter(|&(other, _)| other != own);
+            for (_, other) in others {
+                let peer = match exchange {
+                    // A rank of the larger group shares its peer with others of its own.
+                    Exchange::Pairs => other[index % other.len()],
+                    Exchange::Roots => other[0],
+                };
+                last[rank].reads.push(peer);
+            }
+        }
+    }
+    let read: Vec<usize> = last.iter().flat_map(|round| round.reads.clone()).collect();
+    read.into_iter().for_each(|rank| last[rank].writes = true);
+    rounds.iter_mut().zip(last).for_each(|(rounds, last)| rounds.push(last));
+}
+
+/// The best m of the m-way dissemination barrier, and its r (equations 27 and 29): of equal ones the one
+/// with the fewest reads.
+pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
+    let cost = |ways: usize| {
+        let rounds = equations::rounds(ranks as u64, ways as u64);
+        (equations::dissemination(&machine.parameters, rounds, ways as u64).min, ways)
+    };
+    let (_, ways) = (1..ranks.max(2)).map(cost).min().expect("one way at least");
+    (ways, equations::rounds(ranks as u64, ways as u64) as usize)
+}
+
+/// The best m for each round ("multi-m"), the smallest first.
+///
+/// Each round multiplies what a rank knows by m + 1. That fewer rounds than ranks are needed, and that
+/// their order does not matter, makes all of them few enough to be looked at: with the ranks that are
+/// left to know of, best(n) is the least over m of one round and best(⌈n / (m + 1)⌉).
+pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
+    let round =
+        |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
+    // By how many ranks are to be known of, oneself included.
+    let mut best = vec![(crate::Time::ZERO, 0); ranks.max(1) + 1];
+    for known in 2..=ranks {
+        let cost = |ways: usize| (round(ways) + best[known.div_ceil(ways + 1)].0, ways);
+        best[known] = (1..known).map(cost).min().expect("one way at least");
+    }
+    let mut ways = Vec::new();
+    let mut known = ranks;
+    while known > 1 {
+        ways.push(best[known].1);
+        known = known.div_ceil(best[known].1 + 1);
+    }
+    ways.sort_unstable();
+    ways
+}
+
+/// The best barrier: m-way or multi-m, over all ranks, or within groups and then between them.
+///
+/// What is best in one group, equations 27 and 29 say. Of that, and of what there is across groups, the
+/// one with the smallest minimum by the graph rules is chosen, and of equal ones the one with the
+/// smaller maximum.
+pub fn best_barrier(machine: &Machine) -> BarrierChoice {
+    let candidates = candidates(machine);
+    let choice = |barrier: Barrier| {
+        let predicted = barrier.predicted(machine);
+        (predicted.min, predicted.max, barrier)
+    };
+    let best = candidates.into_iter().map(choice).min_by_key(|&(min, max, _)| (min, max));
+    let (min, max, barrier) = best.expect("there are candidates");
+    BarrierChoice { barrier, predicted: Some(Bounds { min, max }) }
+}
+
+/// The same for ranks that may outnumber the cores they run on: then [`Barrier::Central`].
+///
+/// The model has one core for each rank, and a rank that polls. Where several share a core, a rank that
+/// polls keeps the one it waits for from running, and each round of a dissemination may cost a switch
+/// of ranks; so the barrier with the fewest wake-ups is taken: one.
+pub fn best_barrier_on(machine: &Machine, cores: usize) -> BarrierChoice {
+    if machine.ranks() > cores {
+        return BarrierChoice { barrier: Barrier::Central, predicted: None };
+    }
+    best_barrier(machine)
+}
+
+fn candidates(machine: &Machine) -> Vec<Barrier> {
+    let uniform = |ranks| {
+        let (ways, rounds) = best_ways(machine, ranks);
+        vec![ways; rounds]
+    };
+    let ranks = machine.ranks();
+    let mut candidates = vec![
+        Barrier::Dissemination(uniform(ranks)),
+        Barrier::Dissemination(best_mixed_ways(machine, ranks)),
+    ];
+    let groups = machine.placement.groups();
+    if groups.len() > 1 {
+        // What is best with far reads may have another number of rounds than what is best without. For
+        // each, the least m.
+        let rounds = |ways| equations::rounds(ranks as u64, ways as u64) as usize;
+        let least = (1..ranks).filter(|&ways| ways == 1 || rounds(ways) < rounds(ways - 1));
+        candidates.extend(least.map(|ways| Barrier::Dissemination(vec![ways; rounds(ways)])));
+        for exchange in [Exchange::Pairs, Exchange::Roots] {
+            let within = groups.iter().map(|group| best_mixed_ways(machine, group.len())).collect();
+            candidates.push(Barrier::Grouped { within, exchange });
+        }
+    }
+    candidates
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Barrier::Dissemination(ways) => write!(f, "dissemination, {}", rounds_text(ways)),
+            Barrier::Grouped { within, exchange } => {
+                let within: Vec<_> = within.iter().map(|ways| rounds_text(ways)).collect();
+                let exchange = match exchange {
+                    Exchange::Pairs => "pairs",
+                    Exchange::Roots => "roots",
+                };
+                write!(f, "groups ({}), then {exchange}", within.join("; "))
+            }
+            Barrier::Central => f.write_str("central counter, one wake"),
+        }
+    }
+}
+
+fn rounds_text(ways: &[usize]) -> String {
+    match ways {
+        [] => "no rounds".into(),
+        [first, rest @ ..] if rest.iter().all(|ways| ways == first) => {
+            format!("m = {first}, r = {}", ways.len())
+        }
+        _ => format!("m = {ways:?}"),
+    }
+}

@@ -1,0 +1,190 @@
+//! Equations 6 to 35, as printed.
+//!
+//! The graph rules ([`graph`](super::graph)) are what is computed with; these are here to be compared
+//! with, and the tests say of each how the two are related. `near` is the paper's s, or n where there
+//! is one group; `far` is its q. For nobody there is nothing to do.
+//!
+//! # Where the paper is not of one mind
+//!
+//! - **Rule 1** of section 2.4 says that a first access to a flag "in memory" costs R_L. All of the
+//!   equations, and section 3.1, have R_I.
+//! - **Equation 2**: b = R_L + R_R − c is 188.2 ns with table 1, and 320.5 ns in table 2. The table is
+//!   fitted; [`Parameters::with_contention_of_equation_2`] is the other.
+//! - **Equation 4** is T_m(p, N) with an n in it: the p is the n, as its uses show.
+//! - **Equation 7** charges R_Q for each writer of the other group, while section 2.4 chooses "the
+//!   reordering with less QPI transfers", which has one. The equation is right if the line's home is
+//!   with the one who waits, and that is what [`Machine`](super::Machine) assumes.
+//! - **Equations 17 and 19** lack the readers' second look: with n = 1 they are the minimum, (19) even
+//!   less than that, while the same program as many-to-one (8), with lines of its own (12, 23), or
+//!   across groups (18) has R_R or R_Q more. The maximum of the reduction (33) also has it.
+//! - **Equations 16, 26 and 29** have T_C(n) for n readers, (6) and (10) have R_R for the one reader on
+//!   the same machine, and T_C(1) is another value: 376.7 ns to 235.8 ns with tables 1 and 2. The rules
+//!   here take contention to need two.
+//! - **Equations 23 and 25** charge R_I once, (24) for each line, for the same program. Where
+//!   R_I > 2 R_R, (23) is less than the minimum (20) from n = 2 on. (24) is a bound.
+//! - **Equation 26** has R_R for the write of the flag, (16) has R_I. Flags of single use are new to
+//!   everyone, so it should be R_I.
+//! - **Equation 28** counts "one interference per operation", not one for each of the m readers.
+//! - **Equation 32** is general; section 4.1 says in words what a level is made of. T_data is R_L here:
+//!   what the child pays to put the line into its own place, whose next copy, to its own children, is
+//!   consecutive (rule 3). The root pays R_L once to read its data.
+//! - **Equation 33** has one R_I for two flags. It is what a level above another one costs, where the
+//!   parent's own flag has been written long ago, and where private buffers are still in the cache of
+//!   the parent, who has read them the last time. The lowest level costs R_I more.
+//! - **Algorithm 7** is printed with its second block inside the first, by which leaves would do nothing.
+//!   The text has them side by side.
+//! - **Equation 35** counts each stage until the partner has left, though the next stage does not wait
+//!   for that: R_R less for each but the last.
+//! - **Contended minima** (16, 29) are no lower bounds: readers may well come apart. They say what to
+//!   optimize for. The same holds of R_I in all minima where a rank that polls early brings the line
+//!   from memory for the one that writes it later, and of the writes joined by E3, of which the early
+//!   ones overlap with other work ("we still get an upper bound for T_min", section 5.1). True bounds:
+//!   [`Graph::certain`](super::Graph::certain).
+
+use super::graph::Bounds;
+use super::parameters::Parameters;
+use crate::Time;
+
+impl Parameters {
+    fn r_i(&self) -> Time {
+        self.near.memory
+    }
+
+    fn r_r(&self) -> Time {
+        self.near.transfer
+    }
+
+    fn r_q(&self) -> Time {
+        self.far.transfer
+    }
+
+    /// R_Q if somebody is far, else R_R.
+    fn farthest(&self, far: u64) -> Time {
+        if far > 0 { self.r_q() } else { self.r_r() }
+    }
+}
+
+/// Equations 6 to 9: ranks notify one by adding to one flag.
+pub fn many_to_one_same_line(p: &Parameters, near: u64, far: u64) -> Bounds {
+    if near + far == 0 {
+        return Bounds::default();
+    }
+    Bounds {
+        min: p.r_i() + near * p.r_r() + far * p.r_q(),
+        max: p.r_i() + 2 * (near + far) * p.farthest(far),
+    }
+}
+
+/// Equations 10 to 13: ranks notify one, each by a flag of its own.
+pub fn many_to_one_lines(p: &Parameters, near: u64, far: u64) -> Bounds {
+    if near + far == 0 {
+        return Bounds::default();
+    }
+    let moved = near * p.r_r() + far * p.r_q();
+    Bounds { min: p.r_i() + moved, max: (near + far) * p.r_i() + 2 * moved }
+}
+
+/// Equations 14 to 19: one notifies ranks by one flag.
+pub fn one_to_many_same_line(p: &Parameters, near: u64, far: u64) -> Bounds {
+    let ranks = near + far;
+    if ranks == 0 {
+        return Bounds::default();
+    }
+    let crossing = if far > 0 { p.r_q() } else { Time::ZERO };
+    Bounds {
+        min: p.r_i() + p.contended(far == 0, ranks),
+        max: p.r_i() + ranks * p.r_r() + crossing,
+    }
+}
+
+/// Equations 20 to 25: one notifies ranks, each by a flag of its own.
+pub fn one_to_many_lines(p: &Parameters, near: u64, far: u64) -> Bounds {
+    let ranks = near + far;
+    if ranks == 0 {
+        return Bounds::default();
+    }
+    let max = match far {
+        0 => p.r_i() + 2 * near * p.r_r(),
+        _ => ranks * p.r_i() + 2 * (near * p.r_r() + far * p.r_q()),
+    };
+    Bounds { min: ranks * p.r_i() + p.farthest(far), max }
+}
+
+/// Equation 26: one step of a notification tree, by a flag that `readers` read.
+pub fn notification_step(p: &Parameters, readers: u64) -> Bounds {
+    Bounds { min: p.r_r() + p.contended(true, readers), max: p.r_r() + 2 * readers * p.r_r() }
+}
+
+/// r = ⌈log_{m+1} n⌉: rounds of the m-way dissemination barrier. m is at least 1.
+pub fn rounds(ranks: u64, ways: u64) -> u64 {
+    let (mut rounds, mut known) = (0, 1_u64);
+    while known < ranks {
+        known = known.saturating_mul(ways.max(1).saturating_add(1));
+        rounds += 1;
+    }
+    rounds
+}
+
+/// Equations 27 and 28, and 29 where there is contention: the m-way dissemination barrier.
+pub fn dissemination(p: &Parameters, rounds: u64, ways: u64) -> Bounds {
+    mixed_dissemination(p, &vec![ways; rounds as usize])
+}
+
+/// The same with an m for each round (section 3.3.1).
+pub fn mixed_dissemination(p: &Parameters, ways: &[u64]) -> Bounds {
+    let round = |&m: &u64| Bounds {
+        min: p.r_i() + m * p.contended(true, m),
+        max: (m + 1) * (p.r_i() + 2 * p.r_r()),
+    };
+    ways.iter().map(round).fold(Bounds::default(), |sum, round| sum + round)
+}
+
+/// Equation 30: a barrier in each of two groups of n₀ and n₁ ranks, of which the slower takes `within`,
+/// then each rank exchanges flags with one of the other group.
+pub fn pairwise_exchange(p: &Parameters, within: Bounds, ranks: [u64; 2]) -> Bounds {
+    let [n0, n1] = ranks;
+    let max = 2 * (p.r_i() + 2 * p.far.lines.cost(n0 + n1, 1)) + n0.abs_diff(n1) * p.r_q();
+    within + Bounds { min: p.r_i() + p.r_q(), max }
+}
+
+/// Equation 31: the same, but one rank of each group writes a flag that all of the other read.
+pub fn root_exchange(p: &Parameters, within: Bounds, ranks: [u64; 2]) -> Bounds {
+    let [n0, n1] = ranks;
+    within + Bounds { min: p.r_i() + p.r_q(), max: 2 * p.r_i() + (n0 + n1) * p.r_q() }
+}
+
+/// The first approach of section 3.3.2: one m-way dissemination over all ranks, `far` of whose
+/// ranks·r·m reads are of another group; an estimate with the average over the ranks.
+pub fn dissemination_with_far_reads(
+    p: &Parameters,
+    ranks: u64,
+    rounds: u64,
+    ways: u64,
+    far: u64,
+) -> Time {
+    let reads = ranks * rounds * ways;
+    rounds * p.r_i() + (reads.saturating_sub(far) * p.r_r() + far * p.r_q()) / ranks.max(1)
+}
+
+/// T_lev of equation 32 within one group (section 4.1): one-to-many by (14) or (16), R_L to copy,
+/// many-to-one by (6). A message of several lines is copied from the parent (section 4.2).
+pub fn broadcast_level(p: &Parameters, children: u64, lines: u64) -> Time {
+    let data = if lines <= 1 { p.local } else { p.copy(true, children, lines) };
+    let told = p.r_i() + p.read(true, children);
+    told + data + many_to_one_same_line(p, children, 0).min
+}
+
+/// Equation 33: a level of a reduction tree of one line, in one group.
+pub fn reduction_level(p: &Parameters, children: u64) -> Bounds {
+    let all_but = |reads: u64| p.r_i() + 2 * p.local + 2 * reads * p.r_r();
+    Bounds { min: all_but(children + 1), max: all_but(2 * children + 1) }
+}
+
+/// Equation 35: binomial reduction of long vectors, with as many ranks in the root's group (it
+/// included) and in the other.
+pub fn binomial_reduction(p: &Parameters, near: u64, far: u64, lines: u64) -> Time {
+    let stages = u64::from(near.max(far).max(1).next_power_of_two().ilog2());
+    let stage = 2 * (p.r_i() + p.r_r()) + p.near.lines.cost(1, lines);
+    let inter = 2 * (p.r_i() + p.r_q()) + p.far.lines.cost(1, lines);
+    if far > 0 { stages * stage + inter } else { stages * stage }
+}

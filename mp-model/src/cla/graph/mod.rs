@@ -1,0 +1,427 @@
+//! From primitives to bounds (section 2.4).
+//!
+//! Nodes are the primitives of all ranks. Edges:
+//!
+//! - E1: a rank's steps, one after the other;
+//! - E2: who reads waits for who wrote;
+//! - E3: several ranks write one line, in any order, while somebody waits for all of them;
+//! - E4: a rank polls a line that others write in another stage, and may steal it. Only for the maximum.
+//!
+//! **The minimum** is the longest path along E1, E2 and E3, where a path that comes to writes joined by
+//! E3 goes through all of them, the ones from other groups first. Nodes cost what the paper's five rules
+//! say: R_I for a line that is still in memory, R_L for one that the rank has, R_R or R_Q for one that
+//! another has written, T_C where several read it on a machine with contention.
+//!
+//! **The maximum.** The paper gives no rule beyond "line stealing, mainly by waits". The one here is: a
+//! rank that waits has looked too early, which brings the line to it (R_I); then each write that it
+//! waits for must take the line back from all that poll it, and is stolen by another look:
+//!
+//! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + look)
+//!
+//! This gives equations 8, 9, 12 and 13 to the letter, and 33 but for one R_I that its minimum lacks as
+//! well. See [`equations`](super::equations) for those that it does not give, and why.
+
+mod maximum;
+mod minimum;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use thiserror::Error;
+
+use super::Machine;
+use super::program::{Access, Kind, Line, Primitive, Program};
+use crate::Time;
+
+/// A program as a graph, on a machine.
+#[derive(Clone, Debug)]
+pub struct Graph<'a> {
+    program: &'a Program,
+    machine: &'a Machine,
+    accesses: Vec<Vec<Vec<Access>>>,
+    /// By rank and step: for waits, what they wait for.
+    writers: Vec<Vec<Vec<Node>>>,
+    /// The nodes, each after those that it depends on.
+    order: Vec<Node>,
+    /// By line: who polls it, at any time.
+    pollers: Vec<BTreeSet<usize>>,
+    /// By line: who does anything with it.
+    users: Vec<BTreeSet<usize>>,
+    /// By line: who copies from it.
+    readers: Vec<BTreeSet<usize>>,
+    /// By line: who counts it up, once for each time.
+    adders: Vec<Vec<usize>>,
+    /// By line and value: how many wait for it.
+    together: HashMap<(Line, u64), u64>,
+}
+
+/// A step of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    /// Whose.
+    pub rank: usize,
+    /// Which, from 0.
+    pub step: usize,
+}
+
+/// What joins two nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    /// From where.
+    pub from: Node,
+    /// To where.
+    pub to: Node,
+    /// Why.
+    pub kind: EdgeKind,
+}
+
+/// The four kinds of edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EdgeKind {
+    /// E1: the next step of the same rank.
+    Sequence,
+    /// E2: the reader needs what the writer wrote.
+    Dependency,
+    /// E3: both write a line for which a third waits; in no order.
+    Exclusion,
+    /// E4: a write, and a poll of another stage that may steal its line.
+    Stealing,
+}
+
+/// What the paper leaves to the one who models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// How often lines are stolen, for the maximum.
+    pub stealing: Stealing,
+    /// What writes joined by E3 are taken to do, for the minimum.
+    pub notifications: Notifications,
+}
+
+/// How pessimistic the maximum is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stealing {
+    /// All that poll a line steal it each time.
+    #[default]
+    Each,
+    /// "One interference per operation", with which the paper refines the maximum of the dissemination
+    /// barrier (equation 28): once taken away, once fetched again, whoever it is.
+    Once,
+}
+
+/// How ranks that count up one flag get in each other's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Notifications {
+    /// All of them after the last is there: the rule for E3.
+    #[default]
+    Together,
+    /// Each when it comes, so that the early ones overlap with work elsewhere ("we evaluate the impact
+    /// of considering overlapping", section 5.1.2).
+    AsTheyCome,
+}
+
+/// The least and the most that an algorithm takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// T_min: nothing is stolen.
+    pub min: Time,
+    /// T_max: everything is.
+    pub max: Time,
+}
+
+/// Why a program has no graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum GraphError {
+    /// It has other ranks than the machine.
+    #[error("a program of {program} ranks on a machine with {machine}")]
+    Ranks {
+        /// How many the program has.
+        program: usize,
+        /// How many the machine has.
+        machine: usize,
+    },
+    /// A flag never gets the value.
+    #[error("step {} of rank {} waits for a value that its flag never has", .0.step, .0.rank)]
+    NeverWritten(Node),
+    /// A flag is counted up further than the value, or both written and counted: it cannot be said
+    /// which of the writes are waited for.
+    #[error("step {} of rank {} waits for some of several writes, and it is open for which", .0.step, .0.rank)]
+    Ambiguous(Node),
+    /// Ranks wait for each other.
+    #[error("step {} of rank {} waits for something that comes after it", .0.step, .0.rank)]
+    Deadlock(Node),
+}
+
+impl<'a> Graph<'a> {
+    /// Finds the edges.
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    pub fn new(program: &'a Program, machine: &'a Machine) -> Result<Graph<'a>, GraphError> {
+        let (ranks, there) = (program.ranks(), machine.ranks());
+        if ranks != there {
+            return Err(GraphError::Ranks { program: ranks, machine: there });
+        }
+        let mut together = HashMap::new();
+        let mut of_line = vec![Uses::default(); program.line_count()];
+        for node in nodes(program) {
+            let primitive = program.steps(node.rank)[node.step];
+            for line in primitive.lines().into_iter().flatten() {
+                of_line[line.index()].users.insert(node.rank);
+            }
+            match primitive {
+                Primitive::Write { line, value } => {
+                    of_line[line.index()].writes.push((value, node))
+                }
+                Primitive::Add { line, from: None } => of_line[line.index()].adds.push(node),
+                Primitive::Wait { line, value } => {
+                    *together.entry((line, value)).or_default() += 1;
+                    of_line[line.index()].pollers.insert(node.rank);
+                }
+                Primitive::Copy { from, .. } => {
+                    of_line[from.index()].readers.insert(node.rank);
+                }
+                Primitive::Add { .. } => {}
+            }
+        }
+        let mut writers: Vec<_> =
+            (0..ranks).map(|rank| vec![Vec::new(); program.steps(rank).len()]).collect();
+        for node in nodes(program) {
+            if let Primitive::Wait { line, value } = program.steps(node.rank)[node.step] {
+                writers[node.rank][node.step] = of_line[line.index()].awaited(value, node)?;
+            }
+        }
+        let order = order(program, &writers)?;
+        Ok(Graph {
+            program,
+            machine,
+            accesses: program.accesses(),
+            writers,
+            order,
+            together,
+            pollers: of_line.iter().map(|uses| uses.pollers.clone()).collect(),
+            users: of_line.iter().map(|uses| uses.users.clone()).collect(),
+            adders: of_line
+                .iter()
+                .map(|uses| uses.adds.iter().map(|add| add.rank).collect())
+                .collect(),
+            readers: of_line.into_iter().map(|uses| uses.readers).collect(),
+        })
+    }
+
+    /// T_min and T_max: until the last rank is done.
+    pub fn bounds(&self, rules: Rules) -> Bounds {
+        Bounds { min: self.minimum(rules).end(), max: self.maximum(rules).end() }
+    }
+
+    /// Bounds that hold whatever happens, where the model's minimum is what to optimize for: the maximum
+    /// as it is, and the minimum with early notifications, and with [`Parameters::least`].
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    ///
+    /// [`Parameters::least`]: super::Parameters::least
+    pub fn certain(program: &Program, machine: &Machine) -> Result<Bounds, GraphError> {
+        let max = Graph::new(program, machine)?.maximum(Rules::default()).end();
+        let least = Machine { parameters: machine.parameters.least(), ..machine.clone() };
+        let overlap = Rules { notifications: Notifications::AsTheyCome, ..Rules::default() };
+        Ok(Bounds { min: Graph::new(program, &least)?.minimum(overlap).end(), max })
+    }
+
+    /// All edges between nodes.
+    pub fn edges(&self) -> BTreeSet<Edge> {
+        let mut edges = BTreeSet::new();
+        let mut last_writer = vec![None; self.program.line_count()];
+        for &to in &self.order {
+            if to.step > 0 {
+                let from = Node { rank: to.rank, step: to.step - 1 };
+                edges.insert(Edge { from, to, kind: EdgeKind::Sequence });
+            }
+            let writers = self.awaited(to);
+            for (index, &from) in writers.iter().enumerate() {
+                if from.rank != to.rank {
+                    edges.insert(Edge { from, to, kind: EdgeKind::Dependency });
+                }
+                for &other in &writers[index + 1..] {
+                    edges.insert(Edge { from, to: other, kind: EdgeKind::Exclusion });
+                }
+            }
+            for access in &self.accesses[to.rank][to.step] {
+                let writer = &mut last_writer[access.line.index()];
+                if access.kind.writes() {
+                    *writer = Some(to);
+                } else if let (Some(from), Kind::Load { .. }) = (*writer, access.kind)
+                    && from.rank != to.rank
+                {
+                    edges.insert(Edge { from, to, kind: EdgeKind::Dependency });
+                }
+            }
+        }
+        for from in nodes(self.program) {
+            let Some(line) = self.program.steps(from.rank)[from.step].flag() else { continue };
+            for to in nodes(self.program) {
+                let polls = matches!(self.program.steps(to.rank)[to.step], Primitive::Wait { line: polled, .. } if polled == line);
+                if polls && to.rank != from.rank && !self.awaited(to).contains(&from) {
+                    edges.insert(Edge { from, to, kind: EdgeKind::Stealing });
+                }
+            }
+        }
+        edges
+    }
+
+    /// The path that is as long as the minimum, from its first node to its last.
+    pub fn critical_path(&self, rules: Rules) -> Vec<Node> {
+        let times = self.minimum(rules);
+        let mut path = Vec::new();
+        let mut at = self.order.iter().copied().max_by_key(|&node| times.finish(node));
+        while let Some(node) = at {
+            path.push(node);
+            let writers = self.awaited(node);
+            let last = writers.iter().copied().max_by_key(|&writer| times.start(writer));
+            at = match last {
+                Some(last) if times.waited(node) => {
+                    path.extend(writers.iter().filter(|&&writer| writer != last));
+                    Some(last)
+                }
+                _ => node.step.checked_sub(1).map(|step| Node { rank: node.rank, step }),
+            };
+        }
+        path.reverse();
+        path
+    }
+
+    /// The writes that a wait waits for; empty for other nodes.
+    fn awaited(&self, node: Node) -> &[Node] {
+        &self.writers[node.rank][node.step]
+    }
+
+    fn accesses(&self, node: Node) -> &[Access] {
+        &self.accesses[node.rank][node.step]
+    }
+
+    /// What the first access to a line costs a rank.
+    fn first(&self, line: Line, rank: usize) -> Time {
+        let shape = self.program.shape(line);
+        match shape.cached {
+            None => self.machine.parameters.near.memory,
+            Some(owner) if owner == rank => self.machine.parameters.local,
+            Some(owner) => self.machine.transfer(owner, rank, shape.home),
+        }
+    }
+
+    fn home(&self, line: Line) -> usize {
+        self.program.shape(line).home
+    }
+}
+
+/// How each line is used.
+#[derive(Clone, Default)]
+struct Uses {
+    writes: Vec<(u64, Node)>,
+    adds: Vec<Node>,
+    pollers: BTreeSet<usize>,
+    users: BTreeSet<usize>,
+    readers: BTreeSet<usize>,
+}
+
+impl Uses {
+    fn awaited(&self, value: u64, node: Node) -> Result<Vec<Node>, GraphError> {
+        match (self.writes.is_empty(), self.adds.is_empty()) {
+            _ if value == 0 => Ok(Vec::new()),
+            (false, false) => Err(GraphError::Ambiguous(node)),
+            (true, _) if (self.adds.len() as u64) < value => Err(GraphError::NeverWritten(node)),
+            (true, _) if self.adds.len() as u64 > value => Err(GraphError::Ambiguous(node)),
+            (true, _) => Ok(self.adds.clone()),
+            (false, true) => {
+                let enough = self.writes.iter().filter(|&&(written, _)| written >= value);
+                let first = enough.min().ok_or(GraphError::NeverWritten(node))?;
+                Ok(vec![first.1])
+            }
+        }
+    }
+}
+
+fn nodes(program: &Program) -> impl Iterator<Item = Node> {
+    (0..program.ranks())
+        .flat_map(|rank| (0..program.steps(rank).len()).map(move |step| Node { rank, step }))
+}
+
+/// Each node after its rank's step before and after what it waits for.
+fn order(program: &Program, writers: &[Vec<Vec<Node>>]) -> Result<Vec<Node>, GraphError> {
+    let mut next = vec![0; program.ranks()];
+    let mut order = Vec::new();
+    loop {
+        let before = order.len();
+        for rank in 0..program.ranks() {
+            while let Some(awaited) = writers[rank].get(next[rank]) {
+                // A rank's own writes of the same group are before it by E1.
+                if awaited.iter().any(|node| node.step >= next[node.rank]) {
+                    break;
+                }
+                order.push(Node { rank, step: next[rank] });
+                next[rank] += 1;
+            }
+        }
+        if order.len() == before {
+            break;
+        }
+    }
+    let stuck = (0..program.ranks()).find(|&rank| next[rank] < program.steps(rank).len());
+    match stuck {
+        Some(rank) => Err(GraphError::Deadlock(Node { rank, step: next[rank] })),
+        None => Ok(order),
+    }
+}
+
+/// When each node begins and ends.
+struct Times {
+    spans: Vec<Vec<(Time, Time)>>,
+    /// Of waits: whether the writes were later than the rank.
+    waited: BTreeSet<Node>,
+    clock: Vec<Time>,
+}
+
+impl Times {
+    fn new(program: &Program) -> Times {
+        let spans = (0..program.ranks())
+            .map(|rank| vec![(Time::ZERO, Time::ZERO); program.steps(rank).len()])
+            .collect();
+        Times { spans, waited: BTreeSet::new(), clock: vec![Time::ZERO; program.ranks()] }
+    }
+
+    fn set(&mut self, node: Node, finish: Time) {
+        self.spans[node.rank][node.step] = (self.clock[node.rank], finish);
+        self.clock[node.rank] = finish;
+    }
+
+    fn start(&self, node: Node) -> Time {
+        self.spans[node.rank][node.step].0
+    }
+
+    fn finish(&self, node: Node) -> Time {
+        self.spans[node.rank][node.step].1
+    }
+
+    fn waited(&self, node: Node) -> bool {
+        self.waited.contains(&node)
+    }
+
+    fn end(&self) -> Time {
+        self.clock.iter().copied().max().unwrap_or_default()
+    }
+}
+
+impl std::ops::Add for Bounds {
+    type Output = Bounds;
+    /// One after the other.
+    fn add(self, other: Bounds) -> Bounds {
+        Bounds { min: self.min + other.min, max: self.max + other.max }
+    }
+}
+
+impl fmt::Display for Bounds {
+    /// From the least to the most, as [`Time`] writes them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(3);
+        write!(f, "{:.digits$} to {:.digits$}", self.min, self.max)
+    }
+}

@@ -1,0 +1,171 @@
+//! A machine as the model sees it: costs, and which ranks are near each other.
+
+use thiserror::Error;
+
+use super::Parameters;
+use crate::Time;
+
+/// Costs, and where the ranks are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// What moving lines costs.
+    pub parameters: Parameters,
+    /// Where the ranks are.
+    pub placement: Placement,
+}
+
+/// In which group each rank runs, and on a core of its own ("a one-to-one mapping of threads to
+/// cores", section 2).
+///
+/// A group is what [`Parameters::near`] was measured in: a socket, or the cores of one last-level
+/// cache; whatever of the topology makes the difference.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    group_of: Vec<usize>,
+}
+
+/// Why ranks cannot be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PlacementError {
+    /// There is nobody to place.
+    #[error("no ranks")]
+    NoRanks,
+    /// The model knows what lines cost between cores, not what sharing a core does.
+    #[error("{ranks} ranks on {cores} cores: the model has one core for each rank")]
+    MoreRanksThanCores {
+        /// How many ranks.
+        ranks: usize,
+        /// How many cores.
+        cores: usize,
+    },
+}
+
+impl Placement {
+    /// Each rank's group, in order of ranks. Groups are numbered as one likes.
+    ///
+    /// # Errors
+    /// [`PlacementError::NoRanks`].
+    pub fn new(group_of: impl Into<Vec<usize>>) -> Result<Placement, PlacementError> {
+        let group_of = group_of.into();
+        if group_of.is_empty() { Err(PlacementError::NoRanks) } else { Ok(Placement { group_of }) }
+    }
+
+    /// All in one group.
+    ///
+    /// # Errors
+    /// [`PlacementError::NoRanks`].
+    pub fn one_group(ranks: usize) -> Result<Placement, PlacementError> {
+        Placement::new(vec![0; ranks])
+    }
+
+    /// One group filled after the other, as the paper's experiments have it (section 2.5): `cores`
+    /// says how many there are in each.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn packed(ranks: usize, cores: &[usize]) -> Result<Placement, PlacementError> {
+        let all = cores.iter().sum();
+        if ranks > all {
+            return Err(PlacementError::MoreRanksThanCores { ranks, cores: all });
+        }
+        let groups = cores.iter().enumerate();
+        Placement::new(
+            groups
+                .flat_map(|(group, &cores)| std::iter::repeat_n(group, cores))
+                .take(ranks)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// How many ranks there are: at least one.
+    pub fn ranks(&self) -> usize {
+        self.group_of.len()
+    }
+
+    /// A rank's group.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn group(&self, rank: usize) -> usize {
+        self.group_of[rank]
+    }
+
+    /// Whether two ranks are in one group.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn near(&self, rank: usize, other: usize) -> bool {
+        self.group_of[rank] == self.group_of[other]
+    }
+
+    /// The ranks of each group, groups in order of their numbers, none of them empty.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+        for (rank, &group) in self.group_of.iter().enumerate() {
+            groups.entry(group).or_default().push(rank);
+        }
+        groups.into_values().collect()
+    }
+}
+
+impl Machine {
+    /// The paper's dual-socket machine with so many of its 16 cores in use, packed.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn sandy_bridge(ranks: usize) -> Result<Machine, PlacementError> {
+        let placement = Placement::packed(ranks, &[8, 8])?;
+        Ok(Machine { parameters: Parameters::SANDY_BRIDGE, placement })
+    }
+
+    /// The paper's Xeon Phi with so many of its 60 cores in use.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn xeon_phi(ranks: usize) -> Result<Machine, PlacementError> {
+        let placement = Placement::packed(ranks, &[60])?;
+        Ok(Machine { parameters: Parameters::XEON_PHI, placement })
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.placement.ranks()
+    }
+
+    /// Rule 4 of section 2.4: whether a line with its home in the group of rank `home` goes from one
+    /// rank to another without leaving a group.
+    ///
+    /// Between two ranks of one group, a line whose home is elsewhere crosses all the same: that is
+    /// how equation 7 comes to q R_Q.
+    pub(super) fn near(&self, from: usize, to: usize, home: usize) -> bool {
+        self.placement.near(from, to) && self.placement.near(to, home)
+    }
+
+    /// R_R or R_Q.
+    pub(super) fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
+        self.parameters.link(self.near(from, to, home)).transfer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_fills_one_after_the_other() {
+        let placement = Placement::packed(10, &[8, 8]).unwrap();
+        assert_eq!(placement.groups(), [(0..8).collect::<Vec<_>>(), vec![8, 9]]);
+        assert!(placement.near(0, 7) && !placement.near(7, 8));
+        assert_eq!(Placement::packed(3, &[2, 0, 1]).unwrap().groups(), [vec![0, 1], vec![2]]);
+    }
+
+    #[test]
+    fn ranks_without_cores_are_refused() {
+        let error = PlacementError::MoreRanksThanCores { ranks: 17, cores: 16 };
+        assert_eq!(Machine::sandy_bridge(17), Err(error));
+        assert_eq!(error.to_string(), "17 ranks on 16 cores: the model has one core for each rank");
+        assert_eq!(Machine::xeon_phi(0), Err(PlacementError::NoRanks));
+        assert_eq!(Placement::one_group(0), Err(PlacementError::NoRanks));
+        assert_eq!(Placement::packed(0, &[]), Err(PlacementError::NoRanks));
+    }
+}

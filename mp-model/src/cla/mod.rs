@@ -1,0 +1,45 @@
+//! Cache-line-aware design: what algorithms on cache-coherent memory cost, counted in cache lines.
+//!
+//! S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent Architectures*. An
+//! algorithm is a [`Program`] of four primitives on cache lines; a [`Graph`] of it, on a [`Machine`]
+//! whose [`Parameters`] were measured, has a least and a greatest time; searches find the shapes whose
+//! least time is smallest; [`run()`] executes a program line by line in virtual time.
+//!
+//! | file | section | what |
+//! |---|---|---|
+//! | `parameters.rs` | 2.2, tables 1–4 | costs of lines, of the paper's two machines |
+//! | `machine.rs` | 2.1, 2.5 | costs, and which ranks are near each other |
+//! | `program.rs` | 2.4 | the primitives copy, wait, write, add |
+//! | `graph/` | 2.4 | edges E1–E4, minimum and maximum |
+//! | `equations.rs` | 3–5 | equations 6–35 as printed, and where they disagree with each other |
+//! | `tree.rs` | 3–5 | trees as data |
+//! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
+//! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
+//! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
+//! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
+//! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
+
+pub mod barrier;
+pub mod baselines;
+mod chance;
+pub mod equations;
+pub mod graph;
+mod machine;
+mod parameters;
+pub mod patterns;
+mod program;
+pub mod run;
+pub mod search;
+mod tree;
+
+pub use barrier::{Barrier, BarrierChoice, best_barrier};
+pub use graph::{Bounds, Graph, GraphError, Rules};
+pub use machine::{Machine, Placement, PlacementError};
+pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Parameters, State};
+pub use program::{Line, Primitive, Program};
+pub use run::run;
+pub use search::{Pattern, TreeChoice, best_tree};
+pub use tree::{Tree, TreeError};
+
+#[cfg(test)]
+mod tests;

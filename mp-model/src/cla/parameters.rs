@@ -1,0 +1,401 @@
+//! What moving cache lines costs (section 2.2, tables 1 to 4).
+
+use thiserror::Error;
+
+use crate::Time;
+
+/// What was measured on one machine.
+///
+/// The paper tells apart where a line comes from: the core itself, another core of the same group
+/// (its sockets; on other machines what shares a last-level cache), a core of another group, memory.
+/// What state the line is in makes little difference besides (section 2.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// R_L: a line that the core has in its own cache.
+    pub local: Time,
+    /// Within a group.
+    pub near: Link,
+    /// From group to group. Equal to [`Parameters::near`] where there is one group.
+    pub far: Link,
+    /// T_C: what several readers of one line do to each other; none on a machine where they do not
+    /// (rule 5 of section 2.4).
+    pub contention: Option<Contention>,
+    /// What a write to a line costs that others have copies of (section 2.3).
+    pub invalidation: Invalidation,
+}
+
+/// What lines cost over one distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// R_R or R_Q: a line from the cache of another core.
+    pub transfer: Time,
+    /// R_I or R_QI: a line from memory. The paper's equations charge R_I for every first access, since
+    /// memory is placed near its first reader; none uses R_QI.
+    pub memory: Time,
+    /// T_m or T_N: several lines at once.
+    pub lines: Lines,
+}
+
+/// Equations 4 and 5 in one: N lines take q + oN + cnN − p/N, with n threads at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// q: to start with.
+    pub start: Time,
+    /// o: for each line.
+    pub line: Time,
+    /// c: for each line and each thread whose transfers cross the same link at the time. Not 0 only
+    /// between groups (congestion).
+    pub congestion: Time,
+    /// p: what few lines save of the start, divided by N.
+    pub saved: Time,
+}
+
+/// Equations 2 and 3: n threads that read one line are done after b + cn − a/n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contention {
+    /// b: to start with.
+    pub start: Time,
+    /// c: for each reader.
+    pub reader: Time,
+    /// a: what few readers save, divided by n; 0 where the line is in a cache.
+    pub saved: Time,
+}
+
+/// What a write costs to a line that n others have copies of (section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalidation {
+    /// As much as a transfer from each of them: n R_R (Sandy Bridge). R_R also for those of another
+    /// group, as equation 18 has it: one message crosses, and that group's cache tells its cores.
+    EachSharer,
+    /// As much as one transfer, for a directory does it (Xeon Phi).
+    Once,
+}
+
+/// Whether a buffer is in the cache of the core that uses it (tables 2 and 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// E: there, and nowhere else.
+    Exclusive,
+    /// I: in memory.
+    Invalid,
+}
+
+impl Contention {
+    /// Table 2: Xeon Phi, by the states of the sender's and the receiver's buffer.
+    pub const fn table_2(send: State, receive: State) -> Contention {
+        let (start, reader, saved) = match (send, receive) {
+            (State::Exclusive, State::Exclusive) => (320_500, 56_200, 0),
+            (State::Exclusive, State::Invalid) => (604_400, 57_600, 0),
+            (State::Invalid, State::Exclusive) => (863_600, 23_900, 667_400),
+            (State::Invalid, State::Invalid) => (1_202_000, 23_400, 695_800),
+        };
+        Contention {
+            start: Time::from_picos(start),
+            reader: Time::from_picos(reader),
+            saved: Time::from_picos(saved),
+        }
+    }
+
+    /// T_C(n), for n ≥ 1; nothing for nobody.
+    pub fn cost(&self, readers: u64) -> Time {
+        match readers {
+            0 => Time::ZERO,
+            n => (self.start + n * self.reader).saturating_sub(self.saved / n),
+        }
+    }
+}
+
+impl Lines {
+    /// Table 4: Xeon Phi, by the states of the sender's and the receiver's buffer.
+    pub const fn table_4(send: State, receive: State) -> Lines {
+        let (start, line, saved) = match (send, receive) {
+            (State::Exclusive, State::Exclusive) => (1_521_000, 76_000, 1_096_000),
+            (State::Exclusive, State::Invalid) => (1_778_400, 73_200, 1_276_900),
+            (State::Invalid, State::Exclusive) => (2_698_500, 94_400, 1_868_500),
+            (State::Invalid, State::Invalid) => (2_750_000, 94_900, 2_017_500),
+        };
+        Lines {
+            start: Time::from_picos(start),
+            line: Time::from_picos(line),
+            congestion: Time::ZERO,
+            saved: Time::from_picos(saved),
+        }
+    }
+
+    /// T_m(n, N) or T_N: so many lines, copied by each of so many threads. Nothing for no lines.
+    pub fn cost(&self, threads: u64, lines: u64) -> Time {
+        match lines {
+            0 => Time::ZERO,
+            n => (self.start + n * self.line + threads * n * self.congestion)
+                .saturating_sub(self.saved / n),
+        }
+    }
+}
+
+const fn picos(picos: u64) -> Time {
+    Time::from_picos(picos)
+}
+
+impl Parameters {
+    /// Two sockets of eight cores, Xeon E5-2660 (tables 1 and 3).
+    pub const SANDY_BRIDGE: Parameters = Parameters {
+        local: picos(2_300),
+        near: Link {
+            transfer: picos(35_000),
+            memory: picos(70_000),
+            lines: Lines {
+                start: picos(63_400),
+                line: picos(11_100),
+                congestion: Time::ZERO,
+                saved: Time::ZERO,
+            },
+        },
+        far: Link {
+            transfer: picos(94_000),
+            memory: picos(107_000),
+            lines: Lines {
+                start: picos(180_650),
+                line: picos(7_500),
+                congestion: picos(3_000),
+                saved: Time::ZERO,
+            },
+        },
+        contention: None,
+        invalidation: Invalidation::EachSharer,
+    };
+
+    /// Sixty cores on a ring, Xeon Phi 5110P (tables 1, 2 and 4, buffers in caches).
+    pub const XEON_PHI: Parameters = {
+        let near = Link {
+            transfer: picos(235_800),
+            memory: picos(277_700),
+            lines: Lines::table_4(State::Exclusive, State::Exclusive),
+        };
+        Parameters {
+            local: picos(8_600),
+            near,
+            far: near,
+            contention: Some(Contention::table_2(State::Exclusive, State::Exclusive)),
+            invalidation: Invalidation::Once,
+        }
+    };
+
+    /// The same machine if readers of one line did not disturb each other.
+    #[must_use]
+    pub fn without_contention(self) -> Parameters {
+        Parameters { contention: None, ..self }
+    }
+
+    /// The same machine where flags and buffers stay in caches from one operation to the next, as they
+    /// do in a loop of short operations: a first access is a transfer from whoever used the line last.
+    ///
+    /// The paper assumes that the computation between has evicted them (section 2.5).
+    #[must_use]
+    pub fn with_cached_flags(mut self) -> Parameters {
+        self.near.memory = self.near.memory.min(self.near.transfer);
+        self.far.memory = self.far.memory.min(self.far.transfer);
+        self
+    }
+
+    /// The least that anything can cost here: readers come apart, and whoever polls too early has brought
+    /// the line from memory for the one who writes it.
+    #[must_use]
+    pub fn least(self) -> Parameters {
+        let mut least = self.without_contention().with_cached_flags();
+        if let Some(contention) = self.contention {
+            // Copies of several lines have another constant there (section 4.2.2).
+            for link in [&mut least.near, &mut least.far] {
+                link.lines.start = link.lines.start.min(contention.cost(1));
+                link.lines.congestion = Time::ZERO;
+            }
+        }
+        least
+    }
+
+    /// Equation 2 as its first half has it, b = R_L + R_R − c, where table 2 has a fitted b.
+    ///
+    /// The two differ: with table 1's values this b is 188.2 ns, and the table says 320.5 ns.
+    #[must_use]
+    pub fn with_contention_of_equation_2(mut self) -> Parameters {
+        if let Some(contention) = &mut self.contention {
+            let one = self.local + self.near.transfer;
+            contention.start = one.saturating_sub(contention.reader);
+            contention.saved = Time::ZERO;
+        }
+        self
+    }
+
+    /// Over which distance.
+    pub fn link(&self, near: bool) -> &Link {
+        if near { &self.near } else { &self.far }
+    }
+
+    /// Rule 5: a line that so many read at the same time, each over this distance. One reader alone
+    /// contends with nobody: equations 6 and 10 have R_R for Xeon Phi too.
+    pub fn read(&self, near: bool, readers: u64) -> Time {
+        match readers {
+            0 | 1 => self.link(near).transfer,
+            _ => self.contended(near, readers),
+        }
+    }
+
+    /// The same as equations 16, 26 and 29 have it: T_C(n) also for n = 1. With table 2's b, that is more
+    /// than R_R.
+    pub(super) fn contended(&self, near: bool, readers: u64) -> Time {
+        let alone = self.link(near).transfer;
+        match &self.contention {
+            None => alone,
+            // The contention was measured within a group; what lies between groups comes on top.
+            Some(contention) => {
+                contention.cost(readers.max(1)) + alone.saturating_sub(self.near.transfer)
+            }
+        }
+    }
+
+    /// T_data of a broadcast of several lines (section 4.2): so many copy the same lines at once.
+    ///
+    /// With contention b + cn + oN: the slope of the multi-line model, the contention of the readers,
+    /// and its b as the constant (section 4.2.2); the paper gives no equation, and whether c counts
+    /// once or for each line is not said. Without, T_m(1, N): congestion is left out (section 4.2.1).
+    pub fn copy(&self, near: bool, readers: u64, lines: u64) -> Time {
+        let link = self.link(near);
+        match &self.contention {
+            _ if lines == 0 => Time::ZERO,
+            None => link.lines.cost(1, lines),
+            Some(contention) => {
+                let farther = link.transfer.saturating_sub(self.near.transfer);
+                contention.cost(readers.max(1)) + lines * link.lines.line + farther
+            }
+        }
+    }
+
+    /// Equation 1: half of a ping-pong of one line. The sender reads its buffer, copies it into the
+    /// receiver's, and the receiver reads that.
+    pub fn half_round_trip(&self, send_buffer: State, near: bool) -> Time {
+        let own = match send_buffer {
+            State::Exclusive => self.local,
+            State::Invalid => self.near.memory,
+        };
+        own + 2 * self.link(near).transfer
+    }
+
+    /// Whether these can be the costs of a machine, as far as the model needs it: what is nearer is not
+    /// slower, and readers that come at the same time are not slower than readers that come one after
+    /// the other, or the maximum would be below the minimum.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), Implausible> {
+        let order = [
+            ("R_L", self.local, "R_R", self.near.transfer),
+            ("R_R", self.near.transfer, "R_Q", self.far.transfer),
+            ("R_I", self.near.memory, "R_QI", self.far.memory),
+        ];
+        for (less, small, more, large) in order {
+            if small > large {
+                return Err(Implausible::Order { less, small, more, large });
+            }
+        }
+        if self.near.transfer == Time::ZERO {
+            return Err(Implausible::Nothing { what: "R_R" });
+        }
+        let Some(contention) = &self.contention else { return Ok(()) };
+        let apart = self.near.transfer;
+        if 2 * contention.reader > apart {
+            let (small, large) = (2 * contention.reader, apart);
+            return Err(Implausible::Order { less: "2c", small, more: "R_R", large });
+        }
+        if contention.cost(1) > 2 * apart {
+            let (small, large) = (contention.cost(1), 2 * apart);
+            return Err(Implausible::Order { less: "T_C(1)", small, more: "2 R_R", large });
+        }
+        Ok(())
+    }
+}
+
+/// Why parameters cannot be those of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Implausible {
+    /// What should be the larger is the smaller.
+    #[error("{less} = {} ns is more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
+    Order {
+        /// What should be less.
+        less: &'static str,
+        /// Its value.
+        small: Time,
+        /// What should be more.
+        more: &'static str,
+        /// Its value.
+        large: Time,
+    },
+    /// What costs time takes none.
+    #[error("{what} is 0")]
+    Nothing {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use State::{Exclusive, Invalid};
+
+    #[test]
+    fn the_papers_machines_are_plausible() {
+        for parameters in [Parameters::SANDY_BRIDGE, Parameters::XEON_PHI] {
+            assert_eq!(parameters.check(), Ok(()));
+            assert_eq!(parameters.without_contention().check(), Ok(()));
+            assert_eq!(parameters.with_cached_flags().check(), Ok(()));
+            assert_eq!(parameters.with_contention_of_equation_2().check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn implausible_values_are_named() {
+        let mut parameters = Parameters::SANDY_BRIDGE;
+        parameters.near.transfer = Time::ZERO;
+        let error = parameters.check().unwrap_err();
+        assert_eq!(error.to_string(), "R_L = 2.3 ns is more than R_R = 0 ns");
+        parameters.local = Time::ZERO;
+        assert_eq!(parameters.check(), Err(Implausible::Nothing { what: "R_R" }));
+        let mut parameters = Parameters::XEON_PHI;
+        parameters.contention.as_mut().unwrap().reader = Time::from_nanos(118);
+        assert!(parameters.check().unwrap_err().to_string().contains("2c"));
+    }
+
+    /// Table 2 and equation 3 by hand: one and ten readers, from caches and from memory.
+    #[test]
+    fn contention_by_hand() {
+        let nanos = |send, receive, n| Contention::table_2(send, receive).cost(n).as_nanos();
+        assert_eq!(nanos(Exclusive, Exclusive, 1), 376.7);
+        assert_eq!(nanos(Exclusive, Exclusive, 10), 882.5);
+        assert_eq!(nanos(Invalid, Exclusive, 10), 863.6 + 239.0 - 66.74);
+        assert_eq!(nanos(Invalid, Invalid, 1), 529.6);
+        assert_eq!(nanos(Exclusive, Invalid, 0), 0.0);
+        let anchored = Parameters::XEON_PHI.with_contention_of_equation_2();
+        let of_one = anchored.contention.unwrap().cost(1);
+        assert_eq!(of_one, anchored.local + anchored.near.transfer);
+        assert_eq!(anchored.contention.unwrap().start.as_nanos(), 188.2);
+    }
+
+    /// Equations 4 and 5 by hand.
+    #[test]
+    fn lines_by_hand() {
+        let sandy = Parameters::SANDY_BRIDGE;
+        assert_eq!(sandy.near.lines.cost(5, 128).as_nanos(), 63.4 + 11.1 * 128.0);
+        assert_eq!(sandy.far.lines.cost(8, 10).as_nanos(), 180.65 + 75.0 + 240.0);
+        assert_eq!(sandy.far.lines.cost(8, 0), Time::ZERO);
+        let phi = Lines::table_4(Exclusive, Exclusive);
+        assert_eq!(phi.cost(1, 1).as_nanos(), 501.0);
+        assert_eq!(phi.cost(1, 4).as_nanos(), 1521.0 + 304.0 - 274.0);
+    }
+
+    /// Equation 1 by hand.
+    #[test]
+    fn ping_pong_by_hand() {
+        let sandy = Parameters::SANDY_BRIDGE;
+        assert_eq!(sandy.half_round_trip(Exclusive, true).as_nanos(), 72.3);
+        assert_eq!(sandy.half_round_trip(Invalid, false).as_nanos(), 258.0);
+    }
+}

@@ -1,0 +1,248 @@
+//! The paper's algorithms as programs (sections 3 to 5).
+//!
+//! For tests and experiments, and as the exact description of what a collective operation does: each
+//! function is the pseudo-code of a figure of the paper.
+
+use super::machine::Placement;
+use super::program::{Line, Program};
+use super::tree::Tree;
+
+/// Which line a notification goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flags {
+    /// One for all.
+    SameLine,
+    /// One for each rank that notifies or is notified.
+    DifferentLines,
+    /// One for each group.
+    LinePerGroup,
+}
+
+/// Many-to-one (figure 4): all ranks notify rank `to`, which waits for them.
+///
+/// # Panics
+/// If there is no such rank.
+pub fn many_to_one(placement: &Placement, to: usize, flags: Flags) -> Program {
+    let mut program = Program::new(placement.ranks());
+    for group in split(placement, to, flags) {
+        // A flag of a group lies with it, so that its ranks need not reach across to count it up.
+        let home = if flags == Flags::LinePerGroup { group[0] } else { to };
+        let flag = program.flag(home);
+        for &rank in &group {
+            match flags {
+                Flags::DifferentLines => program.write(rank, flag, 1),
+                _ => program.add(rank, flag),
+            }
+        }
+        program.wait(to, flag, group.len() as u64);
+    }
+    program
+}
+
+/// One-to-many (figure 8): rank `from` notifies all others.
+///
+/// # Panics
+/// If there is no such rank.
+pub fn one_to_many(placement: &Placement, from: usize, flags: Flags) -> Program {
+    let mut program = Program::new(placement.ranks());
+    for group in split(placement, from, flags) {
+        let flag = program.flag(from);
+        program.write(from, flag, 1);
+        for &rank in &group {
+            program.wait(rank, flag, 1);
+        }
+    }
+    program
+}
+
+/// All ranks but one, by the flag that they share; near ones first.
+fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
+    let near = |&rank: &usize| placement.near(rank, one);
+    let mut others: Vec<usize> = (0..placement.ranks()).filter(|&rank| rank != one).collect();
+    others.sort_by_key(|rank| !near(rank));
+    match flags {
+        _ if others.is_empty() => Vec::new(),
+        Flags::SameLine => vec![others],
+        Flags::DifferentLines => others.into_iter().map(|rank| vec![rank]).collect(),
+        Flags::LinePerGroup => {
+            others.sort_by_key(|rank| (!near(rank), placement.group(*rank)));
+            others.chunk_by(|&a, &b| placement.near(a, b)).map(<[_]>::to_vec).collect()
+        }
+    }
+}
+
+/// A notification tree (section 3.2): a rank that has been notified notifies its children, each wave by
+/// a flag of its own.
+pub fn notification_tree(tree: &Tree) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let flags = wave_flags(&mut program, tree);
+    for rank in 0..tree.ranks() {
+        if let Some((flag, _)) = over(tree, &flags, rank) {
+            program.wait(rank, flag, 1);
+        }
+        for &flag in &flags[rank] {
+            program.write(rank, flag, 1);
+        }
+    }
+    program
+}
+
+/// The same in the other direction (section 3.1): a rank that all its children have notified notifies
+/// its parent, by adding to a line that it shares with its siblings of one group.
+pub fn gathering_tree(tree: &Tree, placement: &Placement) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let lines = Acknowledgements::new(&mut program, tree, placement);
+    for rank in 0..tree.ranks() {
+        lines.wait(&mut program, rank);
+        lines.add(&mut program, rank);
+    }
+    program
+}
+
+/// Broadcast of one line (algorithm 6): the notification carries it. Of several lines (section 4.2):
+/// children copy from where the parent has it.
+pub fn broadcast(tree: &Tree, placement: &Placement, lines: u64) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let flags = wave_flags(&mut program, tree);
+    let acknowledged = Acknowledgements::new(&mut program, tree, placement);
+    let data: Vec<Line> = (0..tree.ranks()).map(|rank| program.data(rank, lines)).collect();
+    for rank in 0..tree.ranks() {
+        if let Some((flag, parent)) = over(tree, &flags, rank) {
+            program.wait(rank, flag, 1);
+            match lines {
+                0 => {}
+                1 => program.copy(rank, flag, data[rank]),
+                _ => program.copy(rank, data[parent], data[rank]),
+            }
+        }
+        for &flag in &flags[rank] {
+            if lines == 1 {
+                program.copy(rank, data[rank], flag);
+            }
+            program.write(rank, flag, 1);
+        }
+        acknowledged.wait(&mut program, rank);
+        acknowledged.add(&mut program, rank);
+    }
+    program
+}
+
+/// Reduction of one line (algorithm 7): each rank has a private buffer, from which its parent reads.
+/// With a line for each group, what has come from the rank's own group is added before the others are
+/// waited for.
+pub fn reduction(tree: &Tree, placement: &Placement) -> Program {
+    let ranks = tree.ranks();
+    let mut program = Program::new(ranks);
+    let flags = wave_flags(&mut program, tree);
+    let acknowledged = Acknowledgements::new(&mut program, tree, placement);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
+    let buffers: Vec<Line> =
+        (0..ranks).map(|rank| program.buffer(rank, tree.parent(rank).unwrap_or(rank), 1)).collect();
+    for rank in 0..ranks {
+        for &flag in &flags[rank] {
+            program.write(rank, flag, 1);
+        }
+        for (line, children) in &acknowledged.lines[rank] {
+            program.wait(rank, *line, children.len() as u64);
+            for &child in children {
+                program.combine(rank, buffers[child], data[rank]);
+            }
+        }
+        if let Some((flag, _)) = over(tree, &flags, rank) {
+            program.wait(rank, flag, 1);
+            program.copy(rank, data[rank], buffers[rank]);
+            acknowledged.add(&mut program, rank);
+        }
+    }
+    program
+}
+
+/// Reduction of several lines in stages (section 5.2): in each, a rank says that its data is ready, its
+/// partner reads and adds it, and says that it may leave. One binomial tree for each group, and then one
+/// over the groups, so that the root's group is the last to be added to.
+///
+/// # Panics
+/// If there is no such root.
+pub fn binomial_reduction(placement: &Placement, root: usize, lines: u64) -> Program {
+    let mut program = Program::new(placement.ranks());
+    let data: Vec<Line> = (0..placement.ranks()).map(|rank| program.data(rank, lines)).collect();
+    let mut groups = placement.groups();
+    groups.sort_by_key(|group| !placement.near(group[0], root));
+    let mut heads = Vec::new();
+    for mut group in groups {
+        // The root is first in its group.
+        group.sort_by_key(|&rank| rank != root);
+        pair_up(&mut program, &group, &data);
+        heads.push(group[0]);
+    }
+    pair_up(&mut program, &heads, &data);
+    program
+}
+
+fn pair_up(program: &mut Program, ranks: &[usize], data: &[Line]) {
+    let mut distance = 1;
+    while distance < ranks.len() {
+        for pair in ranks.chunks(2 * distance) {
+            let Some(&from) = pair.get(distance) else { continue };
+            let to = pair[0];
+            let (ready, read) = (program.flag(to), program.flag(from));
+            program.write(from, ready, 1);
+            program.wait(to, ready, 1);
+            program.combine(to, data[from], data[to]);
+            program.write(to, read, 1);
+            program.wait(from, read, 1);
+        }
+        distance *= 2;
+    }
+}
+
+/// A flag for each wave of each rank.
+fn wave_flags(program: &mut Program, tree: &Tree) -> Vec<Vec<Line>> {
+    (0..tree.ranks())
+        .map(|rank| tree.waves(rank).iter().map(|wave| program.flag(wave[0])).collect())
+        .collect()
+}
+
+/// The flag by which a rank is notified, and by whom; none for the root.
+fn over(tree: &Tree, flags: &[Vec<Line>], rank: usize) -> Option<(Line, usize)> {
+    let parent = tree.parent(rank)?;
+    Some((flags[parent][tree.wave_of(rank)?], parent))
+}
+
+/// The lines on which children acknowledge: one for each group of a rank's children, which lies with
+/// them.
+struct Acknowledgements {
+    /// By rank: the line, and who adds to it.
+    lines: Vec<Vec<(Line, Vec<usize>)>>,
+    /// By rank: the line that it adds to.
+    own: Vec<Option<Line>>,
+}
+
+impl Acknowledgements {
+    fn new(program: &mut Program, tree: &Tree, placement: &Placement) -> Acknowledgements {
+        let mut own = vec![None; tree.ranks()];
+        let mut lines = Vec::with_capacity(tree.ranks());
+        for rank in 0..tree.ranks() {
+            let groups = tree.acknowledging(rank, placement).into_iter();
+            let of_rank = groups.map(|children| {
+                let line = program.flag(children[0]);
+                children.iter().for_each(|&child| own[child] = Some(line));
+                (line, children)
+            });
+            lines.push(of_rank.collect());
+        }
+        Acknowledgements { lines, own }
+    }
+
+    fn wait(&self, program: &mut Program, rank: usize) {
+        for (line, children) in &self.lines[rank] {
+            program.wait(rank, *line, children.len() as u64);
+        }
+    }
+
+    fn add(&self, program: &mut Program, rank: usize) {
+        if let Some(line) = self.own[rank] {
+            program.add(rank, line);
+        }
+    }
+}
