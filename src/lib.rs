@@ -30,6 +30,8 @@
 //! | know when that pays | [`comm::pays`] |
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
+//! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
+//! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
@@ -40,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone.
+pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
     Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
@@ -84,6 +87,7 @@ pub mod broadcast {
 
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
+    pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
         Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,
         SharedBuffer, Slot, Wait, WaitPolicy, World,

@@ -206,6 +206,29 @@ impl<T: Plain> SharedBuffer<T> {
         self
     }
 
+    /// The same memory as a buffer of `len` elements of another type: those bytes of it that were
+    /// elements before keep their values, as many as the new elements take.
+    ///
+    /// ```
+    /// let rank = mp_core::World::solo()?;
+    /// let bytes = rank.buffer_from(&[1u32, 2])?.recast::<u8>(8).map_err(drop).unwrap();
+    /// assert_eq!(bytes[..], [1u32, 2].map(u32::to_ne_bytes).concat());
+    /// assert!(bytes.recast::<u32>(3).is_err());
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The buffer itself, when it was not made for so many bytes, or not for that alignment.
+    pub fn recast<U: Plain>(self, len: usize) -> Result<SharedBuffer<U>, Self> {
+        let Ok(first) = Parts::whole::<U>(&self.context, self.parts.key, len as u64) else {
+            return Err(self);
+        };
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, and its destructor does not run.
+        let context = unsafe { std::ptr::read(&this.context) };
+        Ok(SharedBuffer { context, parts: Parts { len, ..this.parts }, first })
+    }
+
     /// Makes the buffer shorter. The elements past `len` are no longer reachable; its place in
     /// memory keeps its size.
     ///

@@ -84,9 +84,14 @@ impl Meeting {
         self.wanted.store(waiting.into(), Ordering::Relaxed);
     }
 
+    /// Sender: whether there is an offer.
+    pub(crate) fn offered(&self) -> bool {
+        self.offer.load(Ordering::Relaxed) == OFFERED
+    }
+
     /// Sender: takes the offer, if there is one.
     pub(crate) fn claim(&self) -> bool {
-        self.offer.load(Ordering::Relaxed) == OFFERED
+        self.offered()
             && self
                 .offer
                 // Acquire: pairs with the Release in `offer`.

@@ -203,6 +203,11 @@ impl RingSender {
         Ok(self.reserve())
     }
 
+    /// Whether [`look`](Self::look) would find a free slot, or a count that can't be.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tail != self.limit || self.ring.room(self.tail, self.limit) != Ok(self.tail)
+    }
+
     /// Whether the receiver has given back all that was published.
     pub(crate) fn all_received(&self) -> bool {
         // Acquire: pairs with the Release in `RingReceiver::release`.

@@ -6,11 +6,12 @@ use crate::{
     wait::{Doing, Flag, Operation, Wait},
 };
 
-/// A receiving end that can be waited for together with others. Implemented by
-/// [`Receiver`](crate::Receiver); sealed in effect, because its methods can't be called or
-/// written outside.
+/// An end that can be waited for together with others. Implemented by
+/// [`Receiver`](crate::Receiver) and [`Sender`](crate::Sender); sealed in effect, because its
+/// methods can't be called or written outside.
 pub(crate) trait Selectable {
-    /// Whether a receive call would find a message, or that there will be none.
+    /// Whether a receive call would find a message, or a send call room, or that there will be
+    /// none.
     fn ready(&self) -> bool;
     fn raise(&self);
     fn lower(&self);
@@ -53,7 +54,7 @@ pub(crate) trait Selectable {
 #[derive(Default)]
 pub struct Select<'a> {
     /// By index; `None` once removed.
-    receivers: Vec<Option<&'a dyn Selectable>>,
+    ends: Vec<Option<&'a dyn Selectable>>,
     /// Where the next look begins, so that a busy channel does not starve the others.
     next: usize,
 }
@@ -82,20 +83,31 @@ impl<'a> Select<'a> {
 
     /// Adds a receiver; returns its index, counted from 0 in the order of adding.
     pub fn add<M: crate::Message + ?Sized>(&mut self, receiver: &'a crate::Receiver<M>) -> usize {
-        self.receivers.push(Some(receiver));
-        self.receivers.len() - 1
+        self.ends.push(Some(receiver));
+        self.ends.len() - 1
+    }
+
+    /// Adds a sender, which is ready when a message would find room, or would never: for a rank
+    /// that goes on receiving while it waits to send. Returns its index, counted with those of the
+    /// receivers. At degree 0 it is ready while a receiver waits in a receive call.
+    pub fn add_sender<M: crate::Message + ?Sized>(
+        &mut self,
+        sender: &'a crate::Sender<M>,
+    ) -> usize {
+        self.ends.push(Some(sender));
+        self.ends.len() - 1
     }
 
     /// Waits no longer for the receiver of this index. The others keep theirs.
     pub fn remove(&mut self, index: usize) {
-        if let Some(receiver) = self.receivers.get_mut(index) {
+        if let Some(receiver) = self.ends.get_mut(index) {
             *receiver = None;
         }
     }
 
     /// Whether no receiver is left.
     pub fn is_empty(&self) -> bool {
-        self.receivers.iter().all(Option::is_none)
+        self.ends.iter().all(Option::is_none)
     }
 
     /// Waits until a receiver has a message or has ended; returns its index. The message stays
@@ -117,7 +129,7 @@ impl<'a> Select<'a> {
     /// As `ready`, and [`Error::Timeout`].
     pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
         let wait = wait.into();
-        let Some(first) = self.receivers.iter().flatten().next() else {
+        let Some(first) = self.ends.iter().flatten().next() else {
             return Err(Error::BadWorld("nothing to select from".to_owned()));
         };
         let doing = Doing { operation: Operation::Select, channel: first.channel() };
@@ -126,18 +138,18 @@ impl<'a> Select<'a> {
             let other = receiver.context();
             other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
         };
-        if !self.receivers.iter().flatten().all(same) {
+        if !self.ends.iter().flatten().all(same) {
             // Each would ring the doorbell of its own rank only.
             let reason = "receivers of different ranks or worlds can't be selected from together";
             return Err(Error::BadWorld(reason.to_owned()));
         }
-        let all = All(&self.receivers);
-        let count = self.receivers.len();
+        let all = All(&self.ends);
+        let count = self.ends.len();
         let from = self.next;
         let found = context.wait(wait, doing, std::ptr::null(), &all, || {
             (0..count)
                 .map(|i| (from + i) % count)
-                .find(|&i| self.receivers[i].is_some_and(|receiver| receiver.ready()))
+                .find(|&i| self.ends[i].is_some_and(|receiver| receiver.ready()))
         })?;
         let which = found.ok_or_else(|| Error::Timeout {
             operation: Operation::Select,
@@ -150,10 +162,10 @@ impl<'a> Select<'a> {
 
     /// A receiver that is ready now.
     pub fn try_ready(&mut self) -> Option<usize> {
-        let count = self.receivers.len();
+        let count = self.ends.len();
         let which = (0..count)
             .map(|i| (self.next + i) % count)
-            .find(|&i| self.receivers[i].is_some_and(|receiver| receiver.ready()))?;
+            .find(|&i| self.ends[i].is_some_and(|receiver| receiver.ready()))?;
         self.next = (which + 1) % count;
         Some(which)
     }
@@ -161,6 +173,6 @@ impl<'a> Select<'a> {
 
 impl std::fmt::Debug for Select<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Select").field("receivers", &self.receivers.len()).finish_non_exhaustive()
+        f.debug_struct("Select").field("ends", &self.ends.len()).finish_non_exhaustive()
     }
 }

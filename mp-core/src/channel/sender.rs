@@ -11,12 +11,14 @@ use super::{
     directory::{End, Opened},
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
+    select::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::Place,
 };
 use crate::{
     buffer::SharedBuffer,
+    context::Context,
     copy::copy_bytes,
     error::{Error, Result, SendError},
     plain::{Message, Plain},
@@ -563,6 +565,39 @@ impl<T: Plain> Sender<[T]> {
         self.publish(claim);
         drop(let_go);
         Ok(())
+    }
+}
+
+impl<M: Message + ?Sized> Selectable for Sender<M> {
+    fn ready(&self) -> bool {
+        let room = match &self.kind {
+            Kind::Pair => self.ring.has_room(),
+            Kind::Rendezvous => self.opened.meeting().offered(),
+            Kind::Shared(ring) => ring.has_room(
+                |rank| self.opened.released(End::Receiver, rank),
+                |rank| self.opened.released(End::Sender, rank),
+            ),
+        };
+        room || self.opened.signals().for_sender.ended()
+    }
+
+    fn raise(&self) {
+        self.opened.signals().for_receiver.raise();
+    }
+
+    fn lower(&self) {
+        // With several senders, one that stops waiting leaves the flag to the others.
+        if !matches!(self.kind, Kind::Shared(_)) {
+            self.opened.signals().for_receiver.lower();
+        }
+    }
+
+    fn context(&self) -> &Context {
+        &self.opened.context
+    }
+
+    fn channel(&self) -> u64 {
+        self.opened.descriptor_offset().bytes()
     }
 }
 

@@ -206,6 +206,22 @@ impl SharedRing {
         }
     }
 
+    /// Whether [`reserve`](Self::reserve) would do anything but find all slots taken.
+    pub(crate) fn has_room(
+        &self,
+        receiver_gone: impl Fn(u32) -> bool,
+        sender_gone: impl Fn(u32) -> bool,
+    ) -> bool {
+        let position = self.control().tail.load(Ordering::Relaxed);
+        let state = self.at(position).1.state.load(Ordering::Relaxed);
+        match (ahead(state, position), what(state)) {
+            (..0, TAKEN) => receiver_gone(rank(state)),
+            (..0, CLEARING) => sender_gone(rank(state)),
+            (..0, what) => what == VOID,
+            _ => true,
+        }
+    }
+
     /// 4 receive, for rank `me`. `sender_gone` says whether a rank has released that end.
     pub(crate) fn receive(&self, me: u32, sender_gone: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;

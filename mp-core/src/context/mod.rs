@@ -23,7 +23,7 @@ pub(crate) use text::Text;
 use crate::{
     error::Error,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
-    sync::{AtomicPtr, Ordering},
+    sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct Context {
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free lately, or null.
     free_entry: AtomicPtr<held::Entry>,
+    /// See [`Rank::ordinal`](crate::Rank::ordinal).
+    pub(crate) ordinals: AtomicU64,
 }
 
 impl Context {
@@ -67,7 +69,15 @@ impl Context {
         world.since_ns.store(crate::wait::monotonic_ns(), Ordering::Relaxed);
         segment.heap().settle(key)?;
         segment.set_root(Root::World, control.bytes());
-        Ok(Self { segment, control, size, me: size, waiting, free_entry: AtomicPtr::default() })
+        Ok(Self {
+            segment,
+            control,
+            size,
+            me: size,
+            waiting,
+            free_entry: AtomicPtr::default(),
+            ordinals: AtomicU64::new(0),
+        })
     }
 
     /// Rank `me` of the world in a segment made elsewhere.
@@ -81,8 +91,15 @@ impl Context {
             .map(Offset::<WorldControl>::new)
             .ok_or_else(|| segment.corrupt("the world's control block", 0, 0))?;
         let size = segment.at(control)?.size.load(Ordering::Relaxed);
-        let context =
-            Self { segment, control, size, me, waiting, free_entry: AtomicPtr::default() };
+        let context = Self {
+            segment,
+            control,
+            size,
+            me,
+            waiting,
+            free_entry: AtomicPtr::default(),
+            ordinals: AtomicU64::new(0),
+        };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
             return Err(context.segment.corrupt("the number of ranks", control.bytes(), len));
@@ -93,7 +110,13 @@ impl Context {
 
     /// The same world as seen by rank `me`, in the same process.
     pub(crate) fn as_rank(&self, me: u32) -> Self {
-        Self { segment: Arc::clone(&self.segment), free_entry: AtomicPtr::default(), me, ..*self }
+        Self {
+            segment: Arc::clone(&self.segment),
+            free_entry: AtomicPtr::default(),
+            ordinals: AtomicU64::new(0),
+            me,
+            ..*self
+        }
     }
 
     pub(crate) fn size(&self) -> usize {

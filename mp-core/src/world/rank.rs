@@ -9,10 +9,12 @@ use crate::{
     error::{Error, Result},
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
+    sync::Ordering,
 };
 
-/// One rank of a world, in the hands of that rank's code.
-#[derive(Debug)]
+/// One rank of a world, in the hands of that rank's code. A clone is the same rank, for a structure
+/// that is to keep it.
+#[derive(Clone, Debug)]
 pub struct Rank {
     context: Arc<Context>,
 }
@@ -58,6 +60,12 @@ impl Rank {
     /// How many ranks the world has.
     pub fn size(&self) -> usize {
         self.context.size()
+    }
+
+    /// How often this rank was asked before, itself or a clone. Where all ranks ask in the same
+    /// order, they have a number for what they make together, and names for its channels.
+    pub fn ordinal(&self) -> u64 {
+        self.context.ordinals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How many cores the ranks of the world may use, all together.

@@ -338,3 +338,28 @@ fn a_buffer_that_can_not_be_taken_is_freed() {
         },
     );
 }
+
+#[test]
+fn a_buffer_becomes_one_of_another_type_where_it_fits() {
+    on_all(1, |rank| {
+        let numbers: Vec<u32> = (0..7).collect();
+        let buffer = rank.buffer_from(&numbers)?;
+        let Err(buffer) = buffer.recast::<u64>(4) else {
+            return Err(Error::other("32 bytes in 28"));
+        };
+        let Err(buffer) = buffer.recast::<u8>(usize::MAX) else {
+            return Err(Error::other("more bytes than there are"));
+        };
+        ensure!(buffer[..] == numbers[..], "a refusal changed it");
+        let bytes = buffer.recast::<u8>(28).map_err(|_| Error::other("28 bytes"))?;
+        ensure!(bytes[4] == 1u32.to_le_bytes()[0] || cfg!(target_endian = "big"), "other bytes");
+        let pairs = bytes.recast::<[u32; 2]>(3).map_err(|_| Error::other("three pairs"))?;
+        ensure!(pairs[..] == [[0, 1], [2, 3], [4, 5]], "{pairs:?}");
+        let back = pairs.recast::<u32>(7).map_err(|_| Error::other("what it was"))?;
+        ensure!(back[..] == numbers[..], "{back:?}");
+        let none = back.recast::<()>(usize::MAX).map_err(|_| Error::other("no bytes"))?;
+        ensure!(none.len() == usize::MAX, "{}", none.len());
+        drop(none);
+        Ok(())
+    });
+}

@@ -220,3 +220,73 @@ fn a_removed_receiver_is_no_longer_waited_for() {
         Ok(())
     });
 }
+
+/// A rank that waits for room goes on receiving meanwhile: two that send each other more than
+/// their channels hold do not wait for each other for ever.
+#[test]
+fn room_can_be_waited_for_along_with_messages() {
+    for degree in [1, 2, 5] {
+        on_all(2, |rank| {
+            const MESSAGES: u64 = 200;
+            let other = 1 - rank.id();
+            let parties = Parties::new([0, 1], [0, 1]);
+            let mut to = rank.sender::<u64>("both ways", other, Channel::degree(degree))?;
+            let from = rank.receiver::<u64>("both ways", other, Channel::degree(degree))?;
+            // And one that is always full, which is never ready.
+            let mut full = rank.shared_sender::<u64>("full", &parties, Channel::degree(1))?;
+            let none = rank.shared_receiver::<u64>("full", &parties, Channel::degree(1))?;
+            while !matches!(full.try_send(&0), Err(Error::Full { .. })) {}
+            let (mut sent, mut received) = (0, 0);
+            while sent < MESSAGES || received < MESSAGES {
+                let mut select = Select::new();
+                select.add(&from);
+                if sent < MESSAGES {
+                    select.add_sender(&to);
+                }
+                let ready = select.ready()?;
+                drop(select);
+                if ready == 0 {
+                    while let Some(message) = from.try_receive()? {
+                        ensure!(*message == received, "{} is not {received}", *message);
+                        received += 1;
+                    }
+                } else {
+                    to.try_send(&sent)?;
+                    sent += 1;
+                }
+            }
+            let mut select = Select::new();
+            select.add_sender(&full);
+            ensure!(select.try_ready().is_none(), "there is no room");
+            let limit = Duration::from_millis(2);
+            let error = select.ready_with(limit).err();
+            ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+            drop(none);
+            Ok(())
+        });
+    }
+}
+
+/// A sender is ready when its receiver has gone: sending would tell.
+#[test]
+fn senders_hear_of_the_end() {
+    for degree in [0, 1] {
+        on_all(2, |rank| {
+            if rank.id() == 1 {
+                drop(rank.receiver::<u64>("closed", 0, Channel::degree(degree))?);
+                return Ok(());
+            }
+            let mut sender = rank.sender::<u64>("closed", 1, Channel::degree(degree))?;
+            let mut sent = Ok(());
+            while sent.is_ok() {
+                let mut select = Select::new();
+                select.add_sender(&sender);
+                ensure!(select.ready()? == 0, "there is one end");
+                drop(select);
+                sent = sender.try_send(&1);
+            }
+            ensure!(matches!(sent, Err(Error::Disconnected { .. })), "{sent:?}");
+            Ok(())
+        });
+    }
+}

@@ -434,3 +434,14 @@ fn bound_ranks_run_where_they_were_put() {
         assert!(matches!(error, Error::Topology(_)), "{error}");
     }
 }
+
+/// Whatever a rank makes together with the others has the same number in all of them.
+#[test]
+fn ranks_count_what_they_make() {
+    let counted = on_all(3, |rank| {
+        let again = rank.clone();
+        ensure!((again.id(), again.size()) == (rank.id(), rank.size()), "another rank");
+        Ok([rank.ordinal(), again.ordinal(), rank.ordinal()])
+    });
+    assert_eq!(counted, [[0, 1, 2]; 3]);
+}

@@ -119,7 +119,13 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
             continue;
         };
         let (senders, receivers) = (&outline.senders, &outline.receivers);
-        let others = if waited.operation == Operation::Send { receivers } else { senders };
+        // Among the channels of a select there can be some with room to wait for.
+        let sends = match waited.operation {
+            Operation::Send => true,
+            Operation::Select => !receivers.members.contains(&(rank as u32)),
+            _ => false,
+        };
+        let others = if sends { receivers } else { senders };
         report.peers.extend(ranks(context, &others.present));
         report.channels.push(channel_report(context, &outline));
     }

@@ -1,0 +1,601 @@
+//! Communicators: which ranks, and in which context; tagged messages between them.
+
+use std::{
+    any::{Any, TypeId},
+    cell::RefCell,
+    collections::HashMap,
+    rc::Rc,
+    time::Duration,
+};
+
+use mp_core::{Plain, Rank, SharedBuffer};
+
+use crate::{
+    desk::{Posted, Receiving},
+    elements::{ElementType, Grown, Landing, Taken, misuse},
+    engine::{Engine, Handle, Shared},
+    error::{Error, Failed, Result},
+    group::Group,
+    members::Members,
+    outward::{Cargo, Course, Kept, Step},
+    request::Ticket,
+    status::{Source, Status, Tag},
+    store::Pattern,
+    wire::Envelope,
+};
+
+/// Ranks that exchange tagged messages among themselves (`MPI_Comm`). See the
+/// [crate's page](crate) for what calls there are.
+///
+/// A communicator belongs to the thread that made it. Communicators made from one another share
+/// their channels; what is sent in one is never received in another.
+pub struct Communicator {
+    pub(crate) engine: Shared,
+    pub(crate) members: Rc<Members>,
+    /// Agreed on by all members, and used by no other communicator of any of them.
+    pub(crate) context: u32,
+    /// See [`Joint::keep`](crate::Joint::keep).
+    pub(crate) kept: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
+}
+
+/// In which of a communicator's two streams of messages: those of the program, and those of the
+/// operations that all ranks call together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Program = 0,
+    /// Tags from [`OWN_TAGS`] on are this crate's.
+    Together = 1,
+}
+
+/// Tags of joint operations that this crate keeps for itself: see [`Joint`](crate::Joint).
+pub(crate) const OWN_TAGS: u32 = 1 << 31;
+
+impl Communicator {
+    /// All ranks of the world (`MPI_COMM_WORLD`).
+    ///
+    /// Each call makes another one, with channels of its own: all ranks that are to talk to each
+    /// other in it must make it as their first, or second, and so on. Mostly one is enough;
+    /// [`duplicate`](Self::duplicate) gives contexts for less.
+    pub fn world(rank: &Rank) -> Self {
+        let engine = Engine::new(rank, rank.ordinal());
+        let members = Members::new((0..rank.size() as u32).collect(), rank.size(), engine.me);
+        Self::new(Rc::new(RefCell::new(engine)), members, 0)
+    }
+
+    /// This rank alone (`MPI_COMM_SELF`).
+    pub fn own(rank: &Rank) -> Self {
+        let me = rank.id() as u32;
+        // It opens no channel, so that it needs no name.
+        let engine = Engine::new(rank, u64::MAX);
+        let members = Members::new(vec![me], rank.size(), me);
+        Self::new(Rc::new(RefCell::new(engine)), members, 0)
+    }
+
+    /// Other ranks, or the same in another context, over the same channels.
+    pub(crate) fn of(&self, members: Members, context: u32) -> Self {
+        Self::new(Rc::clone(&self.engine), members, context)
+    }
+
+    fn new(engine: Shared, members: Members, context: u32) -> Self {
+        engine.borrow_mut().communicators += 1;
+        Self { engine, members: Rc::new(members), context, kept: RefCell::default() }
+    }
+
+    /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).
+    pub fn rank(&self) -> usize {
+        self.members.me
+    }
+
+    /// How many ranks there are (`MPI_Comm_size`).
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The number in the world of a rank of the communicator.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    pub fn world_rank(&self, rank: usize) -> Result<usize> {
+        Ok(self.to_world(rank)? as usize)
+    }
+
+    /// The ranks as a group (`MPI_Comm_group`).
+    pub fn group(&self) -> Group {
+        Group::of(self)
+    }
+
+    #[inline(always)]
+    pub(crate) fn context_of(&self, stream: Stream) -> u32 {
+        self.context << 1 | stream as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn to_world(&self, rank: usize) -> Result<u32> {
+        match self.members.world(rank) {
+            Some(world) => Ok(world),
+            None => Err(Error::NoSuchRank { rank, size: self.size() }),
+        }
+    }
+
+    pub(crate) fn pattern(&self, stream: Stream, source: Source, tag: Tag) -> Result<Pattern> {
+        let source = match source {
+            Source::Any => None,
+            Source::Rank(rank) => Some(self.to_world(rank)?),
+        };
+        Ok(Pattern { context: self.context_of(stream), source, tag: tag.wanted() })
+    }
+
+    // --- sending ---
+
+    /// Sends elements to rank `to` (`MPI_Send`).
+    ///
+    /// A message for which there is room is copied and this returns. There is room for 256 lines
+    /// of 56 bytes (a message of up to 40 bytes is one line) and for 16 chunks of up to 16 KiB
+    /// between any two ranks; a longer message, or one more, waits until the receiver has taken
+    /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
+    ///
+    /// ```
+    /// use mp_comm::Communicator;
+    ///
+    /// mp_core::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 0 {
+    ///         world.send(&[1.5, 2.5], 1, 7)?;
+    ///     } else {
+    ///         let mut pair = [0.0; 2];
+    ///         let status = world.receive_into(&mut pair, 0, 7)?;
+    ///         assert_eq!((pair, status.count), ([1.5, 2.5], 2));
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] and [`Error::Ended`] when the rank receives nothing any more,
+    /// [`Error::NoSuchRank`], [`Error::World`] and [`Error::Broken`] for lack of memory.
+    #[inline]
+    pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
+        self.send_in(Stream::Program, elements, to, tag)
+    }
+
+    #[inline]
+    pub(crate) fn send_in<T: Plain>(
+        &self,
+        stream: Stream,
+        elements: &[T],
+        to: usize,
+        tag: u32,
+    ) -> Result<()> {
+        let to = self.to_world(to)?;
+        let context = self.context_of(stream);
+        if self.engine.borrow_mut().send_at_once(context, to, tag, elements) {
+            return Ok(());
+        }
+        self.send_slowly(context, elements, to, tag, false)
+    }
+
+    #[cold]
+    fn send_slowly<T: Plain>(
+        &self,
+        context: u32,
+        elements: &[T],
+        to: u32,
+        tag: u32,
+        synchronous: bool,
+    ) -> Result<()> {
+        let mut engine = self.engine.borrow_mut();
+        let mut envelope = engine.envelope(context, tag, elements);
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        let mut place = None;
+        let sent = (|| {
+            engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
+            if synchronous {
+                let (ticket, sync) = engine.ticket(to, true)?;
+                envelope.sync = sync;
+                place = Some(ticket);
+            }
+            let mut cargo = Cargo::Bytes(bytes);
+            if to == engine.me {
+                engine.send_to_self(envelope, cargo);
+                return Ok(());
+            }
+            engine.send_whole(to, &mut Course::new(&envelope, bytes), &mut cargo)
+        })();
+        let matched = match (sent, place) {
+            (Ok(()), Some(place)) => {
+                let matched = engine.await_match(place);
+                // Its number is in use for as long as it may be answered.
+                engine.desk.abandon_send(place);
+                matched
+            }
+            (Err(error), Some(place)) => {
+                engine.desk.take_send(place);
+                Err(error)
+            }
+            (sent, None) => sent,
+        };
+        drop(engine);
+        matched.map_err(|error| self.localized(error))
+    }
+
+    /// Sends, and returns when the receiver has a receive for the message (`MPI_Ssend`).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); and [`Error::WaitsForItself`] for a message to oneself that no
+    /// receive was [posted](Self::immediate_receive) for. It stays receivable.
+    pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
+        let to = self.to_world(to)?;
+        self.send_slowly(self.context_of(Stream::Program), elements, to, tag, true)
+    }
+
+    /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`): what there is no room for is copied, and
+    /// goes during later calls, at the latest when the last communicator is dropped.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send). That a copy could not be delivered nobody learns.
+    pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
+        let to = self.to_world(to)?;
+        let context = self.context_of(Stream::Program);
+        let mut engine = self.engine.borrow_mut();
+        if engine.send_at_once(context, to, tag, elements) {
+            return Ok(());
+        }
+        let envelope = engine.envelope(context, tag, elements);
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        let sent = (|| {
+            engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
+            let mut cargo = Cargo::Bytes(bytes);
+            if to == engine.me {
+                engine.send_to_self(envelope, cargo);
+                return Ok(());
+            }
+            let mut course = Course::new(&envelope, bytes);
+            if engine.advance(to, &mut course, &mut cargo)? != Step::Done {
+                engine.queue(to, course, Kept::Owned(Box::new(bytes.to_vec())), None);
+            }
+            Ok(())
+        })();
+        drop(engine);
+        sent.map_err(|error| self.localized(error))
+    }
+
+    /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
+    /// [`receive_buffer`](Self::receive_buffer) it is not copied there either; any other receive
+    /// takes it, too. (What is sent otherwise is copied twice, in and out, in pieces that overlap.)
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), with the buffer given back.
+    pub fn send_buffer<T: Plain>(
+        &self,
+        buffer: SharedBuffer<T>,
+        to: usize,
+        tag: u32,
+    ) -> Result<(), Failed<SharedBuffer<T>>> {
+        let count = buffer.len();
+        let fail = |error, buffer| Err(Failed { error: self.localized(error), buffer });
+        let to = match self.to_world(to) {
+            Ok(to) => to,
+            Err(error) => return fail(error, buffer),
+        };
+        let mut engine = self.engine.borrow_mut();
+        let context = self.context_of(Stream::Program);
+        let envelope = engine.envelope(context, tag, &buffer);
+        let bytes = match buffer.recast::<u8>(envelope.bytes) {
+            Ok(bytes) => bytes,
+            Err(buffer) => {
+                return fail(Error::Misuse("a buffer of no known size".to_owned()), buffer);
+            }
+        };
+        let mut moving = Some(bytes);
+        let sent = (|| {
+            engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
+            let mut cargo = Cargo::Moved(&mut moving);
+            if to == engine.me {
+                engine.send_to_self(envelope, cargo);
+                return Ok(());
+            }
+            engine.send_whole(to, &mut Course::moved(&envelope), &mut cargo)
+        })();
+        match (sent, moving.map(|bytes| bytes.recast(count))) {
+            (Err(error), Some(Ok(buffer))) => fail(error, buffer),
+            _ => Ok(()),
+        }
+    }
+
+    // --- receiving ---
+
+    /// Receives a message into a buffer that is long enough (`MPI_Recv`); waits until there is
+    /// one. What the buffer has beyond the message stays as it was.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] and [`Error::OtherElements`], which leave the message where it is, to
+    /// be received by another call. [`Error::PeerLost`] and [`Error::Ended`] when all that the
+    /// rank had sent was received; for [any source](crate::ANY_SOURCE) when that holds for every
+    /// other rank, then [`Error::NobodyLeft`] if none was lost. [`Error::WaitsForItself`],
+    /// [`Error::NoSuchRank`].
+    #[inline]
+    pub fn receive_into<T: Plain>(
+        &self,
+        into: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        self.receive_in(Stream::Program, into, source.into(), tag.into(), false)
+    }
+
+    /// Receives one element: see [`receive_into`](Self::receive_into).
+    ///
+    /// # Errors
+    /// As `receive_into`; a message of another length is [`Error::Truncated`] or
+    /// [`Error::OtherElements`].
+    #[inline]
+    pub fn receive<T: Plain>(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<(T, Status)> {
+        let mut one = T::zeroed();
+        let into = std::slice::from_mut(&mut one);
+        let status = self.receive_in(Stream::Program, into, source.into(), tag.into(), true)?;
+        Ok((one, status))
+    }
+
+    #[inline]
+    pub(crate) fn receive_in<T: Plain>(
+        &self,
+        stream: Stream,
+        mut into: &mut [T],
+        source: Source,
+        tag: Tag,
+        exact: bool,
+    ) -> Result<Status> {
+        let pattern = self.pattern(stream, source, tag)?;
+        if let Source::Rank(source) = source
+            && let Some((tag, count)) =
+                self.engine.borrow_mut().receive_at_once(&pattern, exact, true, into)
+        {
+            return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
+        }
+        let room = Some(into.len());
+        self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
+    }
+
+    /// [`receive_into`](Self::receive_into) that waits at most for `limit`. The limit is for the
+    /// message to come: one that has begun to is waited for.
+    ///
+    /// # Errors
+    /// As `receive_into`, and [`Error::Timeout`].
+    pub fn receive_timeout<T: Plain>(
+        &self,
+        mut into: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+        limit: Duration,
+    ) -> Result<Status> {
+        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
+        let room = Some(into.len());
+        self.receive_slowly::<T>(pattern, room, false, &mut into, Some(limit))
+    }
+
+    /// Receives a message of any length; waits until there is one.
+    ///
+    /// # Errors
+    /// As [`receive_into`](Self::receive_into).
+    pub fn receive_vec<T: Plain>(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<(Vec<T>, Status)> {
+        self.receive_vec_in(Stream::Program, source.into(), tag.into())
+    }
+
+    pub(crate) fn receive_vec_in<T: Plain>(
+        &self,
+        stream: Stream,
+        source: Source,
+        tag: Tag,
+    ) -> Result<(Vec<T>, Status)> {
+        let pattern = self.pattern(stream, source, tag)?;
+        let mut grown = Grown(Vec::new());
+        let status = self.receive_slowly::<T>(pattern, None, false, &mut grown, None)?;
+        Ok((grown.0, status))
+    }
+
+    /// Receives a message of any length as a buffer: the very one that was
+    /// [sent](Self::send_buffer), or one made for what was sent otherwise.
+    ///
+    /// # Errors
+    /// As [`receive_into`](Self::receive_into).
+    pub fn receive_buffer<T: Plain>(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<(SharedBuffer<T>, Status)> {
+        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
+        let rank = self.engine.borrow().rank.clone();
+        let mut taken = Taken { rank: &rank, buffer: None };
+        let status = self.receive_slowly::<T>(pattern, None, false, &mut taken, None)?;
+        match taken.buffer {
+            Some(buffer) => Ok((buffer, status)),
+            None => misuse("a message without a buffer"),
+        }
+    }
+
+    #[cold]
+    fn receive_slowly<T: Plain>(
+        &self,
+        pattern: Pattern,
+        room: Option<usize>,
+        exact: bool,
+        landing: &mut dyn Landing,
+        limit: Option<Duration>,
+    ) -> Result<Status> {
+        let mut engine = self.engine.borrow_mut();
+        let want = engine.want::<T>(room, exact);
+        let members = Rc::clone(&self.members);
+        let posted = Posted { pattern, want, members, state: Receiving::Waiting };
+        let place = engine.post(posted).map_err(|error| self.localized(error))?;
+        let handle = Handle::Receive(place);
+        let worked = {
+            let mut landings: [(usize, &mut dyn Landing); 1] = [(place, &mut *landing)];
+            match engine.work_on(&[handle], &mut landings, &mut [], limit) {
+                // Out of time; but what has begun to come is waited for.
+                Ok(false) if engine.is_coming(place) => {
+                    engine.work_on(&[handle], &mut landings, &mut [], None)
+                }
+                worked => worked,
+            }
+        };
+        let landed = engine.desk.land(place, landing);
+        if landed.is_none() {
+            engine.desk.abandon(place);
+        }
+        drop(engine);
+        match (worked, landed) {
+            (_, Some(Ok(envelope))) => Ok(self.status(&envelope)),
+            (_, Some(Err(error))) | (Err(error), None) => Err(self.localized(error)),
+            (Ok(_), None) => Err(Error::Timeout(limit.unwrap_or_default())),
+        }
+    }
+
+    /// Sends one message and receives another, whichever can go on first (`MPI_Sendrecv`): two
+    /// ranks, or a ring of them, that do this with messages of any size do not wait for each
+    /// other for ever.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send) and [`receive_into`](Self::receive_into); what could still be done
+    /// is done before.
+    pub fn send_receive<T: Plain, U: Plain>(
+        &self,
+        elements: &[T],
+        to: usize,
+        send_tag: u32,
+        into: &mut [U],
+        source: impl Into<Source>,
+        receive_tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let (source, receive_tag) = (source.into(), receive_tag.into());
+        let context = self.context_of(Stream::Program);
+        let world = self.to_world(to)?;
+        if self.engine.borrow_mut().send_at_once(context, world, send_tag, elements) {
+            return self.receive_in(Stream::Program, into, source, receive_tag, false);
+        }
+        let mut exchange = self.exchange();
+        exchange.send(elements, to, send_tag).receive(into, source, receive_tag);
+        match exchange.run()?.pop() {
+            Some(status) => Ok(status),
+            None => misuse("an exchange without a receive"),
+        }
+    }
+
+    // --- probing ---
+
+    /// Waits until there is a message to be received, and says which (`MPI_Probe`). The next
+    /// receive of that source and tag gets it.
+    ///
+    /// # Errors
+    /// As [`receive_into`](Self::receive_into), which could never get one.
+    pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
+        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
+        loop {
+            if let Some(status) = self.look_for(&pattern)? {
+                return Ok(status);
+            }
+            let engine = self.engine.borrow();
+            let members = self.members.all();
+            if let Some(error) = engine.hopeless(&pattern, members) {
+                return Err(self.localized(error));
+            }
+            if engine.only_from_itself(&pattern, members) {
+                return Err(Error::WaitsForItself);
+            }
+            engine.sleep(&[], None)?;
+        }
+    }
+
+    /// [`probe`](Self::probe) that does not wait (`MPI_Iprobe`).
+    ///
+    /// # Errors
+    /// As `probe`, but for [`Error::WaitsForItself`].
+    pub fn try_probe(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Option<Status>> {
+        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
+        if let Some(status) = self.look_for(&pattern)? {
+            return Ok(Some(status));
+        }
+        match self.engine.borrow().hopeless(&pattern, self.members.all()) {
+            None => Ok(None),
+            Some(error) => Err(self.localized(error)),
+        }
+    }
+
+    fn look_for(&self, pattern: &Pattern) -> Result<Option<Status>> {
+        let mut engine = self.engine.borrow_mut();
+        engine.open_for(pattern, self.members.all())?;
+        Ok(engine.look_for(pattern).map(|envelope| self.status(&envelope)))
+    }
+
+    // --- what others are made of ---
+
+    pub(crate) fn ticket(&self, handle: Handle) -> Ticket {
+        Ticket::new(Rc::clone(&self.engine), Rc::clone(&self.members), handle)
+    }
+
+    pub(crate) fn status(&self, envelope: &Envelope) -> Status {
+        status(&self.members, envelope)
+    }
+
+    /// An error with the communicator's numbers instead of the world's.
+    pub(crate) fn localized(&self, error: Error) -> Error {
+        localized(&self.members, error)
+    }
+}
+
+pub(crate) fn status(members: &Members, envelope: &Envelope) -> Status {
+    let Envelope { source, tag, count, bytes, .. } = *envelope;
+    Status { source: members.local(source).unwrap_or(source as usize), tag, count, bytes }
+}
+
+pub(crate) fn localized(members: &Members, error: Error) -> Error {
+    let local = |rank: usize| members.local(rank as u32).unwrap_or(rank);
+    match error {
+        Error::PeerLost { world_rank, .. } => {
+            Error::PeerLost { rank: local(world_rank), world_rank }
+        }
+        Error::Ended { rank } => Error::Ended { rank: local(rank) },
+        Error::Broken { rank, reason } => Error::Broken { rank: local(rank), reason },
+        Error::Truncated { source_rank, tag, count, room } => {
+            Error::Truncated { source_rank: local(source_rank), tag, count, room }
+        }
+        Error::OtherElements { source_rank, tag, count, ours, theirs } => {
+            let source_rank = local(source_rank);
+            Error::OtherElements { source_rank, tag, count, ours, theirs }
+        }
+        error => error,
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        // It is borrowed only where a panic came out of it.
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
+        engine.communicators -= 1;
+        if engine.communicators == 0 && !std::thread::panicking() {
+            engine.finish();
+        }
+    }
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Communicator")
+            .field("rank", &self.rank())
+            .field("ranks", &self.members.all())
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,321 @@
+//! Where messages and the calls that want them meet: posted receives, messages that nobody has
+//! asked for, and sends that are not done.
+
+use std::{
+    any::Any,
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+};
+
+use slab::Slab;
+
+use crate::{
+    elements::{ElementType, Landing},
+    error::{Error, Result},
+    members::Members,
+    outward::Kept,
+    store::{Arrived, Content, Pattern, Store},
+    wire::Envelope,
+};
+
+/// What a receive can take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) fingerprint: u32,
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// Elements that fit; `None` for any number.
+    pub(crate) room: Option<usize>,
+    /// Exactly as many are needed.
+    pub(crate) exact: bool,
+    pub(crate) element: fn() -> ElementType,
+}
+
+impl Want {
+    /// Why this message can't be received so, if it can't. `theirs` is the sender's type.
+    pub(crate) fn refuses(
+        &self,
+        envelope: &Envelope,
+        theirs: impl FnOnce() -> ElementType,
+    ) -> Option<Error> {
+        let Envelope { source, tag, fingerprint, count, bytes, .. } = *envelope;
+        let source_rank = source as usize;
+        let short = self.exact && self.room.is_some_and(|room| count < room);
+        let other = fingerprint != self.fingerprint || count.checked_mul(self.size) != Some(bytes);
+        if other || short {
+            let (ours, theirs) = (Box::new((self.element)()), Box::new(theirs()));
+            return Some(Error::OtherElements { source_rank, tag, count, ours, theirs });
+        }
+        let room = self.room.filter(|&room| room < count)?;
+        Some(Error::Truncated { source_rank, tag, count, room })
+    }
+}
+
+/// How far a receive has got.
+#[derive(Debug)]
+pub(crate) enum Receiving {
+    /// Nothing has come for it.
+    Waiting,
+    /// Its message is coming.
+    Coming,
+    Done(Arrived),
+    Failed(Error),
+    /// Nobody wants it any more, but its message is coming.
+    Abandoned,
+}
+
+/// A posted receive.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    pub(crate) pattern: Pattern,
+    pub(crate) want: Want,
+    /// Among whom the source is.
+    pub(crate) members: Rc<Members>,
+    pub(crate) state: Receiving,
+}
+
+/// A send that was not done at once.
+pub(crate) struct Sending {
+    pub(crate) to: u32,
+    /// The number under which the receiver acknowledges it; 0 when it does not.
+    pub(crate) sync: u16,
+    pub(crate) gone: bool,
+    pub(crate) acknowledged: bool,
+    pub(crate) failed: Option<Error>,
+    /// What was sent, to be given back.
+    pub(crate) back: Option<Box<dyn Any>>,
+    /// Nobody waits for it any more.
+    pub(crate) abandoned: bool,
+}
+
+impl Sending {
+    pub(crate) fn is_done(&self) -> bool {
+        self.failed.is_some() || self.gone && (self.sync == 0 || self.acknowledged)
+    }
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct Desk {
+    pub(crate) receives: Slab<Posted>,
+    /// The receives that wait, in the order of posting.
+    pub(crate) waiting: VecDeque<usize>,
+    pub(crate) store: Store,
+    pub(crate) sends: Slab<Sending>,
+    /// Synchronous sends by receiver and number.
+    pub(crate) unacknowledged: HashMap<(u32, u16), usize>,
+    /// Types that any sender announced, by fingerprint.
+    pub(crate) types: Vec<(u32, ElementType)>,
+    /// Acknowledgements that are to be sent.
+    pub(crate) due: Vec<(u32, u16)>,
+}
+
+impl Desk {
+    pub(crate) fn element(&self, fingerprint: u32) -> ElementType {
+        self.known(fingerprint).cloned().unwrap_or_else(ElementType::unknown)
+    }
+
+    pub(crate) fn known(&self, fingerprint: u32) -> Option<&ElementType> {
+        let known = self.types.iter().find(|(known, _)| *known == fingerprint);
+        known.map(|(_, element)| element)
+    }
+
+    pub(crate) fn learn(&mut self, fingerprint: u32, element: ElementType) {
+        if self.known(fingerprint).is_none() {
+            self.types.push((fingerprint, element));
+        }
+    }
+
+    /// Takes a message that has arrived for this receive, or puts it among those that wait.
+    pub(crate) fn post(&mut self, mut posted: Posted) -> Result<usize> {
+        if !self.store.is_empty()
+            && let Some((place, arrived)) = self.store.find(&posted.pattern)
+        {
+            let envelope = arrived.envelope;
+            if let Some(error) =
+                posted.want.refuses(&envelope, || self.element(envelope.fingerprint))
+            {
+                return Err(error);
+            }
+            if let Some(arrived) = self.store.take(place) {
+                self.matched(&envelope);
+                posted.state = Receiving::Done(arrived);
+                return Ok(self.receives.insert(posted));
+            }
+        }
+        let place = self.receives.insert(posted);
+        self.waiting.push_back(place);
+        Ok(place)
+    }
+
+    /// The receive that this message is for. Those before it that can't take it fail.
+    pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
+        let mut at = 0;
+        while let Some(&place) = self.waiting.get(at) {
+            let posted = &self.receives[place];
+            if !posted.pattern.takes(envelope) {
+                at += 1;
+                continue;
+            }
+            self.waiting.remove(at);
+            let posted = &self.receives[place];
+            match posted.want.refuses(envelope, || self.element(envelope.fingerprint)) {
+                Some(error) => self.receives[place].state = Receiving::Failed(error),
+                None => {
+                    self.receives[place].state = Receiving::Coming;
+                    self.matched(envelope);
+                    return Some(place);
+                }
+            }
+        }
+        None
+    }
+
+    /// Says to a synchronous sender that its message was received.
+    fn matched(&mut self, envelope: &Envelope) {
+        if envelope.sync != 0 {
+            self.due.push((envelope.source, envelope.sync));
+        }
+    }
+
+    /// Whether a receive waits for something from this rank.
+    pub(crate) fn looks_at(&self, source: u32) -> bool {
+        self.waiting.iter().any(|&place| self.receives[place].pattern.looks_at(source))
+            || self.unacknowledged.keys().any(|&(to, _)| to == source)
+    }
+
+    /// A message has arrived whole, for this receive.
+    pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
+        match self.receives.get_mut(place) {
+            Some(Posted { state: Receiving::Abandoned, .. }) => drop(self.receives.remove(place)),
+            Some(posted) => posted.state = Receiving::Done(arrived),
+            None => {}
+        }
+    }
+
+    /// A message will not arrive whole.
+    pub(crate) fn fail(&mut self, place: usize, error: Error) {
+        match self.receives.get_mut(place) {
+            Some(Posted { state: Receiving::Abandoned, .. }) => drop(self.receives.remove(place)),
+            Some(posted) => posted.state = Receiving::Failed(error),
+            None => {}
+        }
+    }
+
+    /// Takes a receive back. What has come for it, or is coming, goes with it.
+    pub(crate) fn abandon(&mut self, place: usize) {
+        match self.receives.get_mut(place) {
+            Some(posted) if matches!(posted.state, Receiving::Coming) => {
+                posted.state = Receiving::Abandoned;
+            }
+            Some(_) => {
+                self.waiting.retain(|&waiting| waiting != place);
+                self.receives.remove(place);
+            }
+            None => {}
+        }
+    }
+
+    /// Puts the message of a receive that is done where it belongs.
+    pub(crate) fn land(
+        &mut self,
+        place: usize,
+        landing: &mut dyn Landing,
+    ) -> Option<Result<Envelope>> {
+        match &self.receives.get(place)?.state {
+            Receiving::Done(_) | Receiving::Failed(_) => {}
+            _ => return None,
+        }
+        match self.receives.remove(place).state {
+            Receiving::Done(arrived) => Some(land(arrived, landing)),
+            Receiving::Failed(error) => Some(Err(error)),
+            _ => None,
+        }
+    }
+
+    /// A synchronous send was matched.
+    pub(crate) fn acknowledge(&mut self, to: u32, sync: u16) {
+        if let Some(place) = self.unacknowledged.remove(&(to, sync))
+            && let Some(sending) = self.sends.get_mut(place)
+        {
+            sending.acknowledged = true;
+            self.forget_if_abandoned(place);
+        }
+    }
+
+    /// A message that waited has gone.
+    pub(crate) fn gone(&mut self, place: usize, cargo: Kept) {
+        if let Some(sending) = self.sends.get_mut(place) {
+            sending.gone = true;
+            sending.back = cargo.back();
+            self.forget_if_abandoned(place);
+        }
+    }
+
+    /// A message that waited will not go.
+    pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
+        if let Some(sending) = self.sends.get_mut(place) {
+            sending.failed = Some(error);
+            sending.back = cargo.back();
+            self.forget_if_abandoned(place);
+        }
+    }
+
+    /// Nobody waits for a send any more. It goes on.
+    pub(crate) fn abandon_send(&mut self, place: usize) {
+        if let Some(sending) = self.sends.get_mut(place) {
+            sending.abandoned = true;
+            self.forget_if_abandoned(place);
+        }
+    }
+
+    fn forget_if_abandoned(&mut self, place: usize) {
+        if self.sends.get(place).is_some_and(|sending| sending.abandoned && sending.is_done()) {
+            self.take_send(place);
+        }
+    }
+
+    pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
+        let sending = self.sends.try_remove(place)?;
+        // Acknowledged, its number may be another's by now.
+        if !sending.acknowledged {
+            self.unacknowledged.remove(&(sending.to, sending.sync));
+        }
+        Some(sending)
+    }
+
+    /// A number for a synchronous send to this rank; `None` while all are in use.
+    pub(crate) fn number(&mut self, to: u32, place: usize) -> Option<u16> {
+        let free = (1..=u16::MAX).find(|&sync| !self.unacknowledged.contains_key(&(to, sync)))?;
+        self.unacknowledged.insert((to, free), place);
+        Some(free)
+    }
+}
+
+fn land(arrived: Arrived, landing: &mut dyn Landing) -> Result<Envelope> {
+    let Arrived { envelope, content } = arrived;
+    match content {
+        Content::Inline(words) => {
+            landing.begin(envelope.count)?;
+            let bytes: &[u8] = bytemuck::cast_slice(&words);
+            landing.bytes()[..envelope.bytes].copy_from_slice(&bytes[..envelope.bytes]);
+        }
+        Content::Bytes { landed, rest } => {
+            let from = match landed {
+                Some(from) => from,
+                None => {
+                    landing.begin(envelope.count)?;
+                    0
+                }
+            };
+            landing.bytes()[from..envelope.bytes].copy_from_slice(&rest);
+        }
+        Content::Moved(buffer) => {
+            if let Some(buffer) = landing.adopt(buffer, envelope.count) {
+                landing.begin(envelope.count)?;
+                landing.bytes()[..envelope.bytes].copy_from_slice(&buffer[..envelope.bytes]);
+            }
+        }
+    }
+    Ok(envelope)
+}

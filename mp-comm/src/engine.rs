@@ -1,0 +1,656 @@
+//! What brings messages on their way: one for each rank and set of communicators. It works while
+//! a call of the communicators lasts, and never otherwise.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use mp_core::{Plain, Rank, Select};
+
+use crate::{
+    desk::{Desk, Posted, Receiving, Sending, Want},
+    elements::{ElementType, Fingerprints, Landing},
+    error::{Error, Result},
+    inward::{Call, Inward, hopeless, only_from_itself},
+    outward::{Cargo, Course, End, Kept, Outward, Step},
+    store::{Arrived, Content, Pattern},
+    wire::{self, Envelope, INLINE_BYTES, Inline, Line},
+};
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handle {
+    Receive(usize),
+    Send(usize),
+}
+
+/// A send whose elements the caller keeps while the call lasts.
+pub(crate) struct Local<'a> {
+    pub(crate) to: u32,
+    pub(crate) course: Course,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) outcome: Option<Result<()>>,
+}
+
+/// See the [module](self).
+pub(crate) struct Engine {
+    pub(crate) rank: Rank,
+    pub(crate) me: u32,
+    serial: u64,
+    /// By rank of the world; opened when first needed.
+    outward: Vec<Option<Box<Outward>>>,
+    inward: Vec<Option<Box<Inward>>>,
+    /// Ranks from which a way was opened.
+    open: Vec<u32>,
+    /// Ranks for which messages wait.
+    busy: Vec<u32>,
+    pub(crate) desk: Desk,
+    pub(crate) fingerprints: Fingerprints,
+    /// The first context that was never used here.
+    pub(crate) next_context: u32,
+    /// Where the next look at the open ways begins.
+    turn: usize,
+    /// How many there are that were not dropped.
+    pub(crate) communicators: usize,
+}
+
+pub(crate) type Shared = Rc<RefCell<Engine>>;
+
+impl Engine {
+    pub(crate) fn new(rank: &Rank, serial: u64) -> Self {
+        let size = rank.size();
+        Self {
+            rank: rank.clone(),
+            me: rank.id() as u32,
+            serial,
+            outward: (0..size).map(|_| None).collect(),
+            inward: (0..size).map(|_| None).collect(),
+            open: Vec::new(),
+            busy: Vec::new(),
+            desk: Desk::default(),
+            fingerprints: Fingerprints::default(),
+            next_context: 1,
+            turn: 0,
+            communicators: 0,
+        }
+    }
+
+    /// Which of the sets of communicators of this rank it is.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    fn out(&mut self, to: u32) -> Result<&mut Outward> {
+        if self.outward[to as usize].is_none() {
+            // Its other end is closed, too, but not for those who only open theirs now.
+            if let Some(end) = self.ended(to) {
+                return Err(end.error(to));
+            }
+            let way = &mut self.outward[to as usize];
+            *way = Some(Box::new(Outward::open(&self.rank, to as usize, self.serial)?));
+        }
+        self.outward[to as usize].as_deref_mut().ok_or(Error::WaitsForItself)
+    }
+
+    fn open_from(&mut self, from: u32) -> Result<()> {
+        if from != self.me && self.inward[from as usize].is_none() {
+            let way = Inward::open(&self.rank, from, self.serial)?;
+            self.inward[from as usize] = Some(Box::new(way));
+            self.open.push(from);
+        }
+        Ok(())
+    }
+
+    /// Opens the ways on which something can come that the pattern takes.
+    pub(crate) fn open_for(&mut self, pattern: &Pattern, members: &[u32]) -> Result<()> {
+        match pattern.source {
+            Some(source) => self.open_from(source),
+            None => members.iter().try_for_each(|&rank| self.open_from(rank)),
+        }
+    }
+
+    /// Whether nothing is under way but what the caller waits for: so many receives.
+    #[inline(always)]
+    fn is_alone(&self, receives: usize) -> bool {
+        self.desk.receives.len() == receives
+            && self.busy.is_empty()
+            && self.desk.unacknowledged.is_empty()
+    }
+
+    // --- sending ---
+
+    /// Sends a message that is one line, if nothing stands in the way.
+    #[inline(always)]
+    pub(crate) fn send_at_once<T: Plain>(
+        &mut self,
+        context: u32,
+        to: u32,
+        tag: u32,
+        elements: &[T],
+    ) -> bool {
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        if bytes.len() > INLINE_BYTES || elements.len() > 255 {
+            return false;
+        }
+        let Some(Some(way)) = self.outward.get_mut(to as usize) else { return false };
+        let fingerprint = self.fingerprints.of::<T>();
+        let line = Line::inline(wire::address(context, tag), fingerprint, elements.len(), bytes);
+        way.send_line(fingerprint, &line)
+    }
+
+    pub(crate) fn envelope<T: Plain>(
+        &mut self,
+        context: u32,
+        tag: u32,
+        elements: &[T],
+    ) -> Envelope {
+        let fingerprint = self.fingerprints.of::<T>();
+        let (count, bytes) = (elements.len(), size_of_val(elements));
+        Envelope { context, source: self.me, tag, fingerprint, count, bytes, sync: 0 }
+    }
+
+    /// Sees to it that the type is known where the message goes.
+    pub(crate) fn announce(
+        &mut self,
+        to: u32,
+        fingerprint: u32,
+        element: fn() -> ElementType,
+    ) -> Result<()> {
+        if to == self.me {
+            self.desk.learn(fingerprint, element());
+            return Ok(());
+        }
+        self.out(to)?.announce(fingerprint, element);
+        self.flush_to(to);
+        Ok(())
+    }
+
+    /// A message to this very rank.
+    pub(crate) fn send_to_self(&mut self, envelope: Envelope, cargo: Cargo<'_>) {
+        let content = match cargo {
+            Cargo::Bytes(bytes) if bytes.len() <= INLINE_BYTES => {
+                let mut words = Inline::default();
+                bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+                Content::Inline(words)
+            }
+            Cargo::Bytes(bytes) => Content::Bytes { landed: None, rest: bytes.to_vec() },
+            Cargo::Moved(buffer) => match buffer.take() {
+                Some(buffer) => Content::Moved(buffer),
+                None => return,
+            },
+        };
+        let arrived = Arrived { envelope, content };
+        match self.desk.offer(&envelope) {
+            Some(place) => self.desk.complete(place, arrived),
+            None => self.desk.store.push(arrived),
+        }
+        self.send_acknowledgements();
+    }
+
+    /// Gets a message of the caller's as far as there is room.
+    pub(crate) fn advance(
+        &mut self,
+        to: u32,
+        course: &mut Course,
+        cargo: &mut Cargo<'_>,
+    ) -> Result<Step> {
+        self.flush_to(to);
+        self.out(to)?.advance(course, cargo, false).map_err(|end| end.error(to))
+    }
+
+    /// Sends a message of the caller's; waits while there is no room.
+    pub(crate) fn send_whole(
+        &mut self,
+        to: u32,
+        course: &mut Course,
+        cargo: &mut Cargo<'_>,
+    ) -> Result<()> {
+        loop {
+            let alone = self.is_alone(0);
+            let step = self.out(to)?.advance(course, cargo, alone);
+            if step.map_err(|end| end.error(to))? == Step::Done {
+                return Ok(());
+            }
+            let mut call = Call { landings: &mut [], probe: None, alone: false };
+            if !self.progress(&mut call) {
+                self.sleep(&[to], None)?;
+            }
+        }
+    }
+
+    /// Puts a message behind those that wait, on a way that is open.
+    pub(crate) fn queue(&mut self, to: u32, course: Course, cargo: Kept, ticket: Option<usize>) {
+        if let Some(way) = &mut self.outward[to as usize] {
+            way.push(course, cargo, ticket);
+            self.flush_to(to);
+        }
+    }
+
+    /// Takes a message back that has not begun to go.
+    pub(crate) fn take_back(&mut self, to: u32, ticket: usize) -> Option<Kept> {
+        self.outward[to as usize].as_mut()?.take_back(ticket)
+    }
+
+    fn flush_to(&mut self, to: u32) -> bool {
+        let Some(way) = &mut self.outward[to as usize] else { return false };
+        let mut gone = Vec::new();
+        let moved = match way.flush(&mut gone) {
+            Ok(moved) => moved,
+            Err(end) => {
+                for (ticket, cargo) in way.give_up() {
+                    self.desk.not_sent(ticket, cargo, end.error(to));
+                }
+                true
+            }
+        };
+        let idle = way.is_idle();
+        for (ticket, cargo) in gone {
+            self.desk.gone(ticket, cargo);
+        }
+        let place = self.busy.iter().position(|&busy| busy == to);
+        match place {
+            Some(place) if idle => drop(self.busy.swap_remove(place)),
+            None if !idle => self.busy.push(to),
+            _ => {}
+        }
+        moved
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut moved = false;
+        for place in (0..self.busy.len()).rev() {
+            if let Some(&to) = self.busy.get(place) {
+                moved |= self.flush_to(to);
+            }
+        }
+        moved
+    }
+
+    fn send_acknowledgements(&mut self) {
+        for (to, sync) in std::mem::take(&mut self.desk.due) {
+            if to == self.me {
+                self.desk.acknowledge(to, sync);
+            } else if self.out(to).is_ok() {
+                self.queue(to, Course::ack(sync), Kept::Nothing, None);
+            } else if self.ended(to).is_none() {
+                // No memory for a way there now; the sender waits for this.
+                self.desk.due.push((to, sync));
+            }
+        }
+    }
+
+    // --- receiving ---
+
+    /// Receives a message that is one line and the next to come, when there is nothing else to
+    /// do; waits for it if told to. `None` when it is not so simple.
+    #[inline(always)]
+    pub(crate) fn receive_at_once<T: Plain>(
+        &mut self,
+        pattern: &Pattern,
+        exact: bool,
+        wait: bool,
+        into: &mut [T],
+    ) -> Option<(u32, usize)> {
+        if !self.is_alone(0) || !self.desk.store.is_empty() {
+            return None;
+        }
+        let fingerprint = self.fingerprints.of::<T>();
+        let way = self.inward.get_mut(pattern.source? as usize)?.as_deref_mut()?;
+        if !way.is_clear() {
+            return None;
+        }
+        let line = {
+            let received = match wait {
+                true => way.lines.receive().map(Some),
+                false => way.lines.try_receive(),
+            };
+            match received {
+                Ok(None) => return None,
+                Ok(Some(slot)) => {
+                    let line = bytemuck::try_pod_read_unaligned::<Line>(&slot);
+                    if let Ok(line) = &line
+                        && let Some(count) = take_line(line, pattern, fingerprint, exact, into)
+                    {
+                        return Some((line.tag(), count));
+                    }
+                    Ok(line.ok())
+                }
+                Err(error) => Err(error),
+            }
+        };
+        match line {
+            Ok(line) => way.put_back(line),
+            Err(error) => way.end = Some(error.into()),
+        }
+        None
+    }
+
+    pub(crate) fn want<T: Plain>(&mut self, room: Option<usize>, exact: bool) -> Want {
+        let (size, element) = (size_of::<T>(), ElementType::of::<T> as fn() -> ElementType);
+        Want { fingerprint: self.fingerprints.of::<T>(), size, room, exact, element }
+    }
+
+    /// Takes a receive back, if nothing has come for it.
+    pub(crate) fn withdraw(&mut self, place: usize) -> bool {
+        let waits = |posted: &Posted| matches!(posted.state, Receiving::Waiting);
+        let withdrawn = self.desk.receives.get(place).is_some_and(waits);
+        if withdrawn {
+            self.desk.abandon(place);
+        }
+        withdrawn
+    }
+
+    /// Posts a receive.
+    pub(crate) fn post(&mut self, posted: Posted) -> Result<usize> {
+        self.open_for(&posted.pattern, posted.members.all())?;
+        let place = self.desk.post(posted)?;
+        self.send_acknowledgements();
+        Ok(place)
+    }
+
+    /// Looks for a message that the pattern takes, among all that has come.
+    pub(crate) fn look_for(&mut self, pattern: &Pattern) -> Option<Envelope> {
+        if let Some((_, arrived)) = self.desk.store.find(pattern) {
+            return Some(arrived.envelope);
+        }
+        let mut call = Call { landings: &mut [], probe: Some(*pattern), alone: false };
+        self.progress(&mut call);
+        if let Some((_, arrived)) = self.desk.store.find(pattern) {
+            return Some(arrived.envelope);
+        }
+        let heads = self.open.iter().filter_map(|&from| self.inward[from as usize].as_ref());
+        heads.filter_map(|way| way.head(&self.desk)).find(|head| pattern.takes(head))
+    }
+
+    /// Why nothing can come that the pattern takes, if nothing can.
+    pub(crate) fn hopeless(&self, pattern: &Pattern, members: &[u32]) -> Option<Error> {
+        hopeless(pattern, members, self.me, |rank| self.ended(rank))
+    }
+
+    /// Whether only this very rank can send what the pattern takes.
+    pub(crate) fn only_from_itself(&self, pattern: &Pattern, members: &[u32]) -> bool {
+        only_from_itself(pattern, members, self.me)
+    }
+
+    /// Whether only this very rank could bring a request that is under way to its end.
+    fn waits_for_itself(&self, handle: Handle) -> bool {
+        match handle {
+            Handle::Receive(place) => self.desk.receives.get(place).is_some_and(|posted| {
+                matches!(posted.state, Receiving::Waiting)
+                    && self.only_from_itself(&posted.pattern, posted.members.all())
+            }),
+            Handle::Send(place) => {
+                let sending = self.desk.sends.get(place);
+                sending.is_some_and(|sending| sending.to == self.me && !sending.is_done())
+            }
+        }
+    }
+
+    fn ended(&self, rank: u32) -> Option<&End> {
+        let way = self.inward[rank as usize].as_ref()?;
+        way.end.as_ref().filter(|_| way.has_ended())
+    }
+
+    // --- waiting ---
+
+    /// Brings on what can be brought on. Whether anything was.
+    pub(crate) fn progress(&mut self, call: &mut Call<'_, '_>) -> bool {
+        let mut moved = !self.busy.is_empty() && self.flush();
+        let count = self.open.len();
+        self.turn = self.turn.wrapping_add(1);
+        for place in 0..count {
+            let from = self.open[(self.turn + place) % count] as usize;
+            if let Some(way) = &mut self.inward[from] {
+                moved |= way.pump(&self.rank, &mut self.desk, call);
+            }
+        }
+        if !self.desk.due.is_empty() {
+            self.send_acknowledgements();
+        }
+        moved
+    }
+
+    /// Waits until something may have changed; false when the limit was over before. `to` are
+    /// ranks for which the caller has something.
+    pub(crate) fn sleep(&self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
+        let mut select = Select::new();
+        for &from in &self.open {
+            if let Some(way) = &self.inward[from as usize] {
+                way.wait_in(&mut select);
+            }
+        }
+        for &to in self.busy.iter().chain(to) {
+            if let Some(way) = &self.outward[to as usize] {
+                way.wait_in(&mut select);
+            }
+        }
+        if select.is_empty() {
+            return Err(Error::WaitsForItself);
+        }
+        let woken = match limit {
+            None => select.ready(),
+            Some(limit) => select.ready_with(limit),
+        };
+        match woken {
+            Ok(_) => Ok(true),
+            Err(mp_core::Error::Timeout { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for the receiver of a synchronous send whose message has gone.
+    pub(crate) fn await_match(&mut self, place: usize) -> Result<()> {
+        let Some(sending) = self.desk.sends.get_mut(place) else { return Ok(()) };
+        sending.gone = true;
+        let handle = Handle::Send(place);
+        self.work_on(&[handle], &mut [], &mut [], None)?;
+        let failed = self.desk.sends.get_mut(place).and_then(|sending| sending.failed.take());
+        failed.map_or(Ok(()), |error| {
+            self.desk.take_send(place);
+            Err(error)
+        })
+    }
+
+    /// Gives up all that waits to go where this send goes, when there is no way to wait for it.
+    pub(crate) fn break_off(&mut self, place: usize) {
+        let Some(to) = self.desk.sends.get(place).map(|sending| sending.to) else { return };
+        let end = End::Broken("there is no way to wait for it".to_owned());
+        if let Some(way) = &mut self.outward[to as usize] {
+            for (ticket, cargo) in way.give_up() {
+                self.desk.not_sent(ticket, cargo, end.error(to));
+            }
+            way.end = Some(end);
+        }
+        self.busy.retain(|&busy| busy != to);
+    }
+
+    /// Whether the message of a receive has begun to come.
+    pub(crate) fn is_coming(&self, place: usize) -> bool {
+        let posted = self.desk.receives.get(place);
+        posted.is_some_and(|posted| matches!(posted.state, Receiving::Coming))
+    }
+
+    /// Whether a request is done, or will never be.
+    pub(crate) fn is_settled(&mut self, handle: Handle) -> bool {
+        match handle {
+            Handle::Receive(place) => {
+                let Some(posted) = self.desk.receives.get(place) else { return true };
+                if !matches!(posted.state, Receiving::Waiting) {
+                    return !matches!(posted.state, Receiving::Coming);
+                }
+                let Some(error) = self.hopeless(&posted.pattern, posted.members.all()) else {
+                    return false;
+                };
+                self.desk.waiting.retain(|&waiting| waiting != place);
+                self.desk.fail(place, error);
+                true
+            }
+            Handle::Send(place) => {
+                let Some(sending) = self.desk.sends.get(place) else { return true };
+                if sending.is_done() {
+                    return true;
+                }
+                // What it waits for is an answer.
+                let (to, waits) = (sending.to, sending.gone && sending.sync != 0);
+                let Some(end) = self.ended(to).filter(|_| waits) else { return false };
+                let error = end.error(to);
+                if let Some(sending) = self.desk.sends.get_mut(place) {
+                    sending.failed = Some(error);
+                }
+                true
+            }
+        }
+    }
+
+    /// Sends what the caller keeps, as far as there is room. Whether anything moved.
+    fn push(&mut self, locals: &mut [Local<'_>]) -> bool {
+        let mut moved = false;
+        for place in 0..locals.len() {
+            let (before, rest) = locals.split_at_mut(place);
+            let Some(local) = rest.first_mut().filter(|local| local.outcome.is_none()) else {
+                continue;
+            };
+            // In the order of the calls.
+            if before.iter().any(|other| other.to == local.to && other.outcome.is_none()) {
+                continue;
+            }
+            let before = local.course.progress();
+            match self.advance(local.to, &mut local.course, &mut Cargo::Bytes(local.bytes)) {
+                Ok(Step::Done) => local.outcome = Some(Ok(())),
+                Ok(Step::Full(_)) => {}
+                Err(error) => local.outcome = Some(Err(error)),
+            }
+            moved |= local.outcome.is_some() || before != local.course.progress();
+        }
+        moved
+    }
+
+    /// Works until all of these requests are settled; false when the limit was over before.
+    pub(crate) fn work_on(
+        &mut self,
+        handles: &[Handle],
+        landings: &mut [(usize, &mut dyn Landing)],
+        locals: &mut [Local<'_>],
+        limit: Option<Duration>,
+    ) -> Result<bool> {
+        let mut settled = 0;
+        self.work(handles, landings, locals, limit, |engine| {
+            // Not again those that were.
+            settled += handles[settled..].iter().take_while(|&&h| engine.is_settled(h)).count();
+            settled == handles.len()
+        })
+    }
+
+    /// Works until everything is sent and `done` is true; false when the limit was over before.
+    pub(crate) fn work(
+        &mut self,
+        handles: &[Handle],
+        landings: &mut [(usize, &mut dyn Landing)],
+        locals: &mut [Local<'_>],
+        limit: Option<Duration>,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<bool> {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut to = Vec::new();
+        let own = handles.iter().any(|&handle| self.waits_for_itself(handle));
+        loop {
+            let mut moved = !locals.is_empty() && self.push(locals);
+            let sent = locals.iter().all(|local| local.outcome.is_some());
+            let alone = landings.len() == 1 && sent && limit.is_none() && self.is_alone(1);
+            moved |= self.progress(&mut Call { landings: &mut *landings, probe: None, alone });
+            if sent && done(self) {
+                return Ok(true);
+            }
+            let left = match deadline.map(|end| end.checked_duration_since(Instant::now())) {
+                Some(None) => return Ok(false),
+                Some(left) => left,
+                None => None,
+            };
+            if moved {
+                continue;
+            }
+            if own
+                && sent
+                && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h))
+            {
+                // What it could send itself, it does not while it waits.
+                return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
+            }
+            to.clear();
+            to.extend(locals.iter().filter(|local| local.outcome.is_none()).map(|l| l.to));
+            self.sleep(&to, left)?;
+        }
+    }
+
+    /// The last communicator is dropped: what was to be sent is sent, as the blocking calls would
+    /// have. (Not when this value is dropped: a leaked request would keep it for ever.)
+    pub(crate) fn finish(&mut self) {
+        while !self.busy.is_empty() {
+            let mut call = Call { landings: &mut [], probe: None, alone: false };
+            if !self.progress(&mut call) && self.sleep(&[], None).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A place for a send that is not done at once.
+    pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u16)> {
+        let sending = Sending {
+            to,
+            sync: 0,
+            gone: false,
+            acknowledged: false,
+            failed: None,
+            back: None,
+            abandoned: false,
+        };
+        let place = self.desk.sends.insert(sending);
+        if !synchronous {
+            return Ok((place, 0));
+        }
+        // Where the answer comes from.
+        self.open_from(to)?;
+        match self.desk.number(to, place) {
+            Some(sync) => {
+                self.desk.sends[place].sync = sync;
+                Ok((place, sync))
+            }
+            None => {
+                self.desk.sends.remove(place);
+                Err(Error::Misuse(format!("{} synchronous sends are under way", u16::MAX)))
+            }
+        }
+    }
+}
+
+/// Takes the elements out of a message, if it is one line that fits; how many they are.
+#[inline(always)]
+fn take_line<T: Plain>(
+    line: &Line,
+    pattern: &Pattern,
+    fingerprint: u32,
+    exact: bool,
+    into: &mut [T],
+) -> Option<usize> {
+    let wanted = wire::address(pattern.context, pattern.tag.unwrap_or(0));
+    let mask = if pattern.tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
+    let count = line.count();
+    let room = if exact { count == into.len() } else { count <= into.len() };
+    if (line.address() ^ wanted) & mask != 0
+        || line.what() != wire::inline_of(fingerprint)
+        || !room
+        || count * size_of::<T>() > INLINE_BYTES
+    {
+        return None;
+    }
+    let into: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..count]);
+    let from = line.inline_bytes();
+    match into.len() {
+        // The usual length needs no call.
+        8 => into.copy_from_slice(&from[..8]),
+        len => into.copy_from_slice(&from[..len]),
+    }
+    Some(count)
+}

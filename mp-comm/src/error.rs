@@ -1,0 +1,133 @@
+//! What can go wrong between the ranks of a communicator.
+
+use std::time::Duration;
+
+use crate::ElementType;
+
+/// A result whose error is this crate's.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong. Ranks are those of the communicator, unless said otherwise.
+///
+/// `?` turns it into an [`mp_core::Error`] in rank code.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The rank panicked or died. What it had sent before was delivered.
+    #[error("rank {rank} of the communicator was lost (rank {world_rank} of the world)")]
+    PeerLost {
+        /// The lost rank.
+        rank: usize,
+        /// Its number in the world.
+        world_rank: usize,
+    },
+    /// The rank has ended, or closed its communicators: it takes nothing more, and nothing more
+    /// comes from it. What it had sent before was delivered.
+    #[error("rank {rank} of the communicator has ended")]
+    Ended {
+        /// The rank.
+        rank: usize,
+    },
+    /// A receive from any source, when every possible source has ended.
+    #[error("no other rank of the communicator is left to send anything")]
+    NobodyLeft,
+    /// A call that only this very rank could bring to an end, which waits in it.
+    #[error("a rank that waits for a message of its own would wait for ever")]
+    WaitsForItself,
+    /// The message is longer than the buffer. It was not received, and can be.
+    #[error(
+        "a message of {count} elements from rank {source_rank} with tag {tag} for a buffer of {room}"
+    )]
+    Truncated {
+        /// The sender.
+        source_rank: usize,
+        /// The message's tag.
+        tag: u32,
+        /// Its length in elements.
+        count: usize,
+        /// The buffer's.
+        room: usize,
+    },
+    /// The message is of another type, or of another number of elements where one is expected. It
+    /// was not received, and can be.
+    #[error(
+        "a message of {count} × {theirs} from rank {source_rank} with tag {tag}; \
+         {ours} expected here"
+    )]
+    OtherElements {
+        /// The sender.
+        source_rank: usize,
+        /// The message's tag.
+        tag: u32,
+        /// Its length in elements.
+        count: usize,
+        /// The type of the receiving call.
+        ours: Box<ElementType>,
+        /// The type of the sending call.
+        theirs: Box<ElementType>,
+    },
+    /// What comes from the rank makes no sense, or its channels can't be used.
+    #[error("rank {rank} of the communicator can't be heard: {reason}")]
+    Broken {
+        /// The rank.
+        rank: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no such rank.
+    #[error("rank {rank} named in a communicator of {size}")]
+    NoSuchRank {
+        /// The rank named.
+        rank: usize,
+        /// How many there are.
+        size: usize,
+    },
+    /// The time limit was over.
+    #[error("nothing came within {0:?}")]
+    Timeout(Duration),
+    /// Requests that can't be waited for together, grids that can't be, ranks that called
+    /// something else.
+    #[error("{0}")]
+    Misuse(String),
+    /// The world's memory, its channels, the machine's description.
+    #[error(transparent)]
+    World(#[from] mp_core::Error),
+}
+
+impl From<Error> for mp_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::World(error) => error,
+            error => Self::other(error),
+        }
+    }
+}
+
+/// Something that gave its buffer to a send or receive gets it back, also when that failed.
+#[derive(thiserror::Error)]
+#[error("{error}")]
+pub struct Failed<B> {
+    /// Why.
+    #[source]
+    pub error: Error,
+    /// What was given.
+    pub buffer: B,
+}
+
+impl<B> std::fmt::Debug for Failed<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Failed").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<B> From<Failed<B>> for Error {
+    fn from(failed: Failed<B>) -> Self {
+        failed.error
+    }
+}
+
+impl<B> From<Failed<B>> for mp_core::Error {
+    fn from(failed: Failed<B>) -> Self {
+        failed.error.into()
+    }
+}

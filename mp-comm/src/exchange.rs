@@ -1,0 +1,184 @@
+//! Several sends and receives of borrowed elements, all under way at once.
+
+use std::rc::Rc;
+
+use mp_core::Plain;
+
+use crate::{
+    communicator::{Communicator, Stream},
+    desk::{Posted, Receiving, Want},
+    elements::{ElementType, Landing},
+    engine::{Handle, Local},
+    error::{Error, Result},
+    outward::{Cargo, Course},
+    status::{Source, Status, Tag},
+    store::Pattern,
+    wire::Envelope,
+};
+
+/// Sends and receives that [`run`](Self::run) carries out together, each as soon as it can go on:
+/// immediate sends and receives of what is only borrowed, which are done when the borrow ends.
+///
+/// ```
+/// use mp_comm::Communicator;
+///
+/// mp_core::World::threads(3).run(|rank| {
+///     let world = Communicator::world(rank);
+///     let (me, size) = (world.rank(), world.size());
+///     let mine = vec![me as u32; 50_000];
+///     let (mut left, mut right) = (vec![0; 50_000], vec![0; 50_000]);
+///     let mut exchange = world.exchange();
+///     for (neighbour, from) in [(me + size - 1, &mut left), (me + 1, &mut right)] {
+///         exchange.send(&mine, neighbour % size, 0).receive(from, neighbour % size, 0);
+///     }
+///     exchange.run()?;
+///     assert_eq!(left[49_999], (me as u32 + 2) % 3);
+///     assert_eq!(right[0], (me as u32 + 1) % 3);
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[must_use = "nothing is sent or received before `run`"]
+pub struct Exchange<'a> {
+    communicator: &'a Communicator,
+    stream: Stream,
+    sends: Vec<Send<'a>>,
+    receives: Vec<Receive<'a>>,
+    /// A call that can't be.
+    failed: Option<Error>,
+}
+
+struct Send<'a> {
+    bytes: &'a [u8],
+    envelope: Envelope,
+    element: fn() -> ElementType,
+    to: u32,
+}
+
+struct Receive<'a> {
+    pattern: Pattern,
+    want: Want,
+    landing: Box<dyn Landing + 'a>,
+}
+
+impl Communicator {
+    /// Sends and receives of borrowed elements, to be carried out together.
+    pub fn exchange(&self) -> Exchange<'_> {
+        self.exchange_in(Stream::Program)
+    }
+
+    pub(crate) fn exchange_in(&self, stream: Stream) -> Exchange<'_> {
+        let (sends, receives) = (Vec::new(), Vec::new());
+        Exchange { communicator: self, stream, sends, receives, failed: None }
+    }
+}
+
+impl<'a> Exchange<'a> {
+    /// Adds a message to rank `to`. Those to one rank go in the order of adding.
+    pub fn send<T: Plain>(&mut self, elements: &'a [T], to: usize, tag: u32) -> &mut Self {
+        match self.communicator.to_world(to) {
+            Ok(to) => {
+                let context = self.communicator.context_of(self.stream);
+                let mut engine = self.communicator.engine.borrow_mut();
+                self.sends.push(Send {
+                    bytes: bytemuck::cast_slice(elements),
+                    envelope: engine.envelope(context, tag, elements),
+                    element: ElementType::of::<T>,
+                    to,
+                });
+            }
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+        self
+    }
+
+    /// Adds a receive into a buffer that is long enough. They get their messages in the order of
+    /// adding.
+    pub fn receive<T: Plain>(
+        &mut self,
+        into: &'a mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> &mut Self {
+        match self.communicator.pattern(self.stream, source.into(), tag.into()) {
+            Ok(pattern) => {
+                let mut engine = self.communicator.engine.borrow_mut();
+                let room = Some(into.len());
+                let want = engine.want::<T>(room, false);
+                self.receives.push(Receive { pattern, want, landing: Box::new(into) });
+            }
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+        self
+    }
+}
+
+impl Exchange<'_> {
+    /// Carries everything out; what the receives got, in the order of adding (`MPI_Waitall`).
+    ///
+    /// # Errors
+    /// The first one, in the order of adding, receives before sends; what else could be done is
+    /// done before. Of a call that can't be (a rank that there is none of), nothing is done.
+    pub fn run(self) -> Result<Vec<Status>> {
+        let Self { communicator, sends, mut receives, failed, .. } = self;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        communicator.carry_out(sends, &mut receives).map_err(|error| communicator.localized(error))
+    }
+}
+
+impl Communicator {
+    fn carry_out(&self, sends: Vec<Send<'_>>, receives: &mut [Receive<'_>]) -> Result<Vec<Status>> {
+        let mut engine = self.engine.borrow_mut();
+        let engine = &mut *engine;
+        // First, so that what comes meanwhile goes where it belongs at once.
+        let posted: Vec<Result<usize>> = receives
+            .iter()
+            .map(|receive| {
+                let Receive { pattern, want, .. } = *receive;
+                let members = Rc::clone(&self.members);
+                engine.post(Posted { pattern, want, members, state: Receiving::Waiting })
+            })
+            .collect();
+        let mut locals: Vec<Local<'_>> = Vec::with_capacity(sends.len());
+        for Send { bytes, envelope, element, to } in sends {
+            let mut outcome = engine.announce(to, envelope.fingerprint, element).err().map(Err);
+            if to == engine.me {
+                engine.send_to_self(envelope, Cargo::Bytes(bytes));
+                outcome = Some(Ok(()));
+            }
+            locals.push(Local { to, course: Course::new(&envelope, bytes), bytes, outcome });
+        }
+        let handles: Vec<Handle> = posted.iter().flatten().map(|&at| Handle::Receive(at)).collect();
+        let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::with_capacity(receives.len());
+        for (receive, posted) in receives.iter_mut().zip(&posted) {
+            if let Ok(place) = posted {
+                landings.push((*place, &mut *receive.landing));
+            }
+        }
+        let worked = engine.work_on(&handles, &mut landings, &mut locals, None);
+        drop(landings);
+        let mut statuses = Vec::with_capacity(receives.len());
+        let mut failed = None;
+        for (receive, posted) in receives.iter_mut().zip(posted) {
+            let landed = posted.map(|place| {
+                let landed = engine.desk.land(place, &mut *receive.landing);
+                if landed.is_none() {
+                    engine.desk.abandon(place);
+                }
+                landed
+            });
+            match landed {
+                Ok(Some(Ok(envelope))) => statuses.push(self.status(&envelope)),
+                Ok(Some(Err(error))) | Err(error) => drop(failed.get_or_insert(error)),
+                Ok(None) => {}
+            }
+        }
+        let sent = locals.into_iter().find_map(|local| local.outcome?.err());
+        match failed.or(worked.err()).or(sent) {
+            Some(error) => Err(error),
+            None => Ok(statuses),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The exchange of borders between the blocks of a grid.
+
+use mp_core::Plain;
+
+use crate::{
+    cartesian::Cartesian,
+    communicator::{Communicator, OWN_TAGS, Stream},
+    elements::misuse,
+    error::Result,
+};
+
+/// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or
+/// ghost cells), and the [exchange](Self::exchange) that brings those up to date.
+///
+/// A rank's block is a slice of `extents` elements in each dimension, row by row. Of each extent,
+/// `width` elements at both ends are the halo; what lies between is the rank's own.
+///
+/// ```
+/// use mp_comm::{Communicator, share};
+///
+/// mp_core::World::threads(3).run(|rank| {
+///     // Rows of 4 in blocks, one under the other.
+///     let world = Communicator::world(rank);
+///     let grid = world.cartesian(&[3], &[false])?.expect("a place for every rank");
+///     let rows = share(8, 3, grid.rank());
+///     let mut halo = grid.halo::<f64>(&[rows.len()], &[4], 1)?;
+///     let mut block = vec![-1.0; halo.len()];
+///     block[4..][..4 * rows.len()].fill(grid.rank() as f64);
+///     halo.exchange(&mut block)?;
+///     // What lies outside of the grid stays as it was.
+///     assert_eq!(block[..4], [grid.rank() as f64 - 1.0; 4]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Halo<'a, T: Plain> {
+    communicator: &'a Communicator,
+    /// Below and above, in each dimension of the grid.
+    neighbours: Vec<(Option<usize>, Option<usize>)>,
+    /// With the halo.
+    extents: Vec<usize>,
+    /// Elements that one step in the last of those dimensions passes over.
+    row: usize,
+    width: usize,
+    /// What goes down and up, and what comes from there, where it does not lie in one piece.
+    strips: [Vec<T>; 4],
+}
+
+impl Cartesian {
+    /// A halo of `width` elements at both ends of each dimension of the grid, around a block that
+    /// has `own` elements of its own in each. The block can have further dimensions, which the grid
+    /// does not divide: `row` says their extents; they come last and have no halo.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`](crate::Error::Misuse) when `own` has another number of dimensions than the
+    /// grid, or is smaller than the halo of the neighbours.
+    pub fn halo<T: Plain>(
+        &self,
+        own: &[usize],
+        row: &[usize],
+        width: usize,
+    ) -> Result<Halo<'_, T>> {
+        let dimensions = self.dimensions().len();
+        if own.len() != dimensions {
+            return misuse(format!("a block of {own:?} in a grid of {dimensions} dimensions"));
+        }
+        if let Some(small) = own.iter().find(|&&own| own < width) {
+            return misuse(format!("a halo of {width} around {small}"));
+        }
+        Ok(Halo {
+            communicator: self.communicator(),
+            neighbours: self.neighbours(),
+            extents: own.iter().map(|own| own + 2 * width).collect(),
+            row: row.iter().product(),
+            width,
+            strips: Default::default(),
+        })
+    }
+}
+
+impl<T: Plain> Halo<'_, T> {
+    /// The block's extent in each dimension of the grid, with the halo.
+    pub fn extents(&self) -> &[usize] {
+        &self.extents
+    }
+
+    /// Elements of the block, with the halo.
+    pub fn len(&self) -> usize {
+        self.extents.iter().product::<usize>() * self.row
+    }
+
+    /// Whether the block has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills the halo with the neighbours' elements, also in the corners. All ranks of the grid
+    /// must call it. Where the grid ends, the halo stays as it was.
+    ///
+    /// One dimension after the other; in each, all messages are under way at once, and what lies
+    /// in one piece goes without being gathered first.
+    ///
+    /// # Errors
+    /// As [`Communicator::send`] and [`Communicator::receive_into`];
+    /// [`Error::Misuse`](crate::Error::Misuse) when the block has another length than
+    /// [`len`](Self::len), or a neighbour's has other extents.
+    pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
+        if block.len() != self.len() {
+            return misuse(format!("a block of {} elements, not {}", block.len(), self.len()));
+        }
+        for dimension in 0..self.extents.len() {
+            let outer = self.extents[..dimension].iter().product::<usize>();
+            let inner = self.extents[dimension + 1..].iter().product::<usize>() * self.row;
+            if outer == 1 {
+                self.exchange_whole(dimension, self.width * inner, block)?;
+            } else {
+                self.exchange_strips(dimension, inner, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a dimension whose borders each lie in one piece of `len` elements.
+    fn exchange_whole(&self, dimension: usize, len: usize, block: &mut [T]) -> Result<()> {
+        let (below, rest) = block.split_at_mut(len);
+        let (own, above) = rest.split_at_mut(rest.len() - len);
+        let parts = [&own[..len], &own[own.len() - len..]];
+        self.swap(dimension, parts, [below, above])
+    }
+
+    fn exchange_strips(&mut self, dimension: usize, inner: usize, block: &mut [T]) -> Result<()> {
+        let (extent, width) = (self.extents[dimension], self.width);
+        let mut strips = std::mem::take(&mut self.strips);
+        let (slab, len) = (extent * inner, width * inner);
+        let [down, up, below, above] = &mut strips;
+        for (strip, from) in [(&mut *down, width), (&mut *up, extent - 2 * width)] {
+            strip.clear();
+            for slab in block.chunks_exact(slab.max(1)) {
+                strip.extend_from_slice(&slab[from * inner..][..len]);
+            }
+        }
+        below.resize(down.len(), T::zeroed());
+        above.resize(down.len(), T::zeroed());
+        let swapped = self.swap(dimension, [down, up], [below, above]);
+        let neighbours = self.neighbours[dimension];
+        if swapped.is_ok() {
+            let both = [(neighbours.0, below, 0), (neighbours.1, above, extent - width)];
+            for (_, strip, to) in both.into_iter().filter(|(neighbour, ..)| neighbour.is_some()) {
+                let pieces = strip.chunks_exact(len.max(1));
+                for (slab, piece) in block.chunks_exact_mut(slab.max(1)).zip(pieces) {
+                    slab[to * inner..][..len].copy_from_slice(piece);
+                }
+            }
+        }
+        self.strips = strips;
+        swapped
+    }
+
+    /// Sends down and up, receives from below and above.
+    fn swap(&self, dimension: usize, [down, up]: [&[T]; 2], into: [&mut [T]; 2]) -> Result<()> {
+        let (below, above) = self.neighbours[dimension];
+        let [from_below, from_above] = into;
+        let len = down.len();
+        // What goes down comes from above.
+        let falling = OWN_TAGS + 2 + 2 * dimension as u32;
+        let rising = falling + 1;
+        let mut exchange = self.communicator.exchange_in(Stream::Together);
+        if let Some(below) = below {
+            exchange.receive(from_below, below, rising);
+            exchange.send(down, below, falling);
+        }
+        if let Some(above) = above {
+            exchange.receive(from_above, above, falling);
+            exchange.send(up, above, rising);
+        }
+        if let Some(other) = exchange.run()?.iter().find(|status| status.count != len) {
+            let (rank, count) = (other.source, other.count);
+            return misuse(format!("a border of {count} elements from rank {rank}, {len} here"));
+        }
+        Ok(())
+    }
+}

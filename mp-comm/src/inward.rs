@@ -1,0 +1,427 @@
+//! The way from one rank: its two channels, and the message that is just coming.
+
+use mp_core::{Rank, Receiver, Result as CoreResult, Select, SharedBuffer};
+
+use crate::{
+    desk::{Desk, Receiving},
+    elements::{ElementType, Landing},
+    error::Error,
+    outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
+    store::{Arrived, Content, Pattern},
+    wire::{Envelope, FIRST, Kind, LINE, Line},
+};
+
+/// What a call gives to those who bring messages in while it lasts.
+pub(crate) struct Call<'c, 'b> {
+    /// Where the messages of its own receives can go without a detour.
+    pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
+    /// What it would like to see, but not to take.
+    pub(crate) probe: Option<Pattern>,
+    /// Whether there is nothing else to do than wait for the message that is coming.
+    pub(crate) alone: bool,
+}
+
+impl Call<'_, '_> {
+    fn landing(&mut self, place: usize) -> Option<&mut dyn Landing> {
+        let (_, landing) = self.landings.iter_mut().find(|(of, _)| *of == place)?;
+        Some(&mut **landing)
+    }
+
+    /// Whether it can sleep until this message is whole.
+    fn waits_for(&mut self, to: To) -> bool {
+        self.alone && matches!(to, To::Receive(place) if self.landing(place).is_some())
+    }
+
+    fn probes(&self, source: u32) -> bool {
+        self.probe.is_some_and(|pattern| pattern.looks_at(source))
+    }
+}
+
+/// A message that is longer than its first line.
+struct Body {
+    envelope: Envelope,
+    kind: Kind,
+    to: To,
+    got: usize,
+    /// Bytes that went where they belong; after them, `rest`. `None` when nothing was prepared.
+    landed: Option<usize>,
+    rest: Vec<u8>,
+    moved: Option<SharedBuffer<u8>>,
+}
+
+/// Messages of one rank that are brought in at a time.
+const BURST: u32 = 64;
+
+/// Whose the message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Receive(usize),
+    /// Nobody's yet.
+    Store,
+    /// It is the name of a type.
+    Types,
+}
+
+impl Body {
+    /// Takes the next piece to where it belongs, as long as the call that knows the place lasts.
+    fn take(&mut self, piece: &[u8], desk: &Desk, call: &mut Call<'_, '_>) {
+        let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
+        self.got += piece.len();
+        let To::Receive(place) = self.to else { return self.rest.extend_from_slice(piece) };
+        let wanted = desk
+            .receives
+            .get(place)
+            .is_some_and(|posted| !matches!(posted.state, Receiving::Abandoned));
+        if !wanted {
+            return;
+        }
+        if let Some(landed) = &mut self.landed
+            && self.rest.is_empty()
+            && let Some(landing) = call.landing(place)
+        {
+            landing.bytes()[*landed..][..piece.len()].copy_from_slice(piece);
+            *landed += piece.len();
+            return;
+        }
+        self.rest.extend_from_slice(piece);
+    }
+
+    fn is_whole(&self) -> bool {
+        match self.kind {
+            Kind::Moved => self.moved.is_some(),
+            _ => self.got == self.envelope.bytes,
+        }
+    }
+
+    fn deliver(self, desk: &mut Desk) {
+        let Self { envelope, to, landed, rest, moved, .. } = self;
+        let content = match moved {
+            Some(buffer) => Content::Moved(buffer),
+            None => Content::Bytes { landed, rest },
+        };
+        match to {
+            To::Receive(place) => desk.complete(place, Arrived { envelope, content }),
+            To::Types => {
+                let Content::Bytes { rest, .. } = content else { return };
+                let name = String::from_utf8_lossy(&rest).into_owned();
+                let (size, align) = (envelope.context as usize, envelope.tag as usize);
+                desk.learn(envelope.fingerprint, ElementType { name, size, align });
+            }
+            To::Store => match desk.offer(&envelope) {
+                Some(place) => desk.complete(place, Arrived { envelope, content }),
+                None => desk.store.push(Arrived { envelope, content }),
+            },
+        }
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct Inward {
+    from: u32,
+    serial: u64,
+    pub(crate) lines: Receiver<[u8]>,
+    chunks: Option<Receiver<[u8]>>,
+    /// A message that was taken off the channel and is nobody's yet.
+    head: Option<Line>,
+    body: Option<Body>,
+    pub(crate) end: Option<End>,
+}
+
+impl Inward {
+    pub(crate) fn open(rank: &Rank, from: u32, serial: u64) -> CoreResult<Self> {
+        let [name, _] = names(serial);
+        let lines = rank.receiver(&name, from as usize, LINE_CHANNEL)?;
+        Ok(Self { from, serial, lines, chunks: None, head: None, body: None, end: None })
+    }
+
+    /// Whether the next line of the channel begins a message that nothing comes before.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.head.is_none() && self.body.is_none() && self.end.is_none()
+    }
+
+    /// Puts back a line that was taken off the channel; `None` for what was no line.
+    pub(crate) fn put_back(&mut self, line: Option<Line>) {
+        self.head = line;
+        if line.is_none() {
+            self.end = Some(End::Broken("a line of another length".to_owned()));
+        }
+    }
+
+    /// The message that nobody has taken yet, if there is one.
+    pub(crate) fn head(&self, desk: &Desk) -> Option<Envelope> {
+        let (_, envelope) = self.read_head(desk)?.ok()?;
+        Some(envelope)
+    }
+
+    /// Whether everything that came from this rank was looked at, and there will be no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some() && self.head.is_none()
+    }
+
+    /// What the head says, with its bytes, once its type is known.
+    fn read_head(&self, desk: &Desk) -> Option<Result<(Kind, Envelope), String>> {
+        let line = self.head.as_ref()?;
+        let Some((kind, mut envelope)) = line.read(self.from) else {
+            return Some(Err("a message of no known kind".to_owned()));
+        };
+        if matches!(kind, Kind::Ack | Kind::Type) {
+            return Some(Ok((kind, envelope)));
+        }
+        let bytes = desk
+            .known(envelope.fingerprint)
+            .and_then(|element| envelope.count.checked_mul(element.size));
+        match (kind, bytes) {
+            (Kind::Inline, Some(bytes)) if bytes <= line.inline_bytes().len() => {
+                envelope.bytes = bytes;
+            }
+            (Kind::Lines | Kind::Chunks | Kind::Moved, Some(bytes)) if bytes == envelope.bytes => {}
+            _ => return Some(Err("a message whose length and type do not fit".to_owned())),
+        }
+        Some(Ok((kind, envelope)))
+    }
+
+    /// Brings in what has come, up to a message that nobody waits for and that nobody needs to be
+    /// passed over for. Whether anything was.
+    pub(crate) fn pump(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
+        let mut moved = false;
+        // Not for ever, behind a sender that is as fast: what was waited for may have come.
+        for _ in 0..BURST {
+            if self.body.is_some() {
+                moved |= self.pull_body(rank, desk, call);
+                match self.body.take_if(|body| body.is_whole()) {
+                    Some(body) => body.deliver(desk),
+                    None => return moved,
+                }
+            }
+            if self.head.is_none() {
+                if !self.pull_line() {
+                    return moved;
+                }
+                moved = true;
+            }
+            let Some(line) = self.head else { return moved };
+            let (kind, envelope) = match self.read_head(desk) {
+                Some(Ok(head)) => head,
+                Some(Err(reason)) => {
+                    self.head = None;
+                    self.end = Some(End::Broken(reason));
+                    return moved;
+                }
+                None => return moved,
+            };
+            let to = match kind {
+                Kind::Ack => {
+                    desk.acknowledge(self.from, envelope.sync);
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
+                Kind::Type => To::Types,
+                _ => match desk.offer(&envelope) {
+                    Some(place) => To::Receive(place),
+                    // The first that a probe would take is not passed over.
+                    None if call.probe.is_some_and(|probe| probe.takes(&envelope)) => return moved,
+                    None if desk.looks_at(self.from) || call.probes(self.from) => To::Store,
+                    None => return moved,
+                },
+            };
+            self.head = None;
+            moved = true;
+            self.begin(kind, envelope, to, &line, desk, call);
+        }
+        moved
+    }
+
+    /// Begins with a message whose first line is known.
+    fn begin(
+        &mut self,
+        kind: Kind,
+        envelope: Envelope,
+        to: To,
+        line: &Line,
+        desk: &mut Desk,
+        call: &mut Call<'_, '_>,
+    ) {
+        if kind == Kind::Inline {
+            let arrived = Arrived { envelope, content: Content::Inline(line.inline_words()) };
+            match to {
+                To::Receive(place) => desk.complete(place, arrived),
+                _ => desk.store.push(arrived),
+            }
+            return;
+        }
+        let (rest, moved) = (Vec::new(), None);
+        let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
+        if let To::Receive(place) = to
+            && kind != Kind::Moved
+            && let Some(landing) = call.landing(place)
+        {
+            match landing.begin(envelope.count) {
+                Ok(()) => body.landed = Some(0),
+                // Its message is passed over.
+                Err(error) => {
+                    desk.fail(place, error);
+                    body.to = To::Receive(usize::MAX);
+                }
+            }
+        }
+        if matches!(kind, Kind::Lines | Kind::Type) {
+            let here = envelope.bytes.min(FIRST);
+            body.take(&line.first_bytes()[..here], desk, call);
+        }
+        self.body = Some(body);
+    }
+
+    /// Takes the next line off the channel.
+    fn pull_line(&mut self) -> bool {
+        if self.end.is_some() {
+            return false;
+        }
+        let line = self.lines.try_receive().map(|slot| {
+            let slot = slot?;
+            Some(bytemuck::try_pod_read_unaligned(&slot).ok())
+        });
+        match line {
+            Ok(Some(line)) => self.put_back(line),
+            Ok(None) => {}
+            Err(error) => self.end = Some(error.into()),
+        }
+        self.head.is_some()
+    }
+
+    /// Takes what there is of the message that is coming; when there is nothing else to do, waits
+    /// for all of it.
+    fn pull_body(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
+        let mut moved = false;
+        let pulled = self.try_pull_body(rank, desk, call, &mut moved);
+        if let Err(end) = pulled {
+            // It will never be whole.
+            if let Some(Body { to: To::Receive(place), .. }) = self.body.take() {
+                desk.fail(place, end.error(self.from));
+            }
+            self.end = Some(end);
+        }
+        moved
+    }
+
+    fn try_pull_body(
+        &mut self,
+        rank: &Rank,
+        desk: &Desk,
+        call: &mut Call<'_, '_>,
+        moved: &mut bool,
+    ) -> Result<(), End> {
+        let Some(body) = &mut self.body else { return Ok(()) };
+        let alone = call.waits_for(body.to);
+        match body.kind {
+            Kind::Moved => {
+                let buffer = match alone {
+                    true => Some(self.lines.receive_buffer()?),
+                    false => self.lines.try_receive_buffer()?,
+                };
+                if let Some(buffer) = buffer {
+                    if buffer.len() != body.envelope.bytes {
+                        return Err(End::Broken("a moved buffer of another length".to_owned()));
+                    }
+                    body.moved = Some(buffer);
+                    *moved = true;
+                }
+            }
+            Kind::Chunks => {
+                let chunks = match &mut self.chunks {
+                    Some(chunks) => chunks,
+                    closed => {
+                        let [_, name] = names(self.serial);
+                        closed.insert(rank.receiver(&name, self.from as usize, CHUNK_CHANNEL)?)
+                    }
+                };
+                pull(chunks, body, desk, call, moved)?;
+            }
+            _ => pull(&self.lines, body, desk, call, moved)?,
+        }
+        Ok(())
+    }
+
+    /// Waits with others for what would get further.
+    pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
+        match (&self.body, &self.chunks) {
+            _ if self.end.is_some() => {}
+            (Some(Body { kind: Kind::Chunks, .. }), Some(chunks)) => drop(select.add(chunks)),
+            (Some(_), _) => drop(select.add(&self.lines)),
+            // One that nobody waits for stays where it is.
+            (None, _) if self.head.is_some() => {}
+            (None, _) => drop(select.add(&self.lines)),
+        }
+    }
+}
+
+/// Takes pieces of a message out of a channel.
+fn pull(
+    channel: &Receiver<[u8]>,
+    body: &mut Body,
+    desk: &Desk,
+    call: &mut Call<'_, '_>,
+    moved: &mut bool,
+) -> Result<(), End> {
+    let alone = call.waits_for(body.to);
+    while body.got < body.envelope.bytes {
+        let piece = match alone {
+            true => Some(channel.receive()?),
+            false => channel.try_receive()?,
+        };
+        let Some(piece) = piece else { return Ok(()) };
+        if piece.is_empty() {
+            return Err(End::Broken("an empty piece of a message".to_owned()));
+        }
+        body.take(&piece, desk, call);
+        *moved = true;
+    }
+    Ok(())
+}
+
+impl End {
+    /// As an error of what was to come from world rank `rank`, or go there.
+    pub(crate) fn error(&self, rank: u32) -> Error {
+        let rank = rank as usize;
+        match self {
+            Self::Lost => Error::PeerLost { rank, world_rank: rank },
+            Self::Ended => Error::Ended { rank },
+            Self::Broken(reason) => Error::Broken { rank, reason: reason.clone() },
+        }
+    }
+}
+
+/// Whether only rank `me` itself can send what the pattern takes.
+pub(crate) fn only_from_itself(pattern: &Pattern, members: &[u32], me: u32) -> bool {
+    match pattern.source {
+        Some(source) => source == me,
+        None => members.iter().all(|&rank| rank == me),
+    }
+}
+
+/// Why nothing can come that `pattern` takes, from ranks that have come to an end.
+pub(crate) fn hopeless<'a>(
+    pattern: &Pattern,
+    members: &[u32],
+    me: u32,
+    end: impl Fn(u32) -> Option<&'a End>,
+) -> Option<Error> {
+    if let Some(source) = pattern.source {
+        return end(source).map(|end| end.error(source));
+    }
+    if only_from_itself(pattern, members, me) {
+        return None;
+    }
+    let mut first = None;
+    for rank in members.iter().copied().filter(|&rank| rank != me) {
+        let end = end(rank)?;
+        if !matches!(end, End::Ended) {
+            first.get_or_insert_with(|| end.error(rank));
+        }
+    }
+    Some(first.unwrap_or(Error::NobodyLeft))
+}
+
+/// Bytes of a whole line.
+const _: () = assert!(size_of::<Line>() == LINE);

@@ -1,0 +1,108 @@
+//! What must not compile, and why not.
+//!
+//! Each case stands twice: once as it is right, which compiles, and once with the one change that
+//! must not. So it fails for that change alone, whatever a compiler's words for it are. The
+//! errors' codes are checked by compilers that can check them.
+
+/// A request could be leaked, and its message read when it is gone.
+///
+/// ```no_run
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator) {
+///     let local = [1, 2, 3];
+///     drop(world.immediate_send(local, 0, 0));
+/// }
+/// ```
+///
+/// ```compile_fail,E0597
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator) {
+///     let local = [1, 2, 3];
+///     drop(world.immediate_send(&local[..], 0, 0));
+/// }
+/// ```
+struct ASendOfWhatIsBorrowed;
+
+/// A buffer is the request's until that is done.
+///
+/// ```no_run
+/// # use mp_comm::Communicator;
+/// fn receive(world: &Communicator) {
+///     let mut local = [0; 3];
+///     let request = world.immediate_receive(&mut local[..], 0, 0);
+///     drop(request);
+///     local[0] = 1;
+/// }
+/// ```
+///
+/// ```compile_fail,E0506
+/// # use mp_comm::Communicator;
+/// fn receive(world: &Communicator) {
+///     let mut local = [0; 3];
+///     let request = world.immediate_receive(&mut local[..], 0, 0);
+///     local[0] = 1;
+///     drop(request);
+/// }
+/// ```
+struct ABufferThatIsReceivedInto;
+
+/// What an exchange sends stays as it is until it is carried out.
+///
+/// ```no_run
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator) {
+///     let mut local = [1, 2, 3];
+///     let mut exchange = world.exchange();
+///     exchange.send(&local, 0, 0);
+///     drop(exchange.run());
+///     local[0] = 1;
+/// }
+/// ```
+///
+/// ```compile_fail,E0506
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator) {
+///     let mut local = [1, 2, 3];
+///     let mut exchange = world.exchange();
+///     exchange.send(&local, 0, 0);
+///     local[0] = 1;
+///     drop(exchange.run());
+/// }
+/// ```
+struct AnExchangeOfWhatChanges;
+
+/// A communicator is used by the thread that made it.
+///
+/// ```no_run
+/// # use mp_comm::Communicator;
+/// fn hand_over(rank: &mp_core::Rank) {
+///     let rank = rank.clone();
+///     std::thread::spawn(move || Communicator::world(&rank).rank());
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use mp_comm::Communicator;
+/// fn hand_over(rank: &mp_core::Rank) {
+///     let world = Communicator::world(rank);
+///     std::thread::spawn(move || world.rank());
+/// }
+/// ```
+struct ACommunicatorOfAnotherThread;
+
+/// Pointers mean nothing to another process.
+///
+/// ```no_run
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator, words: &[[u8; 4]]) {
+///     drop(world.send(words, 0, 0));
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use mp_comm::Communicator;
+/// fn send(world: &Communicator, words: &[&str]) {
+///     drop(world.send(words, 0, 0));
+/// }
+/// ```
+struct AMessageOfPointers;

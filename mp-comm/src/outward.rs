@@ -1,0 +1,409 @@
+//! The way to one rank: its two channels, what waits to be sent, and how far a message has got.
+
+use std::{any::Any, collections::VecDeque};
+
+use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer};
+
+use crate::{
+    elements::{ElementType, Payload},
+    wire::{
+        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LINE, LINES, LINES_MOST, Line, chunk_of,
+    },
+};
+
+/// The channel of lines and that of chunks, of one set of communicators.
+pub(crate) fn names(serial: u64) -> [String; 2] {
+    ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
+}
+
+pub(crate) const LINE_CHANNEL: Channel = Channel::degree(LINES).max_len(LINE);
+pub(crate) const CHUNK_CHANNEL: Channel = Channel::degree(CHUNKS).max_len(CHUNK);
+
+/// Why nothing goes to a rank, or comes from it, any more.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    /// It was lost.
+    Lost,
+    /// It has ended, or dropped its communicators.
+    Ended,
+    /// What it sends makes no sense, or its channels can't be used.
+    Broken(String),
+}
+
+impl From<CoreError> for End {
+    fn from(error: CoreError) -> Self {
+        match error {
+            CoreError::PeerLost { .. } => Self::Lost,
+            CoreError::Disconnected { .. } => Self::Ended,
+            error => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// How a message goes, and how far it has got.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    first: Line,
+    kind: Kind,
+    bytes: usize,
+    /// Whether the first line has gone.
+    begun: bool,
+    /// Bytes that have gone.
+    gone: usize,
+}
+
+/// How far an attempt came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// There is no free slot in the channel of lines, or in that of chunks.
+    Full(Which),
+}
+
+/// One of the two channels to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Lines,
+    Chunks,
+}
+
+/// The elements of a message on its way.
+pub(crate) enum Cargo<'a> {
+    Bytes(&'a [u8]),
+    /// A buffer that moves; `None` when it has.
+    Moved(&'a mut Option<SharedBuffer<u8>>),
+}
+
+impl Course {
+    pub(crate) fn new(envelope: &Envelope, elements: &[u8]) -> Self {
+        let kind = match elements.len() {
+            ..=INLINE_BYTES if envelope.count <= 255 => Kind::Inline,
+            ..=LINES_MOST => Kind::Lines,
+            _ => Kind::Chunks,
+        };
+        Self::of(envelope, kind, elements)
+    }
+
+    pub(crate) fn moved(envelope: &Envelope) -> Self {
+        Self::of(envelope, Kind::Moved, &[])
+    }
+
+    pub(crate) fn ack(sync: u16) -> Self {
+        let envelope =
+            Envelope { context: 0, source: 0, tag: 0, fingerprint: 0, count: 0, bytes: 0, sync };
+        Self::of(&envelope, Kind::Ack, &[])
+    }
+
+    fn announcement(element: &ElementType) -> Self {
+        let name = element.name.as_bytes();
+        let envelope = Envelope {
+            context: element.size as u32,
+            source: 0,
+            tag: element.align as u32,
+            fingerprint: element.fingerprint(),
+            count: 1,
+            bytes: name.len(),
+            sync: 0,
+        };
+        Self::of(&envelope, Kind::Type, name)
+    }
+
+    fn of(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
+        let first = Line::first(envelope, kind, elements);
+        Self { first, kind, bytes: envelope.bytes, begun: false, gone: 0 }
+    }
+
+    /// A number that changes when some of it has gone.
+    pub(crate) fn progress(&self) -> (bool, usize) {
+        (self.begun, self.gone)
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun || self.gone > 0
+    }
+
+    /// Gets as far as there are free slots; or, when `patient`, to the end.
+    fn advance(
+        &mut self,
+        to: &mut Channels,
+        cargo: &mut Cargo<'_>,
+        patient: bool,
+    ) -> Result<Step, End> {
+        if self.kind == Kind::Chunks && self.gone == 0 {
+            // Before the line that makes the receiver look for it; if there is room, lest a
+            // receiver that must know of the message first is never told of it.
+            to.chunk(self, cargo, false)?;
+        }
+        if !self.begun {
+            if !to.line(self.first.as_bytes(), patient)? {
+                return Ok(Step::Full(Which::Lines));
+            }
+            self.begun = true;
+            match self.kind {
+                Kind::Inline | Kind::Ack => self.gone = self.bytes,
+                Kind::Lines | Kind::Type => self.gone = self.bytes.min(FIRST),
+                Kind::Chunks | Kind::Moved => {}
+            }
+        }
+        match (self.kind, cargo) {
+            (Kind::Moved, Cargo::Moved(buffer)) => return to.buffer(buffer, patient),
+            (Kind::Chunks, cargo) => {
+                while self.gone < self.bytes {
+                    if !to.chunk(self, cargo, patient)? {
+                        return Ok(Step::Full(Which::Chunks));
+                    }
+                }
+            }
+            (_, Cargo::Bytes(bytes)) => {
+                while self.gone < self.bytes {
+                    let piece = &bytes[self.gone..self.bytes.min(self.gone + LINE)];
+                    if !to.line(piece, patient)? {
+                        return Ok(Step::Full(Which::Lines));
+                    }
+                    self.gone += piece.len();
+                }
+            }
+            (_, Cargo::Moved(_)) => {}
+        }
+        Ok(Step::Done)
+    }
+}
+
+/// The ends of the channels to one rank.
+struct Channels {
+    lines: Sender<[u8]>,
+    chunks: Option<Sender<[u8]>>,
+    /// What it takes to open the channel of chunks.
+    rank: Rank,
+    to: usize,
+    serial: u64,
+}
+
+impl Channels {
+    /// Sends a line, if there is room, or when there is.
+    #[inline(always)]
+    fn line(&mut self, bytes: &[u8], patient: bool) -> Result<bool, End> {
+        let slot = match patient {
+            true => self.lines.reserve(bytes.len()),
+            false => self.lines.try_reserve(bytes.len()),
+        };
+        match slot {
+            Ok(mut slot) => {
+                slot.copy_from_slice(bytes);
+                slot.publish()?;
+                Ok(true)
+            }
+            Err(CoreError::Full { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends the buffer that a moved message is.
+    fn buffer(
+        &mut self,
+        buffer: &mut Option<SharedBuffer<u8>>,
+        patient: bool,
+    ) -> Result<Step, End> {
+        let Some(moving) = buffer.take() else { return Ok(Step::Done) };
+        let sent = match patient {
+            true => self.lines.send_buffer(moving),
+            false => self.lines.try_send_buffer(moving),
+        };
+        sent.map(|()| Step::Done).or_else(|back| {
+            *buffer = Some(back.message);
+            match back.error {
+                CoreError::Full { .. } => Ok(Step::Full(Which::Lines)),
+                error => Err(error.into()),
+            }
+        })
+    }
+
+    /// Sends the next chunk of a message.
+    fn chunk(
+        &mut self,
+        course: &mut Course,
+        cargo: &Cargo<'_>,
+        patient: bool,
+    ) -> Result<bool, End> {
+        let Cargo::Bytes(bytes) = cargo else { return Ok(true) };
+        let piece = &bytes[course.gone..course.bytes.min(course.gone + chunk_of(course.bytes))];
+        let chunks = match &mut self.chunks {
+            Some(chunks) => chunks,
+            closed => {
+                let [_, name] = names(self.serial);
+                closed.insert(self.rank.sender(&name, self.to, CHUNK_CHANNEL)?)
+            }
+        };
+        let slot = match patient {
+            true => chunks.reserve(piece.len()),
+            false => chunks.try_reserve(piece.len()),
+        };
+        match slot {
+            Ok(mut slot) => {
+                slot.copy_from_slice(piece);
+                slot.publish()?;
+                course.gone += piece.len();
+                Ok(true)
+            }
+            Err(CoreError::Full { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A message that waits for its turn, or for free slots.
+struct Item {
+    course: Course,
+    cargo: Kept,
+    /// Whose it is: see `Desk::sends`.
+    ticket: Option<usize>,
+}
+
+/// The elements of a message that waits.
+pub(crate) enum Kept {
+    Nothing,
+    Owned(Box<dyn Payload>),
+    Name(String),
+}
+
+impl Kept {
+    fn cargo(&self) -> Cargo<'_> {
+        match self {
+            Self::Nothing => Cargo::Bytes(&[]),
+            Self::Owned(payload) => Cargo::Bytes(payload.bytes()),
+            Self::Name(name) => Cargo::Bytes(name.as_bytes()),
+        }
+    }
+
+    /// What the request is to give back.
+    pub(crate) fn back(self) -> Option<Box<dyn Any>> {
+        match self {
+            Self::Owned(payload) => Some(payload.into_any()),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a message that waited: its ticket, its elements.
+pub(crate) type Gone = (usize, Kept);
+
+/// See the [module](self).
+pub(crate) struct Outward {
+    channels: Channels,
+    /// Types that the receiver knows the names of.
+    announced: Vec<u32>,
+    queue: VecDeque<Item>,
+    full: Which,
+    pub(crate) end: Option<End>,
+}
+
+impl Outward {
+    pub(crate) fn open(rank: &Rank, to: usize, serial: u64) -> mp_core::Result<Self> {
+        let [name, _] = names(serial);
+        let lines = rank.sender(&name, to, LINE_CHANNEL)?;
+        let channels = Channels { lines, chunks: None, rank: rank.clone(), to, serial };
+        Ok(Self {
+            channels,
+            announced: Vec::new(),
+            queue: VecDeque::new(),
+            full: Which::Lines,
+            end: None,
+        })
+    }
+
+    /// Sends a message that is one line, if nothing stands in the way.
+    #[inline(always)]
+    pub(crate) fn send_line(&mut self, fingerprint: u32, line: &Line) -> bool {
+        self.queue.is_empty()
+            && self.announced.contains(&fingerprint)
+            && self.channels.line(line.as_bytes(), false).unwrap_or(false)
+    }
+
+    /// Sees to it that the receiver learns the type's name before the next message.
+    pub(crate) fn announce(&mut self, fingerprint: u32, element: impl FnOnce() -> ElementType) {
+        if self.announced.contains(&fingerprint) {
+            return;
+        }
+        self.announced.push(fingerprint);
+        let element = element();
+        let course = Course::announcement(&element);
+        self.push(course, Kept::Name(element.name), None);
+    }
+
+    /// Puts a message behind those that wait.
+    pub(crate) fn push(&mut self, course: Course, cargo: Kept, ticket: Option<usize>) {
+        self.queue.push_back(Item { course, cargo, ticket });
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Sends what waits, as far as there are free slots; `gone` hears of each message that has
+    /// gone. Whether anything has.
+    pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<bool, End> {
+        let mut moved = false;
+        while let Some(item) = self.queue.front_mut() {
+            let before = item.course.progress();
+            let step = item.course.advance(&mut self.channels, &mut item.cargo.cargo(), false);
+            moved |= before != item.course.progress();
+            match step.inspect_err(|end| self.end = Some(end.clone()))? {
+                Step::Full(which) => {
+                    self.full = which;
+                    return Ok(moved);
+                }
+                Step::Done => {
+                    moved = true;
+                    if let Some(Item { cargo, ticket: Some(ticket), .. }) = self.queue.pop_front() {
+                        gone.push((ticket, cargo));
+                    }
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Everything that waits, when it can't be sent any more.
+    pub(crate) fn give_up(&mut self) -> Vec<Gone> {
+        let items = std::mem::take(&mut self.queue);
+        items.into_iter().filter_map(|item| Some((item.ticket?, item.cargo))).collect()
+    }
+
+    /// Takes a message back that has not begun to go.
+    pub(crate) fn take_back(&mut self, ticket: usize) -> Option<Kept> {
+        let place = self
+            .queue
+            .iter()
+            .position(|item| item.ticket == Some(ticket) && !item.course.has_begun())?;
+        Some(self.queue.remove(place)?.cargo)
+    }
+
+    /// Sends a message of the caller's, behind those that wait, as far as there are free slots; or,
+    /// when `patient` and none waits, to the end.
+    pub(crate) fn advance(
+        &mut self,
+        course: &mut Course,
+        cargo: &mut Cargo<'_>,
+        patient: bool,
+    ) -> Result<Step, End> {
+        if let Some(end) = &self.end {
+            return Err(end.clone());
+        }
+        if !self.queue.is_empty() {
+            return Ok(Step::Full(self.full));
+        }
+        let step = course.advance(&mut self.channels, cargo, patient);
+        if let Ok(Step::Full(which)) = step {
+            self.full = which;
+        }
+        step.inspect_err(|end| self.end = Some(end.clone()))
+    }
+
+    /// Waits with others for a free slot where one is missed.
+    pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
+        match (self.full, &self.channels.chunks) {
+            (Which::Chunks, Some(chunks)) => select.add_sender(chunks),
+            _ => select.add_sender(&self.channels.lines),
+        };
+    }
+}

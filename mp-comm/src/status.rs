@@ -1,0 +1,65 @@
+//! Who sent what: the patterns a receive names, and what it learns.
+
+/// From whom a receive or probe takes messages: a rank, or [`ANY_SOURCE`].
+///
+/// Calls take anything that becomes one, so that a plain number does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Any rank of the communicator (`MPI_ANY_SOURCE`).
+    Any,
+    /// This one.
+    Rank(usize),
+}
+
+/// Which tags a receive or probe takes: one, or [`ANY_TAG`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tag {
+    /// Whichever (`MPI_ANY_TAG`).
+    Any,
+    /// This one.
+    Is(u32),
+}
+
+/// Any rank of the communicator: `MPI_ANY_SOURCE`.
+///
+/// A receive from any source opens this rank's end of a channel from every rank of the
+/// communicator.
+pub const ANY_SOURCE: Source = Source::Any;
+
+/// Whichever tag: `MPI_ANY_TAG`.
+pub const ANY_TAG: Tag = Tag::Any;
+
+impl From<usize> for Source {
+    fn from(rank: usize) -> Self {
+        Self::Rank(rank)
+    }
+}
+
+impl From<u32> for Tag {
+    fn from(tag: u32) -> Self {
+        Self::Is(tag)
+    }
+}
+
+impl Tag {
+    pub(crate) fn wanted(self) -> Option<u32> {
+        match self {
+            Self::Any => None,
+            Self::Is(tag) => Some(tag),
+        }
+    }
+}
+
+/// What is known of a message (`MPI_Status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Who sent it, as a rank of the communicator.
+    pub source: usize,
+    /// Its tag.
+    pub tag: u32,
+    /// Its length in the sender's elements (`MPI_Get_count`).
+    pub count: usize,
+    /// Its length in bytes.
+    pub bytes: usize,
+}

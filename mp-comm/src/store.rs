@@ -1,0 +1,154 @@
+//! Messages that have arrived and that nobody has asked for yet.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use mp_core::SharedBuffer;
+
+use crate::wire::{Envelope, Inline};
+
+/// Which messages a receive or probe takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    pub(crate) context: u32,
+    /// A rank of the world; `None` for any.
+    pub(crate) source: Option<u32>,
+    pub(crate) tag: Option<u32>,
+}
+
+impl Pattern {
+    #[inline]
+    pub(crate) fn takes(&self, envelope: &Envelope) -> bool {
+        self.context == envelope.context
+            && self.source.is_none_or(|source| source == envelope.source)
+            && self.tag.is_none_or(|tag| tag == envelope.tag)
+    }
+
+    /// Whether it takes anything from this rank.
+    pub(crate) fn looks_at(&self, source: u32) -> bool {
+        self.source.is_none_or(|wanted| wanted == source)
+    }
+}
+
+/// The elements of a message that has arrived.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Inline(Inline),
+    /// In the landing, but for those here, which follow.
+    Bytes {
+        landed: Option<usize>,
+        rest: Vec<u8>,
+    },
+    Moved(SharedBuffer<u8>),
+}
+
+/// A message that has arrived whole.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) envelope: Envelope,
+    pub(crate) content: Content,
+}
+
+type Key = (u32, u32, u32);
+
+/// Messages in the order of their arrival. One that is asked for by source and tag is found at
+/// once, however many there are; with wildcards, by looking from the oldest on.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    messages: BTreeMap<u64, Arrived>,
+    /// Those of one context, source and tag, the oldest first.
+    alike: HashMap<Key, VecDeque<u64>>,
+    next: u64,
+}
+
+fn key(envelope: &Envelope) -> Key {
+    (envelope.context, envelope.source, envelope.tag)
+}
+
+impl Store {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, arrived: Arrived) {
+        self.alike.entry(key(&arrived.envelope)).or_default().push_back(self.next);
+        self.messages.insert(self.next, arrived);
+        self.next += 1;
+    }
+
+    /// The oldest message that the pattern takes.
+    pub(crate) fn find(&self, pattern: &Pattern) -> Option<(u64, &Arrived)> {
+        let Pattern { context, source, tag } = *pattern;
+        if let (Some(source), Some(tag)) = (source, tag) {
+            let place = *self.alike.get(&(context, source, tag))?.front()?;
+            return Some((place, self.messages.get(&place)?));
+        }
+        let mut messages = self.messages.iter();
+        let (&place, arrived) = messages.find(|(_, arrived)| pattern.takes(&arrived.envelope))?;
+        Some((place, arrived))
+    }
+
+    /// Takes out what [`find`](Self::find) has found: the oldest of its like.
+    pub(crate) fn take(&mut self, place: u64) -> Option<Arrived> {
+        let arrived = self.messages.remove(&place)?;
+        let key = key(&arrived.envelope);
+        if let Some(alike) = self.alike.get_mut(&key) {
+            alike.pop_front();
+            if alike.is_empty() {
+                self.alike.remove(&key);
+            }
+        }
+        Some(arrived)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn arrived(context: u32, source: u32, tag: u32, count: usize) -> Arrived {
+        let envelope =
+            Envelope { context, source, tag, fingerprint: 0, count, bytes: count, sync: 0 };
+        Arrived { envelope, content: Content::Inline(Inline::default()) }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u32, u32, u32),
+        Take(Pattern),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let pattern = (0..2u32, proptest::option::of(0..3u32), proptest::option::of(0..3u32))
+            .prop_map(|(context, source, tag)| Step::Take(Pattern { context, source, tag }));
+        let push = (0..2u32, 0..3u32, 0..3u32).prop_map(|(c, s, t)| Step::Push(c, s, t));
+        proptest::collection::vec(prop_oneof![push, pattern], 0..200)
+    }
+
+    proptest! {
+        /// Against a list that is searched from the front.
+        #[test]
+        fn the_oldest_that_matches_is_found(steps in steps()) {
+            let (mut store, mut list) = (Store::default(), Vec::<Envelope>::new());
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Push(context, source, tag) => {
+                        let arrived = arrived(context, source, tag, number);
+                        list.push(arrived.envelope);
+                        store.push(arrived);
+                    }
+                    Step::Take(pattern) => {
+                        let wanted = list.iter().position(|envelope| pattern.takes(envelope));
+                        let wanted = wanted.map(|place| list.remove(place));
+                        let found = store.find(&pattern).map(|(place, _)| place);
+                        let found = found.and_then(|place| store.take(place));
+                        prop_assert_eq!(found.map(|arrived| arrived.envelope), wanted);
+                    }
+                }
+                prop_assert_eq!(store.is_empty(), list.is_empty());
+            }
+        }
+    }
+}

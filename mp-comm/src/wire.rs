@@ -1,0 +1,260 @@
+//! How messages lie in the channels between two ranks.
+//!
+//! A message begins with a line, which is one slot of the channel and, with the slot's own header,
+//! one line of the cache:
+//!
+//! ```text
+//! context: u32, tag: u32                     8 bytes, compared as one word
+//! fingerprint: u32, sync: u16, kind, count   8 bytes
+//! up to 40 bytes of elements; or the count and the bytes, and 24 bytes of elements
+//! ```
+//!
+//! | kind | the rest of it |
+//! |---|---|
+//! | `INLINE` | nothing: all elements are in the line |
+//! | `LINES` | follows in the same channel, 56 bytes in each slot |
+//! | `CHUNKS` | comes through a second channel with larger slots, in the order of the lines |
+//! | `MOVED` | is the shared buffer that comes next in the same channel |
+//! | `ACK` | nothing: the synchronous send of this number was matched |
+//! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
+
+use bytemuck::{Pod, Zeroable, bytes_of};
+
+/// Bytes of a line.
+pub(crate) const LINE: usize = 56;
+/// Bytes of a message that goes in one line.
+pub(crate) const INLINE_BYTES: usize = 40;
+/// Bytes of a longer message in its first line.
+pub(crate) const FIRST: usize = 24;
+/// Bytes of a message from which on it goes in chunks. Up to here a line with its own word costs no
+/// more than a slot whose word lies in another line.
+pub(crate) const LINES_MOST: usize = FIRST + 8 * LINE;
+
+/// Slots of a channel of lines: what can be under way without waiting for the receiver.
+pub(crate) const LINES: u32 = 256;
+/// Bytes of a chunk, and slots of a channel of them. The ring is used again and again, so that it
+/// stays in the caches, and is small enough for that.
+pub(crate) const CHUNK: usize = 16 << 10;
+/// See [`CHUNK`].
+pub(crate) const CHUNKS: u32 = 16;
+/// The least bytes of a chunk of a message that is cut so that copying in and out overlap.
+const LEAST_CHUNK: usize = 4 << 10;
+
+/// How a message travels. A byte in its first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Inline = 1,
+    Lines = 2,
+    Chunks = 3,
+    Moved = 4,
+    Ack = 5,
+    Type = 6,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Inline, Self::Lines, Self::Chunks, Self::Moved, Self::Ack, Self::Type]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// The elements of a message that is one line, and what comes after them.
+pub(crate) type Inline = [u64; INLINE_BYTES / 8];
+
+/// The first line of a message. See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Line {
+    address: u64,
+    what: u64,
+    payload: Inline,
+}
+
+/// What is said of a message before its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    pub(crate) context: u32,
+    /// The sender's rank in the world.
+    pub(crate) source: u32,
+    pub(crate) tag: u32,
+    pub(crate) fingerprint: u32,
+    /// Elements.
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+    /// The number of a synchronous send, or 0.
+    pub(crate) sync: u16,
+}
+
+/// Context and tag in one word.
+#[inline(always)]
+pub(crate) fn address(context: u32, tag: u32) -> u64 {
+    u64::from(context) << 32 | u64::from(tag)
+}
+
+/// What the second word of a message is, but for its count, that is in one line and of a type.
+#[inline(always)]
+pub(crate) fn inline_of(fingerprint: u32) -> u64 {
+    u64::from(fingerprint) << 32 | (Kind::Inline as u64) << 8
+}
+
+/// Into how large chunks a message is cut.
+pub(crate) fn chunk_of(bytes: usize) -> usize {
+    (bytes / 4).next_multiple_of(1 << 10).clamp(LEAST_CHUNK, CHUNK)
+}
+
+impl Line {
+    /// A message in one line: no more than [`INLINE_BYTES`], and 255 elements.
+    #[inline(always)]
+    pub(crate) fn inline(address: u64, fingerprint: u32, count: usize, bytes: &[u8]) -> Self {
+        let mut payload = [0; 5];
+        match bytes.len() {
+            // The usual length needs no call.
+            8 => payload[0] = u64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
+            len => bytemuck::bytes_of_mut(&mut payload)[..len].copy_from_slice(bytes),
+        }
+        Self { address, what: inline_of(fingerprint) | count as u64, payload }
+    }
+
+    /// The first line of any message.
+    pub(crate) fn first(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
+        let Envelope { context, tag, fingerprint, count, bytes, sync, .. } = *envelope;
+        let mut line = Self {
+            address: address(context, tag),
+            what: u64::from(fingerprint) << 32 | u64::from(sync) << 16 | (kind as u64) << 8,
+            payload: [0; 5],
+        };
+        if kind == Kind::Inline {
+            line.what |= count as u64;
+            line.elements_mut(0)[..bytes].copy_from_slice(elements);
+            return line;
+        }
+        line.payload[0] = count as u64;
+        line.payload[1] = bytes as u64;
+        if kind == Kind::Lines || kind == Kind::Type {
+            let here = bytes.min(FIRST);
+            line.elements_mut(2)[..here].copy_from_slice(&elements[..here]);
+        }
+        line
+    }
+
+    fn elements_mut(&mut self, from: usize) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.payload[from..])
+    }
+
+    #[inline(always)]
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    #[inline(always)]
+    pub(crate) fn tag(&self) -> u32 {
+        self.address as u32
+    }
+
+    /// What [`inline_of`] is compared with.
+    #[inline(always)]
+    pub(crate) fn what(&self) -> u64 {
+        self.what & !0xff
+    }
+
+    /// The elements of a message that is in one line.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.what as usize & 0xff
+    }
+
+    #[inline(always)]
+    pub(crate) fn inline_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.payload)
+    }
+
+    pub(crate) fn inline_words(&self) -> Inline {
+        self.payload
+    }
+
+    /// The elements of a longer message that are in its first line.
+    pub(crate) fn first_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.payload[2..])
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        bytes_of(self)
+    }
+
+    /// The kind of a line from rank `source`, and what it says. `None` when it is no such line.
+    /// Whether bytes and count fit together is for the one to see who knows the type.
+    pub(crate) fn read(&self, source: u32) -> Option<(Kind, Envelope)> {
+        let kind = Kind::from_byte((self.what >> 8) as u8)?;
+        let (count, bytes) = match kind {
+            // Of how many bytes only the type tells.
+            Kind::Inline | Kind::Ack => (self.count() as u64, 0),
+            _ => (self.payload[0], self.payload[1]),
+        };
+        let envelope = Envelope {
+            context: (self.address >> 32) as u32,
+            source,
+            tag: self.address as u32,
+            fingerprint: (self.what >> 32) as u32,
+            count: usize::try_from(count).ok()?,
+            bytes: usize::try_from(bytes).ok().filter(|&bytes| bytes <= isize::MAX as usize)?,
+            sync: (self.what >> 16) as u16,
+        };
+        Some((kind, envelope))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(count: usize, bytes: usize) -> Envelope {
+        let (context, source, tag, fingerprint, sync) = (7, 3, u32::MAX, 0xdead_beef, 0xfff1);
+        Envelope { context, source, tag, fingerprint, count, bytes, sync }
+    }
+
+    #[test]
+    fn a_line_says_what_it_was_made_of() {
+        for bytes in [0, 1, 7, 8, 39, 40] {
+            let elements: Vec<u8> = (1..=bytes as u8).collect();
+            let sent = envelope(bytes, bytes);
+            let line = Line::first(&sent, Kind::Inline, &elements);
+            assert_eq!(line.read(3), Some((Kind::Inline, Envelope { bytes: 0, ..sent })));
+            assert_eq!(line.inline_bytes()[..bytes], elements);
+            let plain = Line::inline(line.address(), sent.fingerprint, bytes, &elements);
+            assert_eq!(plain, Line::first(&Envelope { sync: 0, ..sent }, Kind::Inline, &elements));
+            assert_eq!((plain.what(), plain.count()), (inline_of(sent.fingerprint), bytes));
+        }
+        for bytes in [0, 23, 24, 25, 1000] {
+            let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            for kind in [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type] {
+                let sent = envelope(bytes * 3, bytes);
+                let line = Line::first(&sent, kind, &elements);
+                assert_eq!(line.read(3), Some((kind, sent)));
+                let here = if matches!(kind, Kind::Lines | Kind::Type) { bytes.min(24) } else { 0 };
+                assert_eq!(line.first_bytes()[..here], elements[..here]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_is_told() {
+        for byte in [0, 7, 255] {
+            let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
+            assert_eq!(line.read(0), None);
+        }
+        let line = Line { address: 0, what: 2 << 8, payload: [1, u64::MAX, 0, 0, 0] };
+        assert_eq!(line.read(0), None);
+    }
+
+    #[test]
+    fn chunks_are_cut_within_their_bounds() {
+        for bytes in [0, 1, 473, 4096, 8192, 20_000, 65_536, 1 << 20] {
+            let chunk = chunk_of(bytes);
+            assert!((LEAST_CHUNK..=CHUNK).contains(&chunk), "{bytes}: {chunk}");
+        }
+        assert_eq!((chunk_of(8192), chunk_of(65_536)), (4096, 16_384));
+    }
+}

@@ -1,0 +1,231 @@
+//! Ranks that end or die while others count on them.
+
+use std::time::Duration;
+
+use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, wait_any};
+use mp_core::{Rank, Result, World};
+
+use crate::{
+    messages::numbers,
+    missing,
+    support::{
+        Random, Watchdog, on_all,
+        scenarios::{check, die},
+    },
+};
+
+fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
+    match result.map_err(Into::into) {
+        Err(Error::PeerLost { rank: lost, world_rank }) if lost == rank && world_rank == rank => {
+            Ok(())
+        }
+        Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
+        Ok(_) => Err(mp_core::Error::other("a message from nobody")),
+    }
+}
+
+fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
+    match result.map_err(Into::into) {
+        Err(Error::Ended { rank: ended }) if ended == rank => Ok(()),
+        Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
+        Ok(_) => Err(mp_core::Error::other("a message from nobody")),
+    }
+}
+
+/// Runs processes of which one dies, by rank 0's hand.
+fn with_a_death(ranks: usize, code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
+    let _watchdog = Watchdog::start();
+    let result = World::processes(ranks).run(|rank| {
+        let world = Communicator::world(rank);
+        code(rank, &world)
+    });
+    check(result, 0).unwrap();
+}
+
+#[test]
+fn what_the_dead_had_sent_is_received() {
+    with_a_death(2, |rank, world| {
+        let lengths = [1, 70, 1000, 3];
+        if world.rank() == 0 {
+            for len in lengths {
+                world.send(&numbers(len, 1), 1, 1)?;
+            }
+            world.send_buffer(rank.buffer_from(&numbers(70_000, 2))?, 1, 2)?;
+            match die() {}
+        }
+        for len in lengths {
+            ensure!(world.receive_vec::<u64>(0, 1)?.0 == numbers(len, 1), "{len}");
+        }
+        ensure!(world.probe(0, ANY_TAG)?.count == 70_000, "the buffer");
+        lost(world.receive::<u8>(0, 1), 0)?;
+        ensure!(world.receive_vec::<u64>(0, 2)?.0 == numbers(70_000, 2), "the buffer");
+        lost(world.receive::<u8>(0, 2), 0)?;
+        lost(world.receive::<u8>(ANY_SOURCE, ANY_TAG), 0)?;
+        lost(world.probe(0, 2), 0)?;
+        lost(world.try_probe(ANY_SOURCE, 2), 0)?;
+        lost(world.send(&[1u8], 0, 1), 0)?;
+        lost(world.synchronous_send(&[1u8], 0, 1), 0)?;
+        lost(world.duplicate(), 0)
+    });
+}
+
+/// The message that it was in the middle of is not received, and nobody waits for the rest.
+#[test]
+fn a_death_in_the_middle_of_a_message() {
+    with_a_death(2, |_, world| {
+        let long = numbers(500_000, 1);
+        if world.rank() == 0 {
+            drop(world.immediate_send(long, 1, 1));
+            match die() {}
+        }
+        let mut into = vec![0u64; 500_000];
+        lost(world.receive_into(&mut into, 0, 1), 0)
+    });
+}
+
+#[test]
+fn whoever_waits_for_the_dead_hears_of_it() {
+    for how in 0..6 {
+        with_a_death(2, |_, world| {
+            if world.rank() == 0 {
+                world.send(&[0u8], 1, 9)?;
+                world.receive::<u8>(1, 9)?;
+                std::thread::sleep(Duration::from_millis(30));
+                match die() {}
+            }
+            world.receive::<u8>(0, 9)?;
+            world.send(&[0u8], 0, 9)?;
+            let long = numbers(500_000, 1);
+            let mut into = vec![0u64; 3];
+            match how {
+                0 => lost(world.receive_into(&mut into, 0, 1), 0),
+                1 => lost(world.receive_into(&mut into, ANY_SOURCE, ANY_TAG), 0),
+                2 => lost(world.send(&long, 0, 1), 0),
+                3 => lost(world.synchronous_send(&[1u8], 0, 1), 0),
+                4 => {
+                    let one = world.immediate_receive(into, 0, 1);
+                    let two = world.immediate_send(long, 0, 1);
+                    lost(one.wait(), 0)?;
+                    lost(two.wait(), 0)
+                }
+                _ => lost(world.send_receive(&long, 0, 1, &mut into, 0, 1), 0),
+            }
+        });
+    }
+}
+
+/// One of three dies: who waits for any other goes on, until that one has ended, too.
+#[test]
+fn any_source_ends_with_the_last() {
+    with_a_death(3, |_, world| match world.rank() {
+        0 => match die() {},
+        1 => {
+            lost(world.receive::<u8>(0, ANY_TAG), 0)?;
+            for i in 0..10u64 {
+                std::thread::sleep(Duration::from_millis(1));
+                world.send(&[i], 2, 1)?;
+            }
+            Ok(())
+        }
+        _ => {
+            for i in 0..10 {
+                ensure!(world.receive::<u64>(ANY_SOURCE, 1)?.0 == i, "message {i}");
+            }
+            lost(world.receive::<u64>(ANY_SOURCE, 1), 0)?;
+            ended(world.receive::<u64>(1, 1), 1)
+        }
+    });
+}
+
+#[test]
+fn all_learn_who_is_missing() {
+    with_a_death(4, |_, world| {
+        if world.rank() == 3 {
+            // World ranks are what counts.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let part = world.split(Some(u64::from(world.rank() != 2)), -(world.rank() as i64))?;
+        let part = part.ok_or_else(missing)?;
+        if world.rank() == 0 {
+            match die() {}
+        }
+        if world.rank() == 2 {
+            return Ok(());
+        }
+        // 3, 1, 0: the dead one is number 2 of it.
+        match part.duplicate() {
+            Err(Error::PeerLost { rank: 2, world_rank: 0 }) => Ok(()),
+            other => Err(mp_core::Error::other(format!("{other:?}"))),
+        }
+    });
+}
+
+/// The same without a death, on all kinds of ranks.
+#[test]
+fn ranks_that_have_ended_send_and_receive_nothing_more() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let me = world.rank();
+        if me > 0 {
+            world.send(&vec![me as u8; 5000], 0, 1)?;
+            return Ok(());
+        }
+        for other in [2, 1] {
+            let (got, _) = world.receive_vec::<u8>(other, ANY_TAG)?;
+            ensure!(got == vec![other as u8; 5000], "from {other}");
+            ended(world.receive::<u8>(other, ANY_TAG), other)?;
+            ended(world.send(&[1u8], other, 1), other)?;
+            ended(world.immediate_receive([0u8], other, 1).wait(), other)?;
+            ended(world.immediate_send([0u8], other, 1).wait(), other)?;
+        }
+        let error = world.receive::<u8>(ANY_SOURCE, ANY_TAG).unwrap_err();
+        ensure!(matches!(error, Error::NobodyLeft), "{error}");
+        let error = world.probe(ANY_SOURCE, 3).unwrap_err();
+        ensure!(matches!(error, Error::NobodyLeft), "{error}");
+        let mut posted = [world.immediate_receive([0u8], ANY_SOURCE, 1)];
+        ensure!(wait_any(&mut posted)? == 0, "it has its answer");
+        Ok(())
+    });
+}
+
+/// A rank is killed at a moment that chance chooses, in the middle of everything.
+#[test]
+fn deaths_at_any_moment() {
+    for seed in 0..12 {
+        with_a_death(3, |_, world| {
+            let me = world.rank();
+            if me == 0 {
+                let delay = Random::new(seed).below(8000);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_micros(delay));
+                    die()
+                });
+            }
+            let mut random = Random::new(seed * 3 + me as u64);
+            loop {
+                let len = [1, 50, 3000, 60_000][random.below(4) as usize];
+                let mine = numbers(len, 1);
+                let (mut left, mut right) = (vec![0u64; 60_000], vec![0u64; 60_000]);
+                let mut exchange = world.exchange();
+                for (by, into) in [(1, &mut left), (2, &mut right)] {
+                    exchange.receive(into, (me + by) % 3, by as u32);
+                    exchange.send(&mine, (me + 3 - by) % 3, by as u32);
+                }
+                match exchange.run() {
+                    Ok(statuses) => {
+                        for (status, got) in statuses.iter().zip([&left, &right]) {
+                            ensure!(
+                                got[..status.count] == numbers(status.count, 1),
+                                "a damaged message: {status:?}"
+                            );
+                        }
+                    }
+                    Err(Error::PeerLost { rank: 0, .. }) => return Ok(()),
+                    // The other survivor was told first.
+                    Err(Error::Ended { rank }) if rank != 0 && me != 0 => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,18 @@
+//! Communicators through the public interface, on ranks of every kind.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod communicators;
+mod ends;
+mod garbage;
+mod grids;
+mod messages;
+mod requests;
+mod storms;
+
+/// Something is not there that should be.
+fn missing() -> mp_comm::Error {
+    mp_comm::Error::Misuse("missing".to_owned())
+}
