@@ -27,6 +27,7 @@ use mp_model::tree::{Shape, TreeError};
 use thiserror::Error;
 
 use super::oc_bcast::BroadcastError;
+use super::routes::{Above, Route, Routes};
 
 /// What can be chosen. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,17 +83,8 @@ pub enum LineOptionsError {
 /// One rank's part in a series of broadcasts.
 #[derive(Debug)]
 pub struct LineBcast {
-    shape: Shape,
-    /// This rank's place in the tree of each root that there was.
-    places: Vec<Option<Place>>,
+    routes: Routes,
     pairs: Pairs,
-}
-
-/// Whom a rank has a message from, and whom it passes it on to.
-#[derive(Clone, Debug)]
-struct Place {
-    parent: Option<usize>,
-    children: Vec<usize>,
 }
 
 /// The lines between this rank and all others.
@@ -134,7 +126,7 @@ impl LineBcast {
         let counts = || vec![0; ranks];
         let (sent, taken, received) = (counts(), counts(), counts());
         let pairs = Pairs { first_line, payload, slots, sent, taken, received };
-        Ok(LineBcast { shape, places: vec![None; ranks], pairs })
+        Ok(LineBcast { routes: Routes::new(shape, mpb.rank()), pairs })
     }
 
     /// Bytes that go with one line.
@@ -156,19 +148,16 @@ impl LineBcast {
         message: &mut [u8],
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
-        if !matches!(self.places.get(root), Some(Some(_))) {
-            self.find_place(root, mpb.rank()).map_err(BroadcastError::Root)?;
-        }
-        let Some(Some(place)) = self.places.get(root) else { return Ok(()) };
+        let route = self.routes.under(root).map_err(BroadcastError::Root)?;
         let pairs = &mut self.pairs;
         if message.len() > pairs.payload {
-            return Ok(pairs.broadcast_many(mpb, message, place).await?);
+            return Ok(pairs.broadcast_many(mpb, message, route).await?);
         }
         if message.is_empty() {
             return Ok(());
         }
         // One line: as `broadcast_many` does it, without what it takes to have many.
-        if let Some(parent) = place.parent {
+        if let Some(Above { parent, .. }) = route.above {
             let number = pairs.received[parent] + 1;
             pairs.received[parent] = number;
             let line = pairs.slot_line(parent, number);
@@ -178,7 +167,7 @@ impl LineBcast {
                 mpb.set_flag(flag, number).await?;
             }
         }
-        for &child in &place.children {
+        for &child in &route.children {
             let number = pairs.sent[child] + 1;
             pairs.sent[child] = number;
             let before = number.saturating_sub(pairs.slots);
@@ -190,14 +179,6 @@ impl LineBcast {
         }
         Ok(())
     }
-
-    #[cold]
-    fn find_place(&mut self, root: usize, me: usize) -> Result<(), TreeError> {
-        let node = self.shape.rooted(root)?.node(me)?;
-        let children = node.children().collect();
-        self.places[root] = Some(Place { parent: node.parent(), children });
-        Ok(())
-    }
 }
 
 impl Pairs {
@@ -205,13 +186,13 @@ impl Pairs {
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
-        place: &Place,
+        route: &Route,
     ) -> Result<(), M::Error> {
         for pieces in message.chunks_mut(self.half() as usize * self.payload) {
-            if let Some(parent) = place.parent {
+            if let Some(Above { parent, .. }) = route.above {
                 self.receive(mpb, pieces, parent).await?;
             }
-            for &child in &place.children {
+            for &child in &route.children {
                 self.send(mpb, pieces, child).await?;
             }
         }

@@ -13,6 +13,7 @@ mod choice;
 mod chosen;
 mod lines;
 mod oc_bcast;
+mod routes;
 mod two_sided;
 
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};

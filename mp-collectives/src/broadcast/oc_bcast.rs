@@ -31,9 +31,10 @@
 //! its own flags, and the ranks pass the barrier once.
 
 use mp_model::mpb::{Line, Mpb, lines_of};
-use mp_model::tree::{Node, Shape, TreeError};
+use mp_model::tree::{Shape, TreeError};
 use thiserror::Error;
 
+use super::routes::{Above, Route, Routes};
 use crate::stamp::Stamp;
 
 /// What can be chosen. All ranks must choose the same.
@@ -156,14 +157,20 @@ pub enum BroadcastError<E> {
 /// One rank's part in a series of broadcasts.
 #[derive(Debug)]
 pub struct OcBcast {
-    shape: Shape,
+    routes: Routes,
+    flow: Flow,
+}
+
+/// What has been done, and what is known of the others.
+#[derive(Debug)]
+struct Flow {
+    ranks: usize,
     options: Options,
     line_bytes: usize,
     /// The number of the last broadcast, modulo 2³².
     broadcast: u32,
-    /// Chunks of all broadcasts before this one, which all ranks have counted: they go through the
-    /// buffers in turn.
-    chunks: usize,
+    /// Where the next chunk goes: through the buffers in turn, counted in the same way by all ranks.
+    buffer: usize,
     /// The chunk in each buffer that children may still be getting.
     filled: Vec<Option<Stamp>>,
     /// What the notifyFlag said when it was last looked at.
@@ -193,31 +200,33 @@ impl OcBcast {
         options: Options,
         before: u32,
     ) -> Result<OcBcast, OptionsError> {
-        let shape = Shape::new(mpb.ranks(), options.degree)?;
-        let Options { buffers, chunk_lines, first_line, .. } = options;
+        let (ranks, lines) = (mpb.ranks(), mpb.lines());
+        let shape = Shape::new(ranks, options.degree)?;
+        let Options { degree, buffers, chunk_lines, first_line, .. } = options;
         if buffers == 0 || chunk_lines == 0 {
             return Err(OptionsError::NoBuffer { buffers, chunk_lines });
         }
-        let (flags, lines) = (flag_lines(shape.ranks(), shape.degree()), mpb.lines());
-        match options.lines(shape.ranks()).and_then(|needed| needed.checked_add(first_line)) {
+        match options.lines(ranks).and_then(|needed| needed.checked_add(first_line)) {
             Some(end) if end <= lines => {}
             _ => {
+                let flags = flag_lines(ranks, degree);
                 let facts = OptionsError::NoRoom { flags, buffers, chunk_lines, first_line, lines };
                 return Err(facts);
             }
         }
-        Ok(OcBcast {
-            shape,
+        let flow = Flow {
+            ranks,
             options,
             line_bytes: mpb.line_bytes(),
             broadcast: before,
-            chunks: 0,
+            buffer: 0,
             filled: vec![None; buffers],
             notified: 0,
-            done: vec![0; shape.degree()],
+            done: vec![0; degree],
             last_root: None,
             barriers: 0,
-        })
+        };
+        Ok(OcBcast { routes: Routes::new(shape, mpb.rank()), flow })
     }
 
     /// Broadcasts the root's message: all ranks call this with the same root and length, and have
@@ -231,25 +240,37 @@ impl OcBcast {
         message: &mut [u8],
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
-        let node = self.node(mpb.rank(), root).map_err(BroadcastError::Root)?;
-        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
-        let chunks = u32::try_from(message.len().div_ceil(chunk_bytes))
-            .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
-
-        self.broadcast = self.broadcast.wrapping_add(1);
-        self.keep_apart(mpb, root).await?;
-        for (step, chunk) in (1..=chunks).zip(message.chunks_mut(chunk_bytes)) {
-            self.broadcast_chunk(mpb, node, step, chunk).await?;
+        let OcBcast { routes, flow } = self;
+        let route = routes.under(root).map_err(BroadcastError::Root)?;
+        let chunk_bytes = flow.options.chunk_lines.saturating_mul(flow.line_bytes);
+        let chunks = match message.len() {
+            length if length <= chunk_bytes => u32::from(length > 0),
+            length => u32::try_from(length.div_ceil(chunk_bytes))
+                .map_err(|_| BroadcastError::TooLong { bytes: length, chunk_bytes })?,
+        };
+        flow.broadcast = flow.broadcast.wrapping_add(1);
+        if flow.broadcast == 0 || flow.last_root != Some(root) {
+            flow.keep_apart(mpb, root).await?;
         }
-        self.chunks = self.chunks.wrapping_add(chunks as usize) % self.options.buffers;
-        if self.options.completion == Completion::Received {
-            let last = self.filled.iter().flatten().max_by_key(|stamp| stamp.value()).copied();
-            self.filled.fill(None);
-            self.wait_for_children(mpb, node, last).await?;
+        if chunks == 1 {
+            flow.broadcast_chunk(mpb, route, 1, message).await?;
+        } else {
+            for (step, chunk) in (1..=chunks).zip(message.chunks_mut(chunk_bytes)) {
+                flow.broadcast_chunk(mpb, route, step, chunk).await?;
+            }
+        }
+        if flow.options.completion == Completion::Received {
+            let last = flow.filled.iter().flatten().max_by_key(|stamp| stamp.value()).copied();
+            flow.filled.fill(None);
+            if let Some(last) = last {
+                flow.wait_for_children(mpb, route, last).await?;
+            }
         }
         Ok(())
     }
+}
 
+impl Flow {
     /// Lets this broadcast begin only when no flag of the last can be mistaken for one of it.
     async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
         let came_round = self.broadcast == 0;
@@ -275,44 +296,52 @@ impl OcBcast {
     async fn broadcast_chunk<M: Mpb>(
         &mut self,
         mpb: &mut M,
-        node: Node,
+        route: &Route,
         step: u32,
         chunk: &mut [u8],
     ) -> Result<(), M::Error> {
-        let stamp = self.stamp(step);
-        let count = lines_of(chunk.len(), self.line_bytes);
-        let buffer = self.chunks.wrapping_add(step as usize) % self.options.buffers;
+        let stamp = Stamp { operation: self.broadcast, step };
+        let buffer = self.buffer;
+        self.buffer = if buffer + 1 == self.options.buffers { 0 } else { buffer + 1 };
         let line = self.buffer_line(buffer);
-        let before = self.filled[buffer].take();
-        self.wait_for_children(mpb, node, before).await?;
-        if node.degree() > 0 {
+        if let Some(before) = self.filled[buffer].take() {
+            self.wait_for_children(mpb, route, before).await?;
+        }
+        if !route.children.is_empty() {
             self.filled[buffer] = Some(stamp);
         }
 
-        let place = node.parent().zip(node.child_index()).zip(node.notifier());
-        let Some(((parent, index), notifier)) = place else {
-            mpb.put(chunk, Line { rank: mpb.rank(), line }).await?;
-            return self.notify(mpb, node.notified_children(), stamp).await;
+        let own = Line { rank: mpb.rank(), line };
+        let notify = self.notify_line();
+        let Some(Above { parent, index, notifier }) = route.above else {
+            mpb.put(chunk, own).await?;
+            for &rank in route.told_children() {
+                mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+            }
+            return Ok(());
         };
         if !self.is_known(stamp, self.notified) {
             let reached = |value| stamp.is_reached(value);
-            let notified = mpb.wait_flag_from(notifier, self.notify_line(), reached).await?;
-            self.notified = notified;
+            self.notified = mpb.wait_flag_from(notifier, notify, reached).await?;
         }
-        self.notify(mpb, node.notified_siblings(), stamp).await?;
+        for &rank in &route.told_siblings {
+            mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+        }
         let source = Line { rank: parent, line };
-        let direct = node.is_leaf() && self.options.leaves == Leaves::Direct;
+        let direct = route.children.is_empty() && self.options.leaves == Leaves::Direct;
         if direct {
             mpb.get(source, chunk).await?;
         } else {
-            mpb.get_own(source, count, line).await?;
+            mpb.get_own(source, lines_of(chunk.len(), self.line_bytes), line).await?;
         }
         if self.says_done(buffer) {
             mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, stamp.value()).await?;
         }
-        self.notify(mpb, node.notified_children(), stamp).await?;
+        for &rank in route.told_children() {
+            mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+        }
         if !direct {
-            mpb.get(Line { rank: mpb.rank(), line }, chunk).await?;
+            mpb.get(own, chunk).await?;
         }
         Ok(())
     }
@@ -321,11 +350,10 @@ impl OcBcast {
     async fn wait_for_children<M: Mpb>(
         &mut self,
         mpb: &mut M,
-        node: Node,
-        stamp: Option<Stamp>,
+        route: &Route,
+        stamp: Stamp,
     ) -> Result<(), M::Error> {
-        let Some(stamp) = stamp else { return Ok(()) };
-        for (index, child) in node.children().enumerate() {
+        for (index, &child) in route.children.iter().enumerate() {
             if !self.is_known(stamp, self.done[index]) {
                 let line = self.done_line(index);
                 let reached = |value| stamp.is_reached(value);
@@ -349,23 +377,10 @@ impl OcBcast {
         }
     }
 
-    async fn notify<M: Mpb>(
-        &self,
-        mpb: &mut M,
-        ranks: impl Iterator<Item = usize>,
-        stamp: Stamp,
-    ) -> Result<(), M::Error> {
-        for rank in ranks {
-            mpb.set_flag(Line { rank, line: self.notify_line() }, stamp.value()).await?;
-        }
-        Ok(())
-    }
-
     /// Dissemination: in round r, rank i tells rank i + 2^r.
     async fn barrier<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         self.barriers = self.barriers.wrapping_add(1);
-        let barrier = self.barriers;
-        let ranks = self.shape.ranks();
+        let (barrier, ranks) = (self.barriers, self.ranks);
         for round in 0..rounds(ranks) {
             let (me, ahead) = (mpb.rank(), 1 << round);
             let rank = if ahead < ranks - me { me + ahead } else { ahead - (ranks - me) };
@@ -379,18 +394,6 @@ impl OcBcast {
         Ok(())
     }
 
-    fn node(&self, rank: usize, root: usize) -> Result<Node, TreeError> {
-        self.shape.rooted(root)?.node(rank)
-    }
-
-    fn stamp(&self, step: u32) -> Stamp {
-        Stamp { operation: self.broadcast, step }
-    }
-
-    fn flag_lines(&self) -> usize {
-        flag_lines(self.shape.ranks(), self.shape.degree())
-    }
-
     fn notify_line(&self) -> usize {
         self.options.first_line
     }
@@ -400,11 +403,12 @@ impl OcBcast {
     }
 
     fn barrier_line(&self, round: usize) -> usize {
-        self.done_line(self.shape.degree()) + round
+        self.done_line(self.options.degree) + round
     }
 
     fn buffer_line(&self, buffer: usize) -> usize {
-        self.options.first_line + self.flag_lines() + buffer * self.options.chunk_lines
+        let flags = flag_lines(self.ranks, self.options.degree);
+        self.options.first_line + flags + buffer * self.options.chunk_lines
     }
 }
 
