@@ -43,6 +43,14 @@ impl Machine {
         self.ranks > self.cores
     }
 
+    /// Lines that may be under way between two ranks.
+    ///
+    /// The more there are, the further a root runs ahead of ranks that share its core, and the fewer
+    /// turns they take. Each rank has them for every other one, so that many ranks have few.
+    pub fn slots(self) -> usize {
+        if self.ranks <= 16 { 64 } else { 16 }
+    }
+
     /// k, the degree of the tree.
     ///
     /// With a core for each rank, 7: the thesis finds the whole range from there to the flat tree

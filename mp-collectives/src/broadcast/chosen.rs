@@ -18,8 +18,8 @@ pub struct Settings {
     pub chunk_lines: usize,
     /// Chunks that a rank may have under way to its children.
     pub buffers: usize,
-    /// Lines that may be under way between two ranks.
-    pub slots: usize,
+    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
+    pub slots: Option<usize>,
     /// Always this algorithm, and not the one that suits the message.
     pub algorithm: Option<Algorithm>,
     /// Always this degree of the tree, from 1 to P − 1, and not the one that suits the machine.
@@ -28,7 +28,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { chunk_lines: 1024, buffers: 4, slots: 16, algorithm: None, degree: None }
+        Settings { chunk_lines: 1024, buffers: 4, slots: None, algorithm: None, degree: None }
     }
 }
 
@@ -69,6 +69,7 @@ impl Broadcasts {
         let ranks = rank.size();
         let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
         let degree = degree.unwrap_or(machine.degree());
+        let slots = slots.unwrap_or(machine.slots());
         let lines = LineOptions { degree, slots, first_line: 0 };
         let too_much =
             || mp_core::Error::other("broadcasts that take more lines than there can be");

@@ -32,7 +32,7 @@ const LENGTHS: [usize; 13] = [
 ];
 
 const SMALL: Settings =
-    Settings { chunk_lines: 2, buffers: 3, slots: 3, algorithm: None, degree: None };
+    Settings { chunk_lines: 2, buffers: 3, slots: Some(3), algorithm: None, degree: None };
 
 fn all(rank: &Rank, settings: Settings, series: impl IntoIterator<Item = Message>) -> Result<()> {
     let mut broadcasts = Broadcasts::open(rank, "chosen", settings)?;
@@ -114,10 +114,10 @@ fn settings_that_make_no_sense_are_refused() {
         for settings in [
             Settings { chunk_lines: 0, ..SMALL },
             Settings { buffers: 0, ..SMALL },
-            Settings { slots: 0, ..SMALL },
+            Settings { slots: Some(0), ..SMALL },
             Settings { degree: Some(2), ..SMALL },
             Settings { degree: Some(0), ..SMALL },
-            Settings { slots: usize::MAX, ..SMALL },
+            Settings { slots: Some(usize::MAX), ..SMALL },
             Settings { chunk_lines: usize::MAX / 2, ..SMALL },
         ] {
             let opened = Broadcasts::open(rank, "senseless", settings);
