@@ -76,7 +76,7 @@ fn load(from: &[AtomicU64], target: &mut [u8]) {
     for (from, word) in from.iter().zip(words) {
         *word = from.load(Ordering::Relaxed).to_ne_bytes();
     }
-    if let Some(from) = from.get(whole) {
+    if let Some(from) = from.get(whole).filter(|_| !rest.is_empty()) {
         let last = from.load(Ordering::Relaxed).to_ne_bytes();
         let len = rest.len();
         rest.copy_from_slice(&last[..len]);
