@@ -7,6 +7,7 @@
 //! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
 //! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
+//! | [`interrupts`] | and of interrupts between ranks | thesis, sections 2.3 and 3.2.1 |
 //! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
@@ -17,8 +18,8 @@
 
 mod time;
 
+pub mod interrupts;
 pub mod mpb;
-
 pub mod scc;
 pub mod sim;
 pub mod tree;
