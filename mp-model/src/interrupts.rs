@@ -31,11 +31,7 @@ pub trait Interrupts: Mpb {
     /// Sets a flag whose owner may be waiting for it while it waits for interrupts as well. Where
     /// that is done by looking again and again, there is no more to it than
     /// [`set_flag`](Mpb::set_flag).
-    fn answer(
-        &mut self,
-        flag: Line,
-        value: u64,
-    ) -> impl Future<Output = Result<(), Self::Error>> {
+    fn answer(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), Self::Error>> {
         self.set_flag(flag, value)
     }
 }

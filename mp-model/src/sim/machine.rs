@@ -287,9 +287,10 @@ impl InterruptCosts {
     };
 
     /// And a context switch, a signal to the program and its handler (section 3.2.4): fitted to one
-    /// measured value, 40.2 µs for one line to all 47 children of the root (table 3.1).
+    /// measured value, 40.2 µs for one line to all 47 children of the root (table 3.1), with
+    /// asynchronous OC-Bcast and [`Parameters::FITTED`].
     pub const FITTED: InterruptCosts =
-        InterruptCosts { software: Time::from_nanos(0), ..InterruptCosts::SCC };
+        InterruptCosts { software: Time::from_nanos(14_700), ..InterruptCosts::SCC };
 }
 
 /// A core's cycle, at 533 MHz, in picoseconds.

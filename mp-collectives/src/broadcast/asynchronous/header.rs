@@ -42,7 +42,8 @@ impl Header {
 
     /// None for what [`encode`](Header::encode) cannot have written.
     pub(super) fn decode(bytes: &[u8; Header::BYTES]) -> Option<Header> {
-        let word = |at: usize| -> u64 { (0..8).fold(0, |w, i| w | u64::from(bytes[at + i]) << (8 * i)) };
+        let word =
+            |at: usize| -> u64 { (0..8).fold(0, |w, i| w | u64::from(bytes[at + i]) << (8 * i)) };
         let kind = match word(0) as u32 {
             1 => Kind::Message,
             2 => Kind::Order,

@@ -203,9 +203,8 @@ impl Inbox {
 
     /// Whether no message is here, or half here.
     pub(super) fn is_empty(&self) -> bool {
-        let empty = |source: &Source| {
-            source.held.is_empty() && source.growing.iter().all(Option::is_none)
-        };
+        let empty =
+            |source: &Source| source.held.is_empty() && source.growing.iter().all(Option::is_none);
         self.ready.is_empty() && self.sources.iter().all(empty)
     }
 
@@ -227,4 +226,3 @@ pub(super) enum PlaceError {
     Wrong(Wrong),
     OutOfMemory { bytes: usize },
 }
-

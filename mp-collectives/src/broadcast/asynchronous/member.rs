@@ -142,7 +142,8 @@ impl Member {
             return Err(AsyncOptionsError::Window { window });
         }
         let before = shape.ranks().checked_add(lines_of(Header::BYTES, line_bytes));
-        let end = before.and_then(|before| before.checked_add(chunk_lines)?.checked_add(first_line));
+        let end =
+            before.and_then(|before| before.checked_add(chunk_lines)?.checked_add(first_line));
         let (Some(flags), Some(_)) = (before, end.filter(|&end| end <= lines)) else {
             let flags = before.unwrap_or(usize::MAX);
             return Err(AsyncOptionsError::NoRoom { flags, chunk_lines, first_line, lines });
@@ -353,8 +354,8 @@ impl Member {
             PlaceError::Wrong(what) => wrong(what),
             PlaceError::OutOfMemory { bytes } => AsyncError::OutOfMemory { bytes },
         })?;
-        let at_once = header.kind == Kind::Message
-            && self.inbox.counts_at_once(header.length, header.offset);
+        let at_once =
+            header.kind == Kind::Message && self.inbox.counts_at_once(header.length, header.offset);
         self.links[header.source].own.handled =
             self.links[header.source].own.handled.wrapping_add(at_once.into());
 
@@ -517,7 +518,8 @@ impl Member {
     ) -> Result<(), AsyncError<E>> {
         let header = self.own_header(Kind::Message, message.len(), sending.offset);
         let end = self.end(header);
-        if self.options.order == Order::Total && self.inbox.counts_at_once(message.len(), header.offset)
+        if self.options.order == Order::Total
+            && self.inbox.counts_at_once(message.len(), header.offset)
         {
             let own = &mut self.links[self.rank].own;
             own.handled = own.handled.wrapping_add(1);
@@ -580,7 +582,8 @@ impl Member {
     /// The sequencer is the last to go: others' messages may need a place.
     fn queue_farewell(&mut self) {
         let sequences = self.options.order == Order::Total && self.rank == SEQUENCER;
-        let waits = sequences && !(self.inbox.others_finished(self.rank) && self.unordered.is_empty());
+        let waits =
+            sequences && !(self.inbox.others_finished(self.rank) && self.unordered.is_empty());
         if self.farewell == Farewell::Wanted && !waits {
             self.farewell = Farewell::Queued;
             self.queue_own(Kind::Farewell, Vec::new());
