@@ -31,6 +31,8 @@
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
+//! | send one message to all ranks | [`broadcast`] |
+//! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
 //!
@@ -42,9 +44,43 @@ pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
     Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
     SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
-    World, caller, launch, launched, report, topology,
+    World, caller, launch, launched, mpb, report, topology,
 };
 pub use mp_delegate::{comm, overlap, trace};
+
+/// One rank's message goes to all.
+///
+/// The algorithms run on [message passing buffers](mpb), which all ranks open by the same name.
+/// They are written for real ranks and for simulated ones, as `async` functions; on real ranks
+/// [`complete`](broadcast::complete) calls one, which returns when this rank's part is done.
+///
+/// ```
+/// use onchip::{broadcast::{OcBcast, Options, RealMpb, complete}, mpb::Mpbs, prelude::*};
+///
+/// let sums = World::threads(4).run(|rank| {
+///     let mut mpb = RealMpb::new(rank.mpb("broadcasts", Mpbs::lines(200))?);
+///     let mut broadcasts = OcBcast::new(&mpb, Options::scc(3))?;
+///     let mut sum = 0;
+///     for root in 0..rank.size() {
+///         let mut message = vec![0; 10_000];
+///         if rank.id() == root {
+///             message.fill(root as u8 + 1);
+///         }
+///         complete(broadcasts.broadcast(&mut mpb, &mut message, root))?;
+///         sum += message.into_iter().map(u64::from).sum::<u64>();
+///     }
+///     Ok(sum)
+/// })?;
+/// assert_eq!(sums, [100_000; 4]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the broadcasts of all others with [`Error::PeerLost`].
+pub mod broadcast {
+    pub use mp_collectives::broadcast::*;
+    pub use mp_collectives::two_sided::{NoRoom, TwoSided};
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
 
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {

@@ -1,5 +1,5 @@
 //! Collective operations, written once against [`mp_model::mpb::Mpb`]: the same code runs on the
-//! machine's shared memory and on the cores of [`mp_model::sim`].
+//! machine's shared memory ([`RealMpb`]) and on the cores of [`mp_model::sim`].
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL).
@@ -8,5 +8,9 @@
 
 pub mod broadcast;
 pub mod experiments;
+mod real;
 mod stamp;
 pub mod two_sided;
+
+pub use mp_model::mpb::complete;
+pub use real::{RealError, RealMpb};

@@ -86,7 +86,7 @@ impl TwoSided {
             *count += 1;
             mpb.put(chunk, Line { rank: me, line: buffer }).await?;
             mpb.set_flag(Line { rank: to, line: sent }, *count).await?;
-            mpb.wait_flag(taken, |value| value == *count).await?;
+            mpb.wait_flag_from(to, taken, |value| value == *count).await?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl TwoSided {
         let count = self.taken.get_mut(from).ok_or(Misfit::Rank { rank: from, ranks })?;
         for chunk in message.chunks_mut(self.chunk_bytes) {
             *count += 1;
-            mpb.wait_flag(sent, |value| value == *count).await?;
+            mpb.wait_flag_from(from, sent, |value| value == *count).await?;
             mpb.get(Line { rank: from, line: buffer }, chunk).await?;
             mpb.set_flag(Line { rank: from, line: taken }, *count).await?;
         }

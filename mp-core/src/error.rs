@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use crate::{channel::ChannelSpec, segment::SegmentError, topology, wait::Operation};
+use crate::{channel::ChannelSpec, mpb::Mpbs, segment::SegmentError, topology, wait::Operation};
 
 /// A result whose error is the library's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,28 +11,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The rank at the other end panicked or died. What it had published was delivered before.
-    #[error("rank {rank} was lost ({operation} on channel {channel:?})")]
+    /// The rank at the other end panicked or died, or any rank whose message passing buffers are
+    /// waited on. What it had published was delivered before.
+    #[error("rank {rank} was lost ({operation} on {} {channel:?})", operation.medium())]
     PeerLost {
         /// The lost rank.
         rank: usize,
         /// What was going on.
         operation: Operation,
-        /// The channel's name.
+        /// The name of the channel or the MPBs.
         channel: Arc<str>,
     },
-    /// The other end was closed, and all its messages were received.
-    #[error("channel {channel:?} was closed by its other end")]
+    /// The other end was closed, and all its messages were received; or nobody is left who could
+    /// set a flag.
+    #[error("{channel:?} was closed by its other end")]
     Disconnected {
-        /// The channel's name.
+        /// The name of the channel or the MPBs.
         channel: Arc<str>,
     },
     /// The call's time limit was over.
-    #[error("{operation} on channel {channel:?} took longer than {limit:?}")]
+    #[error("{operation} on {} {channel:?} took longer than {limit:?}", operation.medium())]
     Timeout {
         /// What was going on.
         operation: Operation,
-        /// The channel's name.
+        /// The name of the channel or the MPBs.
         channel: Arc<str>,
         /// The limit.
         limit: Duration,
@@ -91,6 +93,46 @@ pub enum Error {
         channel: Arc<str>,
         /// What is wrong.
         reason: String,
+    },
+    /// Ranks asked for message passing buffers of different lengths.
+    #[error("the MPBs {mpbs:?} of the ranks differ: here {ours}; there {theirs}")]
+    MpbMismatch {
+        /// Their name.
+        mpbs: Arc<str>,
+        /// This rank's.
+        ours: Mpbs,
+        /// Another rank's.
+        theirs: Mpbs,
+    },
+    /// Message passing buffers can't be made in this way.
+    #[error("MPBs {mpbs:?}: {reason}")]
+    BadMpbs {
+        /// Their name.
+        mpbs: Arc<str>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Lines beyond the end of a message passing buffer.
+    #[error("{count} lines from line {first} on, in MPBs {mpbs:?} of {lines} lines")]
+    NoSuchLines {
+        /// Their name.
+        mpbs: Arc<str>,
+        /// The first line named.
+        first: usize,
+        /// How many were named.
+        count: usize,
+        /// How many each MPB has.
+        lines: usize,
+    },
+    /// More bytes than a flag's line holds beside the flag.
+    #[error("{bytes} bytes beside a flag of MPBs {mpbs:?}, which takes up to {most}")]
+    PayloadTooLong {
+        /// Their name.
+        mpbs: Arc<str>,
+        /// How many bytes.
+        bytes: usize,
+        /// The most.
+        most: usize,
     },
     /// There is no such rank.
     #[error("rank {rank} named in a world of {size}")]

@@ -10,6 +10,7 @@ mod copy;
 mod error;
 mod lane;
 mod line;
+pub mod mpb;
 mod plain;
 mod segment;
 mod sync;

@@ -2,8 +2,8 @@
 //!
 //! Every rank owns a message passing buffer (MPB): so many cache lines that all ranks may read and
 //! write. A *put* copies from the own MPB or private memory to any MPB, a *get* from any MPB to the
-//! own MPB or private memory. A *flag* is a line that holds a number; it may be set in any MPB and
-//! is waited for in the own one. Lines are the unit of place, so nothing can be misaligned.
+//! own MPB or private memory. A *flag* is a line that holds a number and a few bytes beside it; it
+//! may be set in any MPB and is waited for in the own one. Lines are the unit of place, so nothing can be misaligned.
 //!
 //! An algorithm is written once, generic over [`Mpb`], and runs on shared memory and on simulated
 //! cores alike.
@@ -69,6 +69,14 @@ pub enum Misfit {
         /// How many the MPB has.
         lines: usize,
     },
+    /// More bytes than a flag's line holds beside the flag.
+    #[error("{bytes} bytes beside a flag, which takes up to {most}")]
+    Payload {
+        /// How many bytes.
+        bytes: usize,
+        /// The most.
+        most: usize,
+    },
 }
 
 /// One rank's access to the MPBs of all.
@@ -76,8 +84,9 @@ pub enum Misfit {
 /// Lengths in bytes that are no multiple of a line take the beginning of their last line. What a
 /// put leaves in the rest of that line is not determined.
 ///
-/// All operations but the two on own flags are [`Misfit`] errors when they name a rank or lines that
-/// do not exist; those on own flags when the line does not exist. No memory is touched then.
+/// All operations but those on own flags are [`Misfit`] errors when they name a rank or lines that
+/// do not exist; those on own flags when the line does not exist; those with a payload when it is
+/// longer than a line less the 8 bytes of a flag. No memory is touched then.
 ///
 /// # Order
 /// A rank's puts and flags reach an MPB in the order of its calls, and a put or a flag has arrived
@@ -128,6 +137,15 @@ pub trait Mpb {
     fn set_flag(&mut self, flag: Line, value: u64)
     -> impl Future<Output = Result<(), Self::Error>>;
 
+    /// Sets a flag with some bytes beside it: a small message in one line. Until its receiver has
+    /// read them ([`flag_payload`](Mpb::flag_payload)) the flag must not be set again.
+    fn set_flag_with(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+
     /// Reads a flag of the own MPB.
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
 
@@ -138,6 +156,37 @@ pub trait Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, Self::Error>>;
+
+    /// [`wait_flag`](Mpb::wait_flag) for a flag that only rank `setter` sets: a machine whose ranks
+    /// can leave knows then when there is nothing more to wait for.
+    fn wait_flag_from(
+        &mut self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> impl Future<Output = Result<u64, Self::Error>> {
+        let _ = setter;
+        self.wait_flag(line, reached)
+    }
+
+    /// Reads what was set beside a flag of the own MPB, after the flag was seen.
+    fn flag_payload(
+        &mut self,
+        line: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// Bytes of a flag.
+const FLAG: usize = size_of::<u64>();
+
+/// Checks that so many bytes have room beside a flag in a line of so many.
+///
+/// # Errors
+/// [`Misfit::Payload`].
+pub fn check_payload(bytes: usize, line_bytes: usize) -> Result<(), Misfit> {
+    let most = line_bytes.saturating_sub(FLAG);
+    if bytes <= most { Ok(()) } else { Err(Misfit::Payload { bytes, most }) }
 }
 
 /// How many lines so many bytes take.
@@ -183,6 +232,8 @@ mod tests {
         for (first, count) in [(4, 1), (5, 0), (usize::MAX, 1), (1, usize::MAX)] {
             assert_eq!(check_lines(first, count, 4), Err(Misfit::Lines { first, count, lines: 4 }));
         }
+        assert_eq!((check_payload(24, 32), check_payload(0, 8)), (Ok(()), Ok(())));
+        assert_eq!(check_payload(25, 32), Err(Misfit::Payload { bytes: 25, most: 24 }));
         assert_eq!([0, 1, 32, 33].map(|bytes| lines_of(bytes, 32)), [0, 1, 1, 2]);
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use onchip::{RanksFailed, prelude::*};
+use onchip::{RanksFailed, mpb::Mpbs, prelude::*};
 
 pub fn run(name: &str, args: &[String]) -> ExitCode {
     let number = |index: usize| args[index].parse::<usize>().unwrap();
@@ -267,6 +267,10 @@ fn cycle(kind: &str, ranks: usize, operation: &str) -> onchip::Result<()> {
             loop {
                 to.send(&1)?;
             }
+        }
+        if operation == "flag" {
+            let mpb = rank.mpb("flags", Mpbs::lines(9))?;
+            return mpb.wait_flag_from(next, 5, |value| value == 1).map(drop);
         }
         let from = rank.receiver::<u64>("from next", next, Channel::degree(2))?;
         let mut to = rank.sender::<u64>("from next", previous, Channel::degree(2))?;

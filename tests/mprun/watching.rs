@@ -8,6 +8,7 @@ use super::harness::{Run, Signal, alone, launch, mprun, until};
 
 super::trials![
     cycles_are_named_in_worlds_of_all_kinds,
+    flags_that_are_waited_for_are_named,
     a_cycle_with_a_way_out_is_none,
     ranks_that_wait_for_each_other_in_turn_are_not_stuck,
     any_process_of_a_world_leads_to_it,
@@ -84,6 +85,21 @@ fn cycles_are_named_in_worlds_of_all_kinds() {
                 assert!(text.contains(&line), "{text}");
             }
         }
+    }
+}
+
+fn flags_that_are_waited_for_are_named() {
+    for kind in ["threads", "processes"] {
+        let run = alone(&["cycle", kind, "3", "flag"]);
+        let world = report_until(&run, "a deadlock", |world| !cycles(world).is_empty());
+        assert_eq!(cycles(&world), [[0, 1, 2]]);
+        assert_eq!(stuck(&world), [true; 3]);
+        let wait = &world["world"]["ranks"][2]["wait"];
+        assert_eq!(wait["operation"], "flag");
+        assert_eq!(numbers(&wait["peers"]), [0]);
+        assert_eq!((&wait["flag"]["mpbs"], &wait["flag"]["line"]), (&"flags".into(), &5.into()));
+        let text = mprun(&["report", &run.pid().to_string()]).done().expect_code(0).out;
+        assert!(text.contains("waits for flag 5 of \"flags\" from rank 1, for "), "{text}");
     }
 }
 

@@ -238,11 +238,12 @@ impl OcBcast {
         let before = u32::try_from(self.options.buffers).ok().and_then(|n| step.checked_sub(n));
         self.wait_for_children(mpb, node, before.unwrap_or(0)).await?;
 
-        let Some((parent, index)) = node.parent().zip(node.child_index()) else {
+        let place = node.parent().zip(node.child_index()).zip(node.notifier());
+        let Some(((parent, index), notifier)) = place else {
             mpb.put(chunk, Line { rank: mpb.rank(), line: buffer }).await?;
             return self.notify(mpb, node.notified_children(), stamp).await;
         };
-        mpb.wait_flag(self.notify_line(), |value| stamp.is_reached(value)).await?;
+        mpb.wait_flag_from(notifier, self.notify_line(), |value| stamp.is_reached(value)).await?;
         self.notify(mpb, node.notified_siblings(), stamp).await?;
         let source = Line { rank: parent, line: buffer };
         let direct = node.is_leaf() && self.options.leaves == Leaves::Direct;
@@ -268,8 +269,9 @@ impl OcBcast {
     ) -> Result<(), M::Error> {
         if step > 0 {
             let stamp = self.stamp(step);
-            for index in 0..node.degree() {
-                mpb.wait_flag(self.done_line(index), |value| stamp.is_reached(value)).await?;
+            for (index, child) in node.children().enumerate() {
+                let reached = |value| stamp.is_reached(value);
+                mpb.wait_flag_from(child, self.done_line(index), reached).await?;
             }
         }
         Ok(())
@@ -293,14 +295,14 @@ impl OcBcast {
         let barrier = self.barriers;
         let ranks = self.shape.ranks();
         for round in 0..rounds(ranks) {
-            let to_the_end = ranks - mpb.rank();
-            let ahead = 1 << round;
-            let rank = if ahead < to_the_end { mpb.rank() + ahead } else { ahead - to_the_end };
+            let (me, ahead) = (mpb.rank(), 1 << round);
+            let rank = if ahead < ranks - me { me + ahead } else { ahead - (ranks - me) };
+            let behind = if ahead <= me { me - ahead } else { ranks - (ahead - me) };
             let line = self.barrier_line(round);
             mpb.set_flag(Line { rank, line }, barrier.into()).await?;
             // A rank that has left this barrier may be in the next, but in none after.
             let reached = |value: u64| (value as u32).wrapping_sub(barrier) <= 1;
-            mpb.wait_flag(line, reached).await?;
+            mpb.wait_flag_from(behind, line, reached).await?;
         }
         Ok(())
     }

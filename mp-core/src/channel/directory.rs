@@ -10,7 +10,6 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{
-    ranks::RankSet,
     rendezvous::Meeting,
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
@@ -19,7 +18,7 @@ use super::{
     spec::ChannelSpec,
 };
 use crate::{
-    context::{Context, RankState},
+    context::{Context, RankSet, RankState, Text},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -55,27 +54,6 @@ impl Side {
 
     fn all_released(&self) -> bool {
         self.opened.is_subset_of(&self.released)
-    }
-}
-
-#[derive(Debug)]
-#[repr(C)]
-struct Text<const WORDS: usize>([AtomicU64; WORDS]);
-
-impl<const WORDS: usize> Text<WORDS> {
-    fn write(&self, text: &str) {
-        let mut bytes = text.bytes().chain(std::iter::repeat(0));
-        for word in &self.0 {
-            let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
-            word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> String {
-        let bytes: Vec<u8> =
-            self.0.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
-        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 }
 

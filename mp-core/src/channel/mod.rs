@@ -16,7 +16,6 @@ mod directory;
 #[cfg(all(test, loom))]
 mod model;
 mod outlet;
-mod ranks;
 mod receiver;
 mod rendezvous;
 mod ring;

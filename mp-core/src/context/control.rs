@@ -2,6 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
+use super::text::Text;
 use crate::{
     segment::Shared,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, fence},
@@ -59,7 +60,7 @@ pub(crate) struct WorldControl {
     pub(crate) helpers: CachePadded<AtomicU32>,
     /// When the world was made, CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
-    /// Channels made so far. Changed under the heap's lock.
+    /// Channels and MPBs made so far. Changed under the heap's lock.
     pub(crate) channels: AtomicU64,
     /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
     /// between two rounds.
@@ -68,7 +69,7 @@ pub(crate) struct WorldControl {
     pub(crate) rounds: AtomicU32,
     /// Ranks whose results are in, and that have not left the round yet.
     pub(crate) outcomes: CachePadded<AtomicU32>,
-    name: [AtomicU64; NAME / 8],
+    pub(crate) name: Text<{ NAME / 8 }>,
 }
 
 // SAFETY: atomics only, repr(C).
@@ -102,21 +103,6 @@ impl WorldControl {
     /// The first rank whose code failed in this round, or in the last one if it is over.
     pub(crate) fn first_failed(&self) -> Option<u32> {
         (self.first_failed.load(Ordering::Relaxed) & !OVER).checked_sub(1)
-    }
-
-    pub(crate) fn set_name(&self, name: &str) {
-        let mut bytes = name.bytes().chain(std::iter::repeat(0));
-        for word in &self.name {
-            let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
-            word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn name(&self) -> String {
-        let bytes: Vec<u8> =
-            self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
-        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 }
 

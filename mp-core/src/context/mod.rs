@@ -4,6 +4,8 @@
 
 mod control;
 mod held;
+mod ranks;
+mod text;
 
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ use nix::{
 
 pub(crate) use control::{RankControl, RankState, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
+pub(crate) use ranks::RankSet;
+pub(crate) use text::Text;
 
 use crate::{
     error::Error,

@@ -44,10 +44,13 @@ pub(crate) enum BlockKind {
     Table,
     /// A rank's result or error.
     Outcome,
+    /// The message passing buffers of all ranks by one name.
+    Mpbs,
 }
 
 impl BlockKind {
-    const ALL: [Self; 5] = [Self::World, Self::Channel, Self::Buffer, Self::Table, Self::Outcome];
+    const ALL: [Self; 6] =
+        [Self::World, Self::Channel, Self::Buffer, Self::Table, Self::Outcome, Self::Mpbs];
 
     fn from_word(word: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u32 == word)

@@ -9,6 +9,7 @@ use proptest::{prelude::*, sample::Index};
 use super::*;
 use crate::{
     Channel, Message, Parties, Receiver, Select, Sender, SharedBuffer,
+    mpb::{Line, Mpb, Mpbs},
     segment::{BlockInfo, BlockKind},
     sync::{AtomicU32, Ordering},
     world::bury,
@@ -30,6 +31,7 @@ struct Busy {
     /// Its other end was never opened.
     _unmet: Sender<u8>,
     held: Vec<SharedBuffer<u32>>,
+    mpbs: [Mpb; 2],
 }
 
 impl Busy {
@@ -58,6 +60,11 @@ impl Busy {
             _unmet: ranks[1].sender("unmet", 0, Channel::degree(1)).unwrap(),
             shared,
             held: Vec::new(),
+            mpbs: [0, 1].map(|rank| {
+                let mut mpb = ranks[rank].mpb("mpb", Mpbs::lines(10)).unwrap();
+                mpb.set_wait(LIMIT);
+                mpb
+            }),
             world,
             ranks,
         };
@@ -81,7 +88,7 @@ impl Busy {
     /// One call, chosen by a number. Its result does not matter.
     fn call(&mut self, which: u8, number: u64) {
         let [zero, one] = &self.ranks;
-        match which % 20 {
+        match which % 25 {
             0 => drop(self.numbers.0.send_timeout(&number, LIMIT)),
             1 => drop(self.numbers.1.receive_timeout(LIMIT).map(|m| *m)),
             2 => drop(self.slices.0.send_timeout(&[number as u32; 9], LIMIT)),
@@ -132,6 +139,23 @@ impl Busy {
             18 => {
                 if let Ok(heap) = self.world.segment.heap().lock(77, |rank| rank > 2) {
                     std::mem::forget(heap);
+                }
+            }
+            19 => {
+                let flag = Line { rank: number as usize % 2, line: number as usize % 11 };
+                drop(self.mpbs[0].set_flag_with(flag, number, &number.to_ne_bytes()));
+            }
+            20 => drop(self.mpbs[1].wait_flag(number as usize % 11, |value| value % 2 == 1)),
+            21 => drop(self.mpbs[0].wait_flag_from(1, number as usize % 11, |value| value > 3)),
+            22 => {
+                let mut bytes = [number as u8; 150];
+                drop(self.mpbs[1].put(&bytes, Line { rank: 0, line: number as usize % 9 }));
+                drop(self.mpbs[0].get(Line { rank: 1, line: number as usize % 9 }, &mut bytes));
+                drop(self.mpbs[0].get_own(Line { rank: 1, line: number as usize % 9 }, 3, 0));
+            }
+            23 => {
+                if let Ok(mpb) = one.mpb("mpb", Mpbs::lines(10 + (number % 9 == 0) as usize)) {
+                    drop(mpb.set_flag(Line { rank: 0, line: 0 }, number));
                 }
             }
             _ => drop(self.world.segment.heap().trim(2, |rank| rank > 2)),

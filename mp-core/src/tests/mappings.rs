@@ -4,7 +4,10 @@
 use std::{thread, time::Duration};
 
 use super::*;
-use crate::{Channel, Error, Parties, Select};
+use crate::{
+    Channel, Error, Parties, Select,
+    mpb::{Line, Mpbs},
+};
 
 #[test]
 fn two_mappings_talk() {
@@ -59,6 +62,18 @@ fn two_mappings_talk() {
             }
         }
         assert!(shared.len() <= 2);
+        let mpb = rank.mpb("mpb", Mpbs::lines(41))?;
+        for i in 1..=50 {
+            if rank.id() == i as usize % 2 {
+                mpb.put(&[i as u8; 2500], Line { rank: peer, line: 1 })?;
+                mpb.set_flag(Line { rank: peer, line: 0 }, i)?;
+            } else {
+                mpb.wait_flag(0, |value| value == i)?;
+                let mut got = [0; 2500];
+                mpb.get(Line { rank: rank.id(), line: 1 }, &mut got)?;
+                assert_eq!(got, [i as u8; 2500]);
+            }
+        }
         Ok(seen)
     };
     let start = world.segment.heap().used();

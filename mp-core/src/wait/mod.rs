@@ -120,7 +120,8 @@ pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
-    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names.
+    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names; or what
+    /// else [`WaitRecord`] says of the operation.
     fn further(&self) -> Vec<u64> {
         Vec::new()
     }

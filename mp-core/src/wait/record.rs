@@ -18,10 +18,17 @@ pub enum Operation {
     Select,
     /// The other ranks' results at the end of a launched world.
     Results,
+    /// A flag in this rank's message passing buffer.
+    Flag,
 }
 
 impl Operation {
-    const ALL: [Self; 4] = [Self::Send, Self::Receive, Self::Select, Self::Results];
+    /// What it happens on.
+    pub(crate) fn medium(self) -> &'static str {
+        if self == Self::Flag { "MPBs" } else { "channel" }
+    }
+
+    const ALL: [Self; 5] = [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
 
     fn code(self) -> u32 {
         1 + Self::ALL.iter().position(|&o| o == self).unwrap_or(0) as u32
@@ -39,6 +46,7 @@ impl std::fmt::Display for Operation {
             Self::Receive => "receive",
             Self::Select => "select",
             Self::Results => "wait for results",
+            Self::Flag => "wait for a flag",
         })
     }
 }
@@ -47,7 +55,7 @@ impl std::fmt::Display for Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) operation: Operation,
-    /// Where the channel's descriptor lies in the segment; 0 for none.
+    /// Where the descriptor of the channel or the MPBs lies in the segment; 0 for none.
     pub(crate) channel: u64,
 }
 
@@ -66,7 +74,8 @@ pub(crate) struct WaitRecord {
     since_ns: AtomicU64,
     /// When the wait gives up, 0 for never.
     until_ns: AtomicU64,
-    /// Channels waited for, also those that have no place below.
+    /// Channels waited for, also those that have no place below. For a flag: the MPBs, the line,
+    /// and 1 + the rank that is to set it, or 0.
     count: AtomicU64,
     channels: [AtomicU64; CHANNELS],
 }
@@ -77,7 +86,7 @@ pub(crate) struct Waited {
     /// Tells one wait of the rank from the next.
     pub(crate) version: u32,
     pub(crate) operation: Operation,
-    /// Where the channels' descriptors are said to lie.
+    /// Where the channels' descriptors are said to lie, or as in [`WaitRecord`] for a flag.
     pub(crate) channels: Vec<u64>,
     /// Further channels that had no place in the record.
     pub(crate) unnamed: u64,

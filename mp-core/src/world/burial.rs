@@ -4,17 +4,20 @@ use super::outcome;
 use crate::{
     channel,
     context::{Context, RankState},
+    mpb,
     segment::SegmentError,
     sync::Ordering,
 };
 
-/// Marks a rank as ended, takes it out of its channels, and wakes everybody who may have waited
+/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes everybody who may have waited
 /// for it. `context` may be any rank's of the same world.
 ///
 /// The state comes first: an end of a channel opened from now on sees it.
 pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {
     context.rank(rank)?.set_state(state);
-    let retired = channel::retire(context, rank, state == RankState::Lost, false);
+    let lost = state == RankState::Lost;
+    let retired = channel::retire(context, rank, lost, false)
+        .and_then(|()| mpb::retire(context, rank, lost, false));
     wake_all(context);
     retired
 }
@@ -36,6 +39,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     }
     let lost = control.state() == RankState::Lost;
     channel::retire(context, rank, lost, true)?;
+    mpb::retire(context, rank, lost, true)?;
     wake_all(context);
     let held = context.held_by(rank)?;
     let outcome = control.outcome.load(Ordering::Acquire);

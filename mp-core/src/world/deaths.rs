@@ -9,6 +9,7 @@ use crate::{
     channel::{Channel, Receiver, Sender},
     context::{Context, RankState},
     error::{Error, Result},
+    mpb::{Line, Mpb, Mpbs},
     segment::{BlockKind, Segment},
     sync::{Ordering, mortal::live_for},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
@@ -323,6 +324,84 @@ fn while_it_allocates_and_frees() {
             drop((second, third));
         },
         |_, _, (), _| (),
+    );
+}
+
+/// The third rank will not come.
+fn without_other(stage: &Stage) {
+    burial::end(&stage.launcher, OTHER, RankState::Finished).unwrap();
+}
+
+fn mpb(rank: &Rank) -> Mpb {
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(3)).unwrap();
+    mpb.set_wait(LONG);
+    mpb
+}
+
+/// What the victim sets its last flag to.
+const SET: u64 = 9;
+
+/// Whether the victim has closed its access before it died, its last flag was set or it is lost.
+fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
+    match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET) {
+        Ok(_) => {
+            let mut got = [0; 100];
+            mpb.get(Line { rank: VICTIM as usize, line: 1 }, &mut got).unwrap();
+            assert_eq!(got, [7; 100], "the flag came before the data");
+            let mut payload = [0; 3];
+            mpb.flag_payload(1, &mut payload).unwrap();
+            assert_eq!(payload, *b"abc");
+        }
+        Err(Error::PeerLost { rank, .. }) => assert_eq!(rank, VICTIM as usize),
+        Err(error) => panic!("{error}"),
+    }
+    assert!(mpb.set_flag(Line { rank: VICTIM as usize, line: 0 }, 1).is_ok());
+    refused(mpb.wait_flag(0, |value| value == SET));
+}
+
+fn use_mpb(rank: &Rank) {
+    let mpb = mpb(rank);
+    let to = Line { rank: SURVIVOR as usize, line: 1 };
+    mpb.set_flag_with(to, 1, b"a").unwrap();
+    mpb.put(&[7; 100], Line { rank: VICTIM as usize, line: 1 }).unwrap();
+    mpb.set_flag_with(to, SET, b"abc").unwrap();
+}
+
+#[test]
+fn while_it_uses_message_passing_buffers() {
+    let prepare = |rank: &Rank, stage: &Stage| {
+        without_other(stage);
+        mpb(rank)
+    };
+    at_every_store(prepare, |rank, _| use_mpb(rank), after_mpb);
+}
+
+#[test]
+fn while_it_makes_message_passing_buffers() {
+    at_every_store(
+        |_, stage| without_other(stage),
+        |rank, _| use_mpb(rank),
+        |rank, stage, (), mine| {
+            // Found as they were left, or made anew.
+            let mpb = mpb(rank);
+            if mpb.flag(1).unwrap() == SET {
+                after_mpb(rank, stage, mpb, mine);
+            } else {
+                refused(mpb.wait_flag(1, |value| value == SET));
+            }
+        },
+    );
+}
+
+#[test]
+fn while_it_wants_other_message_passing_buffers() {
+    at_every_store(
+        |rank, stage| {
+            without_other(stage);
+            mpb(rank)
+        },
+        |rank, _| assert!(rank.mpb("mpb", Mpbs::lines(4)).is_err()),
+        |_, _, mpb, _| refused(mpb.wait_flag(1, |value| value == SET)),
     );
 }
 

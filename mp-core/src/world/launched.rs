@@ -39,7 +39,7 @@ impl World {
         let name = program.into();
         let path = PathBuf::from(&name);
         let shown = path.file_name().unwrap_or(&name);
-        context.world()?.set_name(&shown.to_string_lossy());
+        context.world()?.name.write(&shown.to_string_lossy());
         let briefing = Briefing {
             call: None,
             any_call: false,

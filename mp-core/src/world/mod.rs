@@ -39,6 +39,7 @@ use crate::{
     channel,
     context::{self, Context, MAX_RANKS},
     error::{Error, Result},
+    mpb,
     segment::Segment,
     topology::{Allowance, Bind, Plan, Topology},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
@@ -50,7 +51,7 @@ pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
 
 /// Fingerprint of everything that lies in a segment above its heap.
 pub(crate) fn parts() -> u64 {
-    context::layout() ^ channel::layout().rotate_left(32)
+    context::layout() ^ channel::layout().rotate_left(32) ^ mpb::layout().rotate_left(16)
 }
 
 /// A world to be run: how many ranks, as what, and how.
@@ -243,7 +244,7 @@ impl World {
         let context = Context::create(Arc::new(segment), self.size as u32, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program).file_name().unwrap_or_default();
-        context.world()?.set_name(&name.to_string_lossy());
+        context.world()?.name.write(&name.to_string_lossy());
         Ok(context)
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::Context,
     error::{Error, Result},
+    mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
 };
 
@@ -195,6 +196,17 @@ impl Rank {
 
     fn open(&self, agreement: Agreement, end: End) -> Result<Opened> {
         Opened::open(Arc::clone(&self.context), agreement, end)
+    }
+
+    /// Opens the message passing buffers of all ranks by this name: see [`mpb`](crate::mpb).
+    /// Nobody waits for the others to do so. Opening them again, after or beside the first, makes
+    /// others of that name: they pair up in the order of opening.
+    ///
+    /// # Errors
+    /// [`Error::MpbMismatch`] when another rank asked for other ones, [`Error::BadMpbs`], and
+    /// [`Error::Segment`] for lack of memory.
+    pub fn mpb(&self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
+        Mpb::open(Arc::clone(&self.context), name, mpbs)
     }
 
     /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.

@@ -7,6 +7,7 @@ mod support;
 mod buffers;
 mod deaths;
 mod model;
+mod mpb;
 mod pairs;
 mod refused;
 mod rendezvous;

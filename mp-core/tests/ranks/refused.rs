@@ -2,7 +2,8 @@
 
 use crate::sandbox::{Refused, run};
 
-const TESTS: [&str; 4] = ["pairs::", "rendezvous::", "select::", "shared::"];
+const TESTS: [&str; 6] =
+    ["mpb::nobody_sleeps", "mpb::several", "pairs::", "rendezvous::", "select::", "shared::"];
 
 #[test]
 fn without_the_system_calls() {

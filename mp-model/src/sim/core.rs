@@ -9,7 +9,7 @@ use super::cache::Cache;
 use super::engine::{Engine, Watch};
 use crate::Time;
 use crate::interrupts::{Interrupts, WaitForInterrupt};
-use crate::mpb::{Line, Misfit, Mpb, check_lines, lines_of};
+use crate::mpb::{Line, Misfit, Mpb, check_lines, check_payload, lines_of};
 use crate::scc::Parameters;
 
 /// A simulated core. Its operations take the time of formulas 4.1–4.12, and longer where an MPB's
@@ -211,10 +211,22 @@ impl Mpb for Core {
     /// A put of one line from the own MPB, as section 4.3 has it (formula 4.7), and what software
     /// pays for it.
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
+        self.set_flag_with(flag, value, &[]).await
+    }
+
+    /// One line, whatever is in it.
+    async fn set_flag_with(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+    ) -> Result<(), Misfit> {
         self.check(flag, 1)?;
+        check_payload(payload.len(), self.line_bytes)?;
         let (own, hops) = (self.own_hops(), self.hops(flag.rank));
         self.clock += self.costs.flag_set + self.costs.mpb_put + self.costs.mpb_read(own);
-        self.write_line(flag.rank, hops, flag.line, &value.to_le_bytes()).await;
+        let line = [&value.to_le_bytes(), payload].concat();
+        self.write_line(flag.rank, hops, flag.line, &line).await;
         Ok(())
     }
 
@@ -255,6 +267,19 @@ impl Mpb for Core {
             value = self.engine.borrow().flag(self.rank, line);
         }
         Ok(value)
+    }
+
+    /// The look that saw the flag brought its whole line; what is left is to write it to memory.
+    async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), Misfit> {
+        check_lines(line, 1, self.lines)?;
+        check_payload(target.len(), self.line_bytes)?;
+        let mut whole = vec![0; self.line_bytes];
+        self.engine.borrow().read(self.rank, line, &mut whole);
+        let (_, payload) = whole.split_at(size_of::<u64>());
+        target.copy_from_slice(&payload[..target.len()]);
+        self.clock += self.costs.mem_write(self.memory_hops);
+        self.cache.keep(target);
+        Ok(())
     }
 }
 

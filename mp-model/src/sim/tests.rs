@@ -64,6 +64,46 @@ fn one_alone_pays_what_the_formulas_say() {
 }
 
 #[test]
+fn a_payload_comes_with_its_flag_at_the_price_of_the_flag() {
+    let flagged = |payload: &'static [u8]| {
+        let run = run(Machine::scc(), async |core| {
+            let mut got = [0; 24];
+            match core.rank() {
+                0 => core.set_flag_with(at(47, 9), 3, payload).await?,
+                47 => {
+                    core.wait_flag_from(0, 9, |value| value == 3).await?;
+                    core.flag_payload(9, &mut got).await?;
+                }
+                _ => {}
+            }
+            Ok::<_, Misfit>(got)
+        })
+        .unwrap();
+        (run.outputs[47], run.finished[0], run.finished[47])
+    };
+    let (none, set, seen) = flagged(&[]);
+    assert_eq!((none, set), (Ok([0; 24]), COSTS.put_from_mpb(1, 9)));
+    assert_eq!(flagged(&[7; 24]), (Ok([7; 24]), set, seen));
+    let waited = run(Machine::scc(), async |core| match core.rank() {
+        0 => core.set_flag(at(47, 9), 3).await.unwrap(),
+        47 => drop(core.wait_flag(9, |value| value == 3).await.unwrap()),
+        _ => {}
+    })
+    .unwrap();
+    let memory_hops = Machine::scc().memory_hops(47);
+    assert_eq!(seen - waited.finished[47], COSTS.mem_write(memory_hops));
+    // Too long for a line of 32 bytes.
+    alone(0, async |core| {
+        let misfit = Misfit::Payload { bytes: 25, most: 24 };
+        assert_eq!(core.set_flag_with(at(1, 0), 1, &[0; 25]).await, Err(misfit));
+        assert_eq!(core.flag_payload(0, &mut [0; 25]).await, Err(misfit));
+        let beyond = Misfit::Lines { first: 256, count: 1, lines: 256 };
+        assert_eq!(core.set_flag_with(at(1, 256), 1, &[0; 25]).await, Err(beyond));
+        assert_eq!(core.flag_payload(256, &mut [0; 25]).await, Err(beyond));
+    });
+}
+
+#[test]
 fn a_length_in_bytes_pays_for_its_lines() {
     for (bytes, lines) in [(1, 1), (31, 1), (32, 1), (33, 2)] {
         let took = alone(0, async |core| core.put(&vec![1; bytes], at(0, 0)).await.unwrap());

@@ -150,6 +150,12 @@ fn waiting(wait: &WaitReport) -> String {
         Operation::Send => format!("waits to send on {names} to {peers}"),
         Operation::Receive => format!("waits to receive on {names} from {peers}"),
         Operation::Results => format!("waits for the results of {}", ranks(&wait.peers)),
+        Operation::Flag => match &wait.flag {
+            Some(flag) => {
+                format!("waits for flag {} of \"{}\" from {peers}", flag.line, tame(&flag.mpbs))
+            }
+            None => "waits for a flag".to_owned(),
+        },
         _ => format!("waits for a message on {names} from {peers}"),
     };
     let _ = write!(text, ", for {}", text::time(wait.since));

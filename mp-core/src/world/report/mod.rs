@@ -102,8 +102,10 @@ pub struct RankReport {
 pub struct WaitReport {
     /// What it wants to do.
     pub operation: Operation,
-    /// On which channels; several for a select, none for a wait for results.
+    /// On which channels; several for a select, none for a wait for results or for a flag.
     pub channels: Vec<ChannelReport>,
+    /// For which flag.
+    pub flag: Option<FlagReport>,
     /// Further channels, of which nothing is known: a rank tells of the first 64 only.
     pub further_channels: u64,
     /// The ranks any one of which could end the wait; for results, the ranks that all must end.
@@ -128,6 +130,15 @@ pub struct ChannelReport {
     pub senders: Vec<usize>,
     /// The ranks that may receive.
     pub receivers: Vec<usize>,
+}
+
+/// A flag that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct FlagReport {
+    /// The name of its MPBs, as the program gave it.
+    pub mpbs: String,
+    /// Its line in the MPB of the rank that waits.
+    pub line: usize,
 }
 
 /// How long ranks must wait for the same before they are called stuck: a rank that was woken

@@ -2,10 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use super::{ChannelReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
+use super::{ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
 use crate::{
     channel::{Descriptor, Outline},
     context::{Context, RankControl, RankState},
+    mpb,
     segment::{BlockKind, Offset, SegmentError},
     sync::Ordering,
     wait::{Operation, Waited, monotonic_ns},
@@ -34,7 +35,7 @@ pub(super) fn look(context: &Context) -> Result<WorldReport, SegmentError> {
         }
     }
     Ok(WorldReport {
-        program: world.name(),
+        program: world.name.read(),
         launcher: world.launcher.load(Ordering::Relaxed),
         kind,
         age: Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)),
@@ -86,6 +87,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     let mut report = WaitReport {
         operation: waited.operation,
         channels: Vec::new(),
+        flag: None,
         further_channels: waited.unnamed,
         peers: Vec::new(),
         since: Duration::from_nanos(now_ns.saturating_sub(waited.since_ns)),
@@ -94,6 +96,22 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
             .map(|until| Duration::from_nanos(until.saturating_sub(now_ns))),
         version: waited.version,
     };
+    if waited.operation == Operation::Flag {
+        // Unreadable as below.
+        report.further_channels += 1;
+        if let [mpbs, line, setter] = waited.channels[..]
+            && let Ok(outline) = mpb_outline(context, mpbs)
+        {
+            let setters = |&other: &usize| match setter.checked_sub(1) {
+                Some(setter) => other as u64 == setter,
+                None => other != rank,
+            };
+            report.peers = ranks(context, &outline.present).into_iter().filter(setters).collect();
+            report.flag = Some(FlagReport { mpbs: outline.name, line: line as usize });
+            report.further_channels = 0;
+        }
+        return report;
+    }
     for channel in waited.channels {
         // A channel that can't be read may be one that was freed just now.
         let Ok(outline) = outline(context, channel) else {
@@ -131,4 +149,11 @@ fn outline(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
     let segment = &context.segment;
     let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
     Ok(segment.at(Offset::<Descriptor>::new(payload))?.outline())
+}
+
+fn mpb_outline(context: &Context, mpbs: u64) -> Result<mpb::Outline, SegmentError> {
+    let segment = &context.segment;
+    let payload = segment.heap().payload_of(mpbs, BlockKind::Mpbs)?;
+    let size = context.size() as u32;
+    Ok(segment.at(Offset::<mpb::Descriptor>::new(payload))?.outline(size))
 }

@@ -138,6 +138,7 @@ mod tests {
             let wait = |operation, peers: Vec<usize>, gives_up_in| WaitReport {
                 operation,
                 channels: Vec::new(),
+                flag: None,
                 further_channels: 0,
                 peers,
                 since: Duration::ZERO,

@@ -1,9 +1,7 @@
 //! Sets of ranks in shared memory.
 
-use crate::{
-    context::MAX_RANKS,
-    sync::{AtomicU64, Ordering},
-};
+use super::MAX_RANKS;
+use crate::sync::{AtomicU64, Ordering};
 
 const WORDS: usize = MAX_RANKS / 64;
 
@@ -38,6 +36,10 @@ impl RankSet {
 
     pub(crate) fn first(&self) -> Option<u32> {
         self.iter().next()
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.load(Ordering::Acquire).count_ones()).sum()
     }
 
     pub(crate) fn is_subset_of(&self, other: &Self) -> bool {

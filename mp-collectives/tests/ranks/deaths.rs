@@ -1,0 +1,160 @@
+//! A rank dies in the middle of a broadcast: the others hear of it, and nothing is left.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use mp_collectives::{
+    RealMpb,
+    broadcast::{Leaves, OcBcast, Options, binomial, scatter_allgather},
+    complete,
+    two_sided::TwoSided,
+};
+use mp_core::{Cause, Error, Rank, Result, World, mpb::Mpbs};
+
+use crate::{
+    mortal::Mortal,
+    support::{Random, Watchdog, scenarios},
+};
+
+/// More bytes than all that a world holds otherwise.
+const MPB_LINES: usize = 2_000;
+const REST: u64 = 100 << 10;
+
+#[derive(Clone, Copy, Debug)]
+enum Algorithm {
+    OcBcast { degree: usize, leaves: Leaves },
+    Binomial,
+    ScatterAllgather,
+}
+
+/// Who dies when, of how many, in what.
+#[derive(Clone, Copy, Debug)]
+struct Fate {
+    ranks: usize,
+    victim: usize,
+    operations: u64,
+    algorithm: Algorithm,
+    roots: u64,
+}
+
+impl Fate {
+    fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(5) as usize;
+        let algorithm = match seed % 6 {
+            0 => Algorithm::Binomial,
+            1 => Algorithm::ScatterAllgather,
+            _ => Algorithm::OcBcast {
+                degree: 1 + random.below(ranks as u64 - 1) as usize,
+                leaves: if seed.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct },
+            },
+        };
+        let victim = random.below(ranks as u64) as usize;
+        let roots = 1 + random.below(ranks as u64);
+        Self { ranks, victim, operations: random.below(150), algorithm, roots }
+    }
+}
+
+/// Broadcasts until somebody is lost. The one who is to die does so at its place in `fate`.
+fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
+    let Fate { victim, operations, algorithm, roots, .. } = fate;
+    let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(MPB_LINES))?);
+    let left = if rank.id() == victim { operations } else { u64::MAX };
+    let mut mpb = Mortal { mpb, left, death };
+    let degree = match algorithm {
+        Algorithm::OcBcast { degree, .. } => degree,
+        _ => 1,
+    };
+    let leaves = match algorithm {
+        Algorithm::OcBcast { leaves, .. } => leaves,
+        _ => Leaves::ByMpb,
+    };
+    let options = Options { degree, chunk_lines: 2, buffers: 2, leaves, first_line: 50 };
+    let mut oc_bcast = OcBcast::new(&mpb, options)?;
+    let mut two_sided = TwoSided::new(&mpb, 0, 2)?;
+    for number in 0u64.. {
+        let root = (number / 3 % roots) as usize;
+        let content = vec![number as u8; (number * 97 % 1_000) as usize];
+        let mut got = if rank.id() == root { content.clone() } else { vec![0; content.len()] };
+        let done = match algorithm {
+            Algorithm::OcBcast { .. } => {
+                complete(oc_bcast.broadcast(&mut mpb, &mut got, root)).map_err(Error::from)
+            }
+            Algorithm::Binomial => {
+                complete(binomial(&mut two_sided, &mut mpb, &mut got, root)).map_err(Error::from)
+            }
+            Algorithm::ScatterAllgather => {
+                let done = scatter_allgather(&mut two_sided, &mut mpb, &mut got, root);
+                complete(done).map_err(Error::from)
+            }
+        };
+        match done {
+            Ok(()) => ensure!(got == content, "broadcast {number} arrived broken"),
+            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error),
+        }
+    }
+    drop(mpb);
+    // Until everybody has closed his, and the dead was buried.
+    let started = Instant::now();
+    while rank.memory().in_use > REST {
+        let left = rank.memory();
+        ensure!(started.elapsed() < Duration::from_secs(20), "nobody is left, but {left:?}");
+        sleep(Duration::from_micros(100));
+    }
+    Ok(())
+}
+
+fn in_threads(fate: Fate, world: World) {
+    let result = world.run(|rank| until_death(rank, fate, || panic!("as it was to be")));
+    match result {
+        Err(Error::RanksFailed(failed))
+            if failed.failures.len() == 1
+                && failed.failures[0].rank == fate.victim
+                && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
+        other => panic!("{fate:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_rank_panics_in_the_middle_of_a_broadcast() {
+    let _watchdog = Watchdog::start();
+    for seed in 0..60 {
+        let fate = Fate::of(seed);
+        in_threads(fate, World::threads(fate.ranks));
+        in_threads(fate, World::threads_on_heap(fate.ranks).segment_size(8 << 20));
+    }
+}
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_a_broadcast() {
+    for seed in 0..40 {
+        let _watchdog = Watchdog::start();
+        let fate = Fate::of(seed);
+        let result = World::processes(fate.ranks)
+            .run(|rank| until_death(rank, fate, || match scenarios::die() {}));
+        scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+    }
+}
+
+/// Not between two operations but at any instruction.
+#[test]
+fn a_rank_is_killed_at_any_time() {
+    for seed in 100..120 {
+        let _watchdog = Watchdog::start();
+        let fate = Fate { operations: u64::MAX, ..Fate::of(seed) };
+        let delay = Duration::from_micros(Random::new(seed).below(5_000));
+        let result = World::processes(fate.ranks).run(|rank| {
+            if rank.id() == fate.victim {
+                std::thread::spawn(move || {
+                    sleep(delay);
+                    match scenarios::die() {}
+                });
+            }
+            until_death(rank, fate, || ())
+        });
+        scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+    }
+}

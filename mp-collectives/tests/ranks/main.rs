@@ -1,0 +1,9 @@
+//! Collectives on real ranks: threads, processes, threads on the heap.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod broadcasts;
+mod deaths;
+mod mortal;

@@ -1,0 +1,421 @@
+//! Where ranks find their MPBs, and who of them is still there.
+//!
+//! The MPBs of all ranks by one name are one block of the heap: a [`Descriptor`], a [`Mark`] for
+//! each rank, and from the next page on the buffers, each on pages of its own. Whoever opens them
+//! first makes them. A rank that will set no flag any more is **gone**; what it had is
+//! **released** when nothing of it can touch the memory any more. The block is freed when every
+//! rank is gone and everything that was opened is released. All of this happens under the heap's
+//! lock, as with channels.
+
+use std::{ptr::NonNull, sync::Arc};
+
+use crossbeam_utils::CachePadded;
+
+use super::{
+    Mpbs,
+    line::{LINE_BYTES, Line},
+    mark::{MOST_LINES, Mark},
+};
+use crate::{
+    context::{Context, RankSet, RankState, Text},
+    error::Error,
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
+    sync::{AtomicU32, AtomicU64, Ordering},
+    wait::Operation,
+};
+
+/// Bytes of a name that are kept.
+const NAME: usize = 64;
+
+/// What stands at the start of the block.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Descriptor {
+    name: Text<{ NAME / 8 }>,
+    lines: AtomicU64,
+    /// What a rank asked for that wanted something else; 0 for none.
+    other: AtomicU64,
+    /// Tells them from others of that name that were made before.
+    serial: AtomicU64,
+    opened: RankSet,
+    gone: RankSet,
+    /// Gone by dying.
+    lost: RankSet,
+    released: RankSet,
+    /// What a waiting rank must know: how many ranks are gone, [`LOST`], [`MISMATCH`]. Hardly ever
+    /// written, so that looking costs a hit in the first-level cache.
+    ends: CachePadded<AtomicU32>,
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for Descriptor {}
+
+/// In `ends`: a rank was lost.
+const LOST: u32 = 1 << 31;
+/// In `ends`: a rank wanted other MPBs.
+const MISMATCH: u32 = 1 << 30;
+
+/// See [`Descriptor::outline`].
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    pub(crate) name: String,
+    /// The ranks that have not closed them, and not ended.
+    pub(crate) present: Vec<u32>,
+}
+
+impl Descriptor {
+    /// The MPBs of a world of `size` ranks as a reader outside the world sees them.
+    pub(crate) fn outline(&self, size: u32) -> Outline {
+        let present = (0..size).filter(|&rank| !self.gone.contains(rank)).collect();
+        Outline { name: self.name.read(), present }
+    }
+
+    /// Whether every rank is there and wants the same.
+    #[inline(always)]
+    fn all_there(&self) -> bool {
+        // Acquire: pairs with the Release in `tell_ends`, so that a look after this one sees the
+        // flags that a rank had set before it went.
+        self.ends.load(Ordering::Acquire) == 0
+    }
+
+    /// To be called after a change, under the heap's lock.
+    fn tell_ends(&self) {
+        let lost = if self.lost.first().is_some() { LOST } else { 0 };
+        let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
+        // Release: pairs with the Acquire in `all_there`: what a rank did before it went, and the
+        // sets that tell of it.
+        self.ends.store(self.gone.len() | lost | mismatch, Ordering::Release);
+    }
+}
+
+/// What changes when the structures here do.
+pub(crate) fn layout() -> u64 {
+    fingerprint([size_of::<Descriptor>(), size_of::<Mark>(), size_of::<Line>()])
+}
+
+/// Where in a block what lies.
+#[derive(Clone, Copy, Debug)]
+struct Geometry {
+    ranks: usize,
+    lines: usize,
+}
+
+const MARKS: usize = size_of::<Descriptor>();
+
+impl Geometry {
+    /// Lines from one rank's MPB to the next.
+    fn stride(self) -> usize {
+        (self.lines * LINE_BYTES).next_multiple_of(PAGE as usize) / LINE_BYTES
+    }
+
+    /// From the start of a block's payload at this place in the segment.
+    fn first_line(self, payload: u64) -> u64 {
+        let marks = self.ranks * size_of::<CachePadded<Mark>>();
+        (payload + (MARKS + marks) as u64).next_multiple_of(PAGE) - payload
+    }
+
+    fn buffers(self) -> u64 {
+        (self.stride() * LINE_BYTES * self.ranks) as u64
+    }
+
+    /// Wherever it lies.
+    fn block(self) -> u64 {
+        self.first_line(0) + PAGE + self.buffers()
+    }
+}
+
+/// A rank's MPBs in this process's memory.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) context: Arc<Context>,
+    pub(super) name: Arc<str>,
+    pub(super) lines: usize,
+    block: BlockKey,
+    descriptor: NonNull<Descriptor>,
+    marks: NonNull<CachePadded<Mark>>,
+    first: NonNull<Line>,
+    stride: usize,
+}
+
+// SAFETY: the pointers lead into the segment that `context` keeps mapped, to atomics.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    /// Opens this rank's access, making the MPBs if no other rank has.
+    pub(super) fn open(context: Arc<Context>, name: &str, mpbs: Mpbs) -> Result<Self, Error> {
+        let lines = mpbs.lines;
+        let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
+        if name.len() > NAME || name.is_empty() || name.contains('\0') {
+            return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
+        }
+        // So many that no sum of lengths overflows.
+        let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / context.size());
+        if lines == 0 || lines > most {
+            return bad(format!("{lines} lines, of which there can be 1 to {most}"));
+        }
+        let geometry = Geometry { ranks: context.size(), lines };
+        let me = context.me;
+        let mut heap = context.lock_heap()?;
+        let block = match find(&context, &heap, name)? {
+            Some(block) => block,
+            None => make(&context, &mut heap, name, geometry)?,
+        };
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        let theirs = descriptor.lines.load(Ordering::Relaxed) as usize;
+        if theirs != lines {
+            descriptor.other.store(lines as u64, Ordering::Relaxed);
+            leave(&context, &mut heap, descriptor, block, me, Leaving::NeverOpened)?;
+            let (ours, theirs) = (mpbs, Mpbs::lines(theirs));
+            return Err(Error::MpbMismatch { mpbs: name.into(), ours, theirs });
+        }
+        let (marks, first) = parts(&context, block, geometry)?;
+        descriptor.opened.insert(me);
+        let descriptor = NonNull::from(descriptor);
+        drop(heap);
+        let (name, stride) = (name.into(), geometry.stride());
+        Ok(Self { context, name, lines, block, descriptor, marks, first, stride })
+    }
+
+    fn descriptor(&self) -> &Descriptor {
+        // SAFETY: placed by `open` in the segment that `context` keeps mapped; the block is this
+        // rank's at least until `drop`.
+        unsafe { self.descriptor.as_ref() }
+    }
+
+    /// Where the descriptor lies in the segment.
+    pub(super) fn place(&self) -> u64 {
+        self.block.payload()
+    }
+
+    /// Lines of a rank's MPB.
+    #[inline(always)]
+    pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
+        if rank >= self.context.size() || first > self.lines || count > self.lines - first {
+            return Err(self.misfit(rank, first, count));
+        }
+        // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
+        Ok(unsafe {
+            let start = self.first.add(rank * self.stride + first);
+            std::slice::from_raw_parts(start.as_ptr(), count)
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
+        if rank >= self.context.size() || line >= self.lines {
+            return Err(self.misfit(rank, line, 1));
+        }
+        // SAFETY: as in `lines`.
+        Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
+    }
+
+    #[cold]
+    fn misfit(&self, rank: usize, first: usize, count: usize) -> Error {
+        match self.context.check_rank(rank) {
+            Err(error) => error,
+            Ok(_) => {
+                Error::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
+            }
+        }
+    }
+
+    /// The mark of a rank that exists.
+    #[inline(always)]
+    pub(super) fn mark(&self, rank: usize) -> &Mark {
+        debug_assert!(rank < self.context.size());
+        // SAFETY: there is one for each rank (`parts`), and callers have checked the rank.
+        unsafe { self.marks.add(rank).as_ref() }
+    }
+
+    /// Why no flag will be set any more: none that `setter` alone sets, if it is known.
+    pub(super) fn over(&self, setter: Option<usize>) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() {
+            return None;
+        }
+        self.why_over(descriptor, setter)
+    }
+
+    #[cold]
+    fn why_over(&self, descriptor: &Descriptor, setter: Option<usize>) -> Option<Error> {
+        let name = || self.name.clone();
+        let ends = descriptor.ends.load(Ordering::Acquire);
+        if ends & MISMATCH != 0 {
+            let theirs = descriptor.other.load(Ordering::Relaxed) as usize;
+            let (ours, theirs) = (Mpbs::lines(self.lines), Mpbs::lines(theirs));
+            return Some(Error::MpbMismatch { mpbs: name(), ours, theirs });
+        }
+        if ends & LOST != 0 {
+            let rank = descriptor.lost.first().unwrap_or_default() as usize;
+            return Some(Error::PeerLost { rank, operation: Operation::Flag, channel: name() });
+        }
+        let disconnected = match setter {
+            Some(setter) => descriptor.gone.contains(setter as u32),
+            None => ends as usize + 1 >= self.context.size(),
+        };
+        disconnected.then(|| Error::Disconnected { channel: name() })
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let closed = || -> Result<(), SegmentError> {
+            let mut heap = self.context.lock_heap()?;
+            let (descriptor, me) = (self.descriptor(), self.context.me);
+            // Dropped by a panic it was not closed: others may wait for what would have come.
+            let leaving = match std::thread::panicking() {
+                true => Leaving::Ended { lost: true, released: true },
+                false => Leaving::Closed,
+            };
+            leave(&self.context, &mut heap, descriptor, self.block, me, leaving)
+        };
+        // A heap too broken for that is found by the next who allocates.
+        let _ = closed();
+    }
+}
+
+/// The marks and the first rank's first line.
+fn parts(
+    context: &Context,
+    block: BlockKey,
+    geometry: Geometry,
+) -> Result<(NonNull<CachePadded<Mark>>, NonNull<Line>), SegmentError> {
+    let (payload, first) = (block.payload(), geometry.first_line(block.payload()));
+    let marks = context.segment.range(payload + MARKS as u64, first - MARKS as u64, "MPBs")?;
+    let lines = context.segment.range(payload + first, geometry.buffers(), "MPBs")?;
+    Ok((marks.cast(), lines.cast()))
+}
+
+/// The oldest MPBs by this name that this rank has not opened yet: those of several calls pair up
+/// in the order of opening.
+fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<BlockKey>, Error> {
+    let mut oldest: Option<(u64, BlockKey)> = None;
+    for block in heap.bucket(hash(name))? {
+        if block.kind != BlockKind::Mpbs {
+            continue;
+        }
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+        if descriptor.name.read() == name
+            && !descriptor.opened.contains(context.me)
+            && !descriptor.gone.contains(context.me)
+        {
+            let serial = descriptor.serial.load(Ordering::Relaxed);
+            if oldest.is_none_or(|(other, _)| serial < other) {
+                oldest = Some((serial, block.key));
+            }
+        }
+    }
+    Ok(oldest.map(|(_, key)| key))
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        let mixed = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        mixed ^ (mixed >> 29)
+    })
+}
+
+fn make(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    name: &str,
+    geometry: Geometry,
+) -> Result<BlockKey, Error> {
+    let len = geometry.block();
+    let (block, committed) = heap.reserve(context.me, BlockKind::Mpbs, len)?;
+    if !committed && let Err(error) = heap.commit(block, len) {
+        heap.free(block)?;
+        return Err(error.into());
+    }
+    let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+    for set in [&descriptor.opened, &descriptor.gone, &descriptor.lost, &descriptor.released] {
+        set.assign(&[]);
+    }
+    descriptor.name.write(name);
+    descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
+    descriptor.other.store(0, Ordering::Relaxed);
+    let made = &context.world()?.channels;
+    let serial = made.load(Ordering::Relaxed);
+    made.store(serial.wrapping_add(1), Ordering::Relaxed);
+    descriptor.serial.store(serial, Ordering::Relaxed);
+    descriptor.tell_ends();
+    let (marks, lines) = parts(context, block, geometry)?;
+    // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
+    // and zeros are marks of nobody, and lines.
+    unsafe {
+        marks.write_bytes(0, geometry.ranks);
+        lines.write_bytes(0, geometry.stride() * geometry.ranks);
+    }
+    // Ranks that ended before will never open it. Before it can be found: a maker that dies here
+    // leaves nothing that waits for them.
+    for rank in 0..context.size() as u32 {
+        let state = context.rank(rank)?.state();
+        if state.ended() && rank != context.me {
+            let lost = state == RankState::Lost;
+            let leaving = Leaving::Ended { lost, released: true };
+            leave(context, heap, descriptor, block, rank, leaving)?;
+        }
+    }
+    heap.enlist(block, hash(name))?;
+    Ok(block)
+}
+
+/// How a rank leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// It wanted other MPBs.
+    NeverOpened,
+    /// It dropped its access.
+    Closed,
+    /// The rank itself ended; `released` when nothing of it can touch the MPBs any more.
+    Ended { lost: bool, released: bool },
+}
+
+/// Takes a rank out, tells the others, and frees the MPBs when nobody is left.
+fn leave(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    descriptor: &Descriptor,
+    block: BlockKey,
+    rank: u32,
+    leaving: Leaving,
+) -> Result<(), SegmentError> {
+    // Only what it had not closed itself before it died.
+    if matches!(leaving, Leaving::Ended { lost: true, .. }) && !descriptor.gone.contains(rank) {
+        descriptor.lost.insert(rank);
+    }
+    descriptor.gone.insert(rank);
+    if !matches!(leaving, Leaving::Ended { released: false, .. }) {
+        descriptor.released.insert(rank);
+    }
+    descriptor.tell_ends();
+    for rank in 0..context.size() as u32 {
+        context.ring(rank);
+    }
+    let all_gone = descriptor.gone.len() as usize == context.size();
+    if all_gone && descriptor.opened.is_subset_of(&descriptor.released) {
+        heap.delist(block)?;
+        heap.free(block)?;
+    }
+    Ok(())
+}
+
+/// Takes a rank that ended out of all MPBs. `released` when its process is gone.
+pub(crate) fn retire(
+    context: &Context,
+    rank: u32,
+    lost: bool,
+    released: bool,
+) -> Result<(), SegmentError> {
+    let mut heap = context.lock_heap()?;
+    for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Mpbs && b.settled) {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+        // Who never opened them holds nothing of them.
+        let released = released || !descriptor.opened.contains(rank);
+        let leaving = Leaving::Ended { lost, released };
+        leave(context, &mut heap, descriptor, block.key, rank, leaving)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! Lines of shared memory: flags, their payloads, and copies of many lines.
+//!
+//! A program may put and get the same lines at the same time: nothing in the interface prevents
+//! it, and what it then gets is any mixture of old and new. That must not be a data race, so that
+//! the shared side of every copy is made of atomic words, or of machine instructions that the
+//! compiler does not look into. The private side is borrowed by the caller and can be nobody
+//! else's.
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+const WORD: usize = size_of::<u64>();
+/// The checker's lines are short, because it looks at every word.
+const WORDS: usize = if cfg!(loom) { 2 } else { 8 };
+/// Bytes in a line.
+pub(super) const LINE_BYTES: usize = WORDS * WORD;
+/// The most bytes that a flag's line holds beside the flag.
+pub(super) const PAYLOAD: usize = LINE_BYTES - WORD;
+
+/// A line. As a flag: its value, and a payload.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Line([AtomicU64; WORDS]);
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == LINE_BYTES);
+
+impl Line {
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    #[inline(always)]
+    pub(super) fn flag(&self) -> u64 {
+        // Acquire: pairs with the Release in `set_flag`.
+        self.0[0].load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_flag(&self, value: u64) {
+        // Release: pairs with the Acquire in `flag`: whoever sees the value sees what was put
+        // before, and what was got before is not overwritten by what he does then.
+        self.0[0].store(value, Ordering::Release);
+    }
+
+    /// To be called before `set_flag`, with up to [`PAYLOAD`] bytes.
+    #[inline]
+    pub(super) fn set_payload(&self, payload: &[u8]) {
+        store(payload, &self.0[1..]);
+    }
+
+    #[inline]
+    pub(super) fn payload(&self, target: &mut [u8]) {
+        load(&self.0[1..], target);
+    }
+}
+
+/// As many words as the bytes need; zeros after them in the last.
+#[inline(always)]
+fn store(source: &[u8], to: &[AtomicU64]) {
+    let (words, rest) = source.as_chunks::<WORD>();
+    for (word, to) in words.iter().zip(to) {
+        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+    if let Some(to) = to.get(words.len()).filter(|_| !rest.is_empty()) {
+        let mut last = [0; WORD];
+        last[..rest.len()].copy_from_slice(rest);
+        to.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+    }
+}
+
+#[inline(always)]
+fn load(from: &[AtomicU64], target: &mut [u8]) {
+    let (words, rest) = target.as_chunks_mut::<WORD>();
+    let whole = words.len();
+    for (from, word) in from.iter().zip(words) {
+        *word = from.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if let Some(from) = from.get(whole) {
+        let last = from.load(Ordering::Relaxed).to_ne_bytes();
+        let len = rest.len();
+        rest.copy_from_slice(&last[..len]);
+    }
+}
+
+/// Copies private memory to lines that have room for it.
+///
+/// Puts of one rank are seen in their order, also without a flag: the fences of this and of
+/// [`get`] pair, and cost nothing on x86.
+#[inline]
+pub(super) fn put(source: &[u8], to: &[Line]) {
+    fence(Ordering::Release);
+    let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
+    bulk::store(whole, to);
+    if let Some(last) = to.get(whole.len() / LINE_BYTES) {
+        store(rest, &last.0);
+    }
+}
+
+/// Copies lines to private memory, as much as it takes.
+#[inline]
+pub(super) fn get(from: &[Line], target: &mut [u8]) {
+    let (whole, rest) = target.split_at_mut(target.len() / LINE_BYTES * LINE_BYTES);
+    bulk::load(from, whole);
+    if let Some(last) = from.get(whole.len() / LINE_BYTES) {
+        load(&last.0, rest);
+    }
+    fence(Ordering::Acquire);
+}
+
+/// Copies lines to as many others, the first one first, also where they overlap.
+#[inline]
+pub(super) fn copy(from: &[Line], to: &[Line]) {
+    fence(Ordering::Release);
+    bulk::copy(from, to);
+    fence(Ordering::Acquire);
+}
+
+/// Copies of whole lines by machine instructions.
+///
+/// What they do to shared memory is what loads and stores of relaxed atomic bytes would do, one
+/// after another, which is all that is said of their result. So they are no data race whatever
+/// other ranks do meanwhile; and the compiler, which must take them for such accesses, neither
+/// drops them nor moves them over a fence or a flag. Loops of atomic words that the compiler makes
+/// itself are not joined into wider accesses.
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+mod bulk {
+    use std::arch::asm;
+
+    use super::{LINE_BYTES, Line};
+
+    /// From this many bytes on the string instruction is worth its start: it takes whole lines
+    /// without fetching them first. See `copy.rs`.
+    const STRING: usize = 2 << 10;
+
+    #[inline(always)]
+    pub(super) fn store(source: &[u8], to: &[Line]) {
+        let bytes = source.len().min(size_of_val(to));
+        // SAFETY: the source has so many bytes, and so have the lines.
+        unsafe { copy_bytes(source.as_ptr(), to.as_ptr().cast(), bytes) };
+    }
+
+    #[inline(always)]
+    pub(super) fn load(from: &[Line], target: &mut [u8]) {
+        let bytes = target.len().min(size_of_val(from));
+        // SAFETY: the lines have so many bytes, and so has the target.
+        unsafe { copy_bytes(from.as_ptr().cast(), target.as_mut_ptr(), bytes) };
+    }
+
+    #[inline(always)]
+    pub(super) fn copy(from: &[Line], to: &[Line]) {
+        let bytes = size_of_val(from).min(size_of_val(to));
+        // SAFETY: both have so many bytes.
+        unsafe { copy_bytes(from.as_ptr().cast(), to.as_ptr().cast(), bytes) };
+    }
+
+    /// Copies whole lines, the first one first.
+    ///
+    /// # Safety
+    /// Both ranges are valid for `bytes` bytes, which are whole lines. What is written is either
+    /// exclusively borrowed or made of atomics; what is read may be written by others meanwhile
+    /// only if it is made of atomics.
+    #[inline(always)]
+    unsafe fn copy_bytes(from: *const u8, to: *const u8, bytes: usize) {
+        if bytes >= STRING && std::arch::is_x86_feature_detected!("ermsb") {
+            // SAFETY: the caller's; the direction flag is clear by the calling convention. The
+            // string's stores come before all later ones (Intel SDM, volume 3, section 9.2.4.1).
+            return unsafe {
+                asm!(
+                    "rep movsb",
+                    inout("rdi") to => _,
+                    inout("rsi") from => _,
+                    inout("rcx") bytes => _,
+                    options(nostack, preserves_flags),
+                );
+            };
+        }
+        if bytes == 0 {
+            return;
+        }
+        // SAFETY: the caller's; at least one line.
+        unsafe {
+            asm!(
+                "2:",
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                "add {from}, 64",
+                "add {to}, 64",
+                "dec {lines}",
+                "jnz 2b",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                lines = inout(reg) bytes / LINE_BYTES => _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+/// Copies of whole lines word by word.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+mod bulk {
+    use super::{LINE_BYTES, Line, Ordering};
+
+    #[inline]
+    pub(super) fn store(source: &[u8], to: &[Line]) {
+        for (bytes, line) in source.as_chunks::<LINE_BYTES>().0.iter().zip(to) {
+            super::store(bytes, &line.0);
+        }
+    }
+
+    #[inline]
+    pub(super) fn load(from: &[Line], target: &mut [u8]) {
+        for (line, bytes) in from.iter().zip(target.as_chunks_mut::<LINE_BYTES>().0) {
+            super::load(&line.0, bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn copy(from: &[Line], to: &[Line]) {
+        for (from, to) in from.iter().zip(to) {
+            for (from, to) in from.0.iter().zip(&to.0) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lines(count: usize) -> Vec<Line> {
+        (0..count).map(|_| Line::new()).collect()
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|index| (index % 251) as u8 + 1).collect()
+    }
+
+    #[test]
+    fn what_was_put_is_got_at_every_length() {
+        let lengths = if cfg!(miri) { 0..=2 * LINE_BYTES } else { 0..=50 * LINE_BYTES };
+        for length in lengths {
+            let source = bytes(length + 1);
+            let there = lines(52);
+            // Sources and targets lie anywhere.
+            put(&source[1..], &there[1..]);
+            let mut target = vec![0xee; length + 2];
+            get(&there[1..], &mut target[1..=length]);
+            assert_eq!(target[1..=length], source[1..]);
+            assert_eq!((target[0], target[length + 1]), (0xee, 0xee));
+            // Not a line more than needed.
+            let used = length.div_ceil(LINE_BYTES);
+            let untouched = [0].into_iter().chain(used + 1..52);
+            assert!(untouched.into_iter().all(|line| there[line].flag() == 0));
+        }
+    }
+
+    #[test]
+    fn lines_are_copied_the_first_one_first() {
+        for (count, distance) in [(1, 1), (5, 9), (40, 50), (5, 1), (70, 1), (70, 3)] {
+            for back in [false, true] {
+                let there = lines(count + distance);
+                put(&bytes(size_of_val(&there[..])), &there);
+                let (from, to) = if back { (distance, 0) } else { (0, distance) };
+                let mut expected = vec![0; size_of_val(&there[..])];
+                get(&there, &mut expected);
+                for byte in 0..count * LINE_BYTES {
+                    expected[to * LINE_BYTES + byte] = expected[from * LINE_BYTES + byte];
+                }
+                copy(&there[from..from + count], &there[to..to + count]);
+                let mut got = vec![0; expected.len()];
+                get(&there, &mut got);
+                assert!(got == expected, "{count} lines from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_goes_beside_its_flag() {
+        let line = Line::new();
+        line.set_flag(7);
+        for length in 0..=PAYLOAD {
+            let payload = bytes(length);
+            line.set_payload(&payload);
+            let mut got = vec![0; length];
+            line.payload(&mut got);
+            assert_eq!(got, payload);
+            assert_eq!(line.flag(), 7);
+        }
+    }
+
+    /// Under Miri, which would see a data race.
+    #[test]
+    fn puts_and_gets_of_the_same_lines_are_no_race() {
+        let there = lines(3);
+        std::thread::scope(|scope| {
+            for writer in 1..3u8 {
+                let there = &there;
+                scope.spawn(move || (0..50).for_each(|_| put(&[writer; 150], there)));
+            }
+            scope.spawn(|| (0..50).for_each(|_| copy(&there[..2], &there[1..])));
+            for _ in 0..50 {
+                let mut got = [9; 170];
+                get(&there, &mut got);
+                assert!(got.iter().all(|byte| *byte < 3));
+                there[0].set_flag(0);
+            }
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! Who sleeps until a flag of his is set: one word for each rank, where setters look.
+//!
+//! It has lines of its own and changes only when a rank goes to sleep or is woken, so that looking
+//! costs a hit in the first-level cache.
+//!
+//! | word | means to whoever has set a flag |
+//! |---|---|
+//! | 0 | nobody sleeps |
+//! | a line, and which of the rank's waits it is | ring, if it was that line |
+//! | `ANY` | ring: several threads of the rank sleep |
+
+use crate::{
+    sync::{AtomicU64, Ordering},
+    wait::Flag,
+};
+
+const ANY: u64 = u64::MAX;
+
+/// The most lines that an MPB can have.
+pub(super) const MOST_LINES: usize = u32::MAX as usize - 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Mark(AtomicU64);
+
+impl Mark {
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Whether nobody sleeps.
+    #[inline(always)]
+    pub(super) fn quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes the mark down if it is up for this line; then the rank must be rung.
+    #[cold]
+    pub(super) fn take(&self, line: usize) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen == ANY || seen as u32 == of(line) {
+            match self.change(seen, 0) {
+                Ok(_) => return true,
+                Err(other) => seen = other,
+            }
+        }
+        false
+    }
+
+    fn change(&self, from: u64, to: u64) -> Result<u64, u64> {
+        self.0.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+    }
+}
+
+fn of(line: usize) -> u32 {
+    1 + line as u32
+}
+
+/// One wait for a flag, as [`wait`](crate::wait) sees it.
+#[derive(Debug)]
+pub(super) struct Sleeper<'a> {
+    mark: &'a Mark,
+    word: u64,
+    setter: Option<usize>,
+}
+
+impl<'a> Sleeper<'a> {
+    /// `number` tells it from the other waits of the rank.
+    pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
+        Self { mark, word: u64::from(number) << 32 | u64::from(of(line)), setter }
+    }
+}
+
+impl Flag for Sleeper<'_> {
+    fn raise(&self) {
+        let mut seen = 0;
+        loop {
+            let word = if seen == 0 { self.word } else { ANY };
+            match self.mark.change(seen, word) {
+                Ok(_) => return,
+                Err(other) if other == self.word || other == ANY => return,
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    fn lower(&self) {
+        // What is up for other threads as well stays up: one needless ring.
+        let _ = self.mark.change(self.word, 0);
+    }
+
+    /// The line, and 1 + the rank that is to set the flag, if it is known.
+    fn further(&self) -> Vec<u64> {
+        let line = u64::from(self.word as u32 - 1);
+        vec![line, self.setter.map_or(0, |rank| 1 + rank as u64)]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_woken_by_its_own_line() {
+        for line in [0, 1, 77, MOST_LINES - 1] {
+            let mark = Mark::new();
+            assert!(mark.quiet() && !mark.take(line));
+            let sleeper = Sleeper::new(&mark, line, u32::MAX, None);
+            sleeper.raise();
+            sleeper.raise();
+            assert!(!mark.quiet() && !mark.take(line ^ 1) && !mark.take(line ^ 64));
+            assert!(mark.take(line) && mark.quiet() && !mark.take(line));
+            sleeper.raise();
+            sleeper.lower();
+            assert!(mark.quiet());
+            assert_eq!(sleeper.further(), [line as u64, 0]);
+        }
+        assert_eq!(Sleeper::new(&Mark::new(), 5, 0, Some(0)).further(), [5, 1]);
+    }
+
+    #[test]
+    fn several_sleepers_are_woken_by_any_line() {
+        for second in [4, 9] {
+            let mark = Mark::new();
+            let [first, second] =
+                [(4, 1), (second, 2)].map(|(line, number)| Sleeper::new(&mark, line, number, None));
+            first.raise();
+            second.raise();
+            first.raise();
+            // Whoever gives up leaves it up for the other.
+            second.lower();
+            assert!(mark.take(77) && mark.quiet());
+        }
+    }
+}

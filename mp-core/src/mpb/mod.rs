@@ -1,0 +1,388 @@
+//! Message passing buffers: lines of shared memory that all ranks may read and write (Petrović's
+//! thesis, sections 2.2 and 2.3).
+//!
+//! Every rank owns one buffer (MPB), as every core of the Intel SCC does: so many lines of 64
+//! bytes. A *put* copies from private memory or the own MPB to any MPB, a *get* from any MPB to
+//! private memory or the own one. A *flag* is a line that holds a number, and up to 56 bytes
+//! beside it; it may be set in any MPB and is waited for in the own one. They are what collective
+//! operations are made of; [`Rank::mpb`](crate::Rank::mpb) opens them.
+//!
+//! ```
+//! use mp_core::World;
+//! use mp_core::mpb::{Line, Mpbs};
+//!
+//! let got = World::threads(2).run(|rank| {
+//!     let mpb = rank.mpb("pair", Mpbs::lines(4))?;
+//!     if rank.id() == 0 {
+//!         // Data into line 1 of the own MPB, and a flag to line 0 of the other's.
+//!         mpb.put(b"shared memory", Line { rank: 0, line: 1 })?;
+//!         mpb.set_flag(Line { rank: 1, line: 0 }, 7)?;
+//!         // Until it was got.
+//!         mpb.wait_flag_from(1, 0, |value| value == 7)?;
+//!         return Ok(String::new());
+//!     }
+//!     mpb.wait_flag_from(0, 0, |value| value == 7)?;
+//!     let mut text = [0; 13];
+//!     mpb.get(Line { rank: 0, line: 1 }, &mut text)?;
+//!     mpb.set_flag(Line { rank: 0, line: 0 }, 7)?;
+//!     Ok(String::from_utf8_lossy(&text).into_owned())
+//! })?;
+//! assert_eq!(got[1], "shared memory");
+//! # Ok::<(), mp_core::Error>(())
+//! ```
+//!
+//! # Order
+//! A rank's puts and flags reach an MPB in the order of its calls, and have arrived when the call
+//! returns. A flag that is seen shows everything that its setter had put before, and what it had
+//! got before it does not get again. Lines that are put and got at the same time are any mixture of
+//! old and new.
+//!
+//! # Ends
+//! A wait for a flag that was set returns its value, whatever has become of its setter. A wait for
+//! one that was not set ends with [`PeerLost`](crate::Error::PeerLost) as soon as any rank of the
+//! world is lost that had not closed its MPB: whoever was to set the flag may have waited for that
+//! rank in turn. A rank that has finished or closed its MPB disturbs nobody but those who wait for
+//! it: with [`Disconnected`](crate::Error::Disconnected) ends a wait for a flag that this rank was
+//! named to set, and a wait of the last rank that is left.
+
+mod directory;
+mod line;
+mod mark;
+#[cfg(all(test, loom))]
+mod model;
+
+use std::{fmt, sync::Arc};
+
+pub(crate) use directory::{Descriptor, Outline, layout, retire};
+
+use self::{
+    directory::Opened,
+    line::{LINE_BYTES, PAYLOAD},
+    mark::Sleeper,
+};
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    sync::{AtomicU32, Ordering},
+    wait::{Asymmetry, Doing, Operation, Wait},
+};
+
+/// How the MPBs of a world are to be made. All ranks must ask for the same, or get
+/// [`Error::MpbMismatch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mpbs {
+    lines: usize,
+}
+
+impl Mpbs {
+    /// So many lines of 64 bytes for each rank.
+    pub const fn lines(lines: usize) -> Self {
+        Self { lines }
+    }
+}
+
+impl Default for Mpbs {
+    /// 8 KiB for each rank, as on the SCC.
+    fn default() -> Self {
+        Self::lines((8 << 10) / LINE_BYTES)
+    }
+}
+
+impl fmt::Display for Mpbs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lines for each rank", self.lines)
+    }
+}
+
+/// A line of some rank's MPB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// Whose MPB.
+    pub rank: usize,
+    /// Which line of it, from 0.
+    pub line: usize,
+}
+
+/// One rank's access to the MPBs of all: see [`Rank::mpb`](crate::Rank::mpb) and the
+/// [module](self).
+///
+/// All operations are errors when they name a rank that does not exist
+/// ([`Error::NoSuchRank`]) or lines that do not ([`Error::NoSuchLines`]); no memory is touched
+/// then. Lengths in bytes that are no multiple of a line take the beginning of their last line;
+/// what a put leaves in the rest of that line is not determined.
+///
+/// Several threads of the rank may use it at the same time. Dropping it closes it: the rank will
+/// set no flag any more.
+pub struct Mpb {
+    opened: Opened,
+    asymmetry: Asymmetry,
+    wait: Wait,
+    /// How often to look at a flag before the wait proper. Not at all in a crowded world, where
+    /// the setter may need this very core.
+    looks: AtomicU32,
+    /// Tells the rank's waits apart.
+    waits: AtomicU32,
+}
+
+/// As long as a flag takes that is just under way.
+const LOOKS: u32 = 1500;
+
+fn looks(context: &Context) -> u32 {
+    if context.crowded() { 0 } else { LOOKS }
+}
+
+impl Mpb {
+    pub(crate) fn open(context: Arc<Context>, name: &str, mpbs: Mpbs) -> Result<Self> {
+        let opened = Opened::open(context, name, mpbs)?;
+        let asymmetry = opened.context.waiting.asymmetry;
+        let looks = AtomicU32::new(looks(&opened.context));
+        let waits = AtomicU32::new(0);
+        Ok(Self { opened, asymmetry, wait: Wait::forever(), looks, waits })
+    }
+
+    /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.opened.context.me as usize
+    }
+
+    /// How many are we: the ranks of the world.
+    #[inline]
+    pub fn ranks(&self) -> usize {
+        self.opened.context.size()
+    }
+
+    /// Lines in each MPB.
+    #[inline]
+    pub fn lines(&self) -> usize {
+        self.opened.lines
+    }
+
+    /// Bytes in a line: 64.
+    #[inline]
+    pub const fn line_bytes(&self) -> usize {
+        LINE_BYTES
+    }
+
+    /// How calls wait from now on: with which policy, how long.
+    pub fn set_wait(&mut self, wait: impl Into<Wait>) {
+        self.wait = wait.into();
+    }
+
+    /// Copies private memory to an MPB.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn put(&self, source: &[u8], to: Line) -> Result<()> {
+        let lines = self.opened.lines(to.rank, to.line, source.len().div_ceil(LINE_BYTES))?;
+        line::put(source, lines);
+        Ok(())
+    }
+
+    /// Copies `count` lines from line `from` of the own MPB to an MPB. Within the own MPB they may
+    /// overlap: they are copied the first one first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn put_own(&self, from: usize, count: usize, to: Line) -> Result<()> {
+        let from = Line { rank: self.rank(), line: from };
+        self.copy(from, count, to)
+    }
+
+    /// Copies from an MPB to private memory.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn get(&self, from: Line, target: &mut [u8]) -> Result<()> {
+        let count = target.len().div_ceil(LINE_BYTES);
+        line::get(self.opened.lines(from.rank, from.line, count)?, target);
+        Ok(())
+    }
+
+    /// Copies `count` lines from an MPB to line `to` of the own MPB. Within the own MPB they may
+    /// overlap: they are copied the first one first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn get_own(&self, from: Line, count: usize, to: usize) -> Result<()> {
+        let to = Line { rank: self.rank(), line: to };
+        self.copy(from, count, to)
+    }
+
+    #[inline]
+    fn copy(&self, from: Line, count: usize, to: Line) -> Result<()> {
+        let from = self.opened.lines(from.rank, from.line, count)?;
+        line::copy(from, self.opened.lines(to.rank, to.line, count)?);
+        Ok(())
+    }
+
+    /// Sets a flag in an MPB, and wakes its owner if it sleeps until then. Flags are 0 at first.
+    /// What is put into a flag's line by other ways wakes nobody.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn set_flag(&self, flag: Line, value: u64) -> Result<()> {
+        self.opened.line(flag.rank, flag.line)?.set_flag(value);
+        self.attend(flag);
+        Ok(())
+    }
+
+    /// [`set_flag`](Self::set_flag) with up to 56 bytes beside the flag: a small message in one
+    /// line. Until its receiver has [read](Self::flag_payload) them the flag must not be set again.
+    ///
+    /// # Errors
+    /// As `set_flag`; [`Error::PayloadTooLong`].
+    #[inline]
+    pub fn set_flag_with(&self, flag: Line, value: u64, payload: &[u8]) -> Result<()> {
+        let line = self.opened.line(flag.rank, flag.line)?;
+        self.check_payload(payload.len())?;
+        line.set_payload(payload);
+        line.set_flag(value);
+        self.attend(flag);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn attend(&self, flag: Line) {
+        self.asymmetry.light();
+        let mark = self.opened.mark(flag.rank);
+        if !mark.quiet() && mark.take(flag.line) {
+            self.opened.context.ring(flag.rank as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn check_payload(&self, bytes: usize) -> Result<()> {
+        if bytes > PAYLOAD {
+            let mpbs = self.opened.name.clone();
+            return Err(Error::PayloadTooLong { mpbs, bytes, most: PAYLOAD });
+        }
+        Ok(())
+    }
+
+    /// Reads a flag of the own MPB.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLines`].
+    #[inline]
+    pub fn flag(&self, line: usize) -> Result<u64> {
+        Ok(self.opened.line(self.rank(), line)?.flag())
+    }
+
+    /// Reads what was set beside a flag of the own MPB, after the flag was seen.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLines`], [`Error::PayloadTooLong`].
+    #[inline]
+    pub fn flag_payload(&self, line: usize, target: &mut [u8]) -> Result<()> {
+        let line = self.opened.line(self.rank(), line)?;
+        self.check_payload(target.len())?;
+        line.payload(target);
+        Ok(())
+    }
+
+    /// Waits until a flag of the own MPB has a value that `reached` is true of, and returns it.
+    /// Values that are overwritten before they are looked at are not seen.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] when a rank was lost, and [`Error::Disconnected`] when no other rank is
+    /// left, before the flag was set; [`Error::MpbMismatch`], [`Error::NoSuchLines`];
+    /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
+    #[inline]
+    pub fn wait_flag(&self, line: usize, reached: impl Fn(u64) -> bool) -> Result<u64> {
+        self.wait_flag_with(self.wait, None, line, reached)
+    }
+
+    /// [`wait_flag`](Self::wait_flag) for a flag that only rank `setter` sets.
+    ///
+    /// # Errors
+    /// As `wait_flag`, and [`Error::Disconnected`] when the setter is not there any more;
+    /// [`Error::NoSuchRank`].
+    #[inline]
+    pub fn wait_flag_from(
+        &self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
+        self.wait_flag_with(self.wait, Some(setter), line, reached)
+    }
+
+    /// [`wait_flag`](Self::wait_flag) that waits as `wait` says, for a flag that only rank `setter`
+    /// sets, if there is one.
+    ///
+    /// # Errors
+    /// As `wait_flag_from`, and [`Error::Timeout`].
+    #[inline]
+    pub fn wait_flag_with(
+        &self,
+        wait: impl Into<Wait>,
+        setter: Option<usize>,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
+        let flag = self.opened.line(self.rank(), line)?;
+        let mut value = flag.flag();
+        let mut looks = self.looks.load(Ordering::Relaxed);
+        while !reached(value) {
+            if looks == 0 {
+                return self.wait_slowly(wait.into(), setter, line, &reached);
+            }
+            looks -= 1;
+            value = flag.flag();
+        }
+        Ok(value)
+    }
+
+    #[cold]
+    fn wait_slowly(
+        &self,
+        wait: Wait,
+        setter: Option<usize>,
+        line: usize,
+        reached: &dyn Fn(u64) -> bool,
+    ) -> Result<u64> {
+        let (opened, context) = (&self.opened, &self.opened.context);
+        if let Some(setter) = setter {
+            context.check_rank(setter)?;
+        }
+        let flag = opened.line(self.rank(), line)?;
+        // The looks were in vain; before the next ones.
+        self.looks.store(looks(context), Ordering::Relaxed);
+        let number = self.waits.fetch_add(1, Ordering::Relaxed);
+        let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, setter);
+        let doing = Doing { operation: Operation::Flag, channel: opened.place() };
+        let watched = std::ptr::from_ref(flag).cast();
+        let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);
+        let waited = context.wait(wait, doing, watched, &sleeper, || {
+            look().or_else(|| {
+                let over = opened.over(setter)?;
+                // What was set before the end is visible by now.
+                look().or(Some(Err(over)))
+            })
+        })?;
+        waited.unwrap_or_else(|| {
+            Err(Error::Timeout {
+                operation: Operation::Flag,
+                channel: opened.name.clone(),
+                limit: wait.limit.unwrap_or_default(),
+            })
+        })
+    }
+}
+
+impl fmt::Debug for Mpb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mpb")
+            .field("name", &self.opened.name)
+            .field("rank", &self.rank())
+            .field("ranks", &self.ranks())
+            .field("lines", &self.lines())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,543 @@
+//! Message passing buffers: what was put is got, flags are waited for in every way, and whoever
+//! waits for what can't come hears of it.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use mp_core::{
+    Cause, Error, Operation, Rank, Result, Wait, WaitPolicy, World,
+    mpb::{Line, Mpb, Mpbs},
+};
+
+use crate::support::{Random, Together, Watchdog, on_all, run_on_all_with, scenarios};
+
+const LONG: Duration = Duration::from_secs(8);
+
+fn line(rank: usize, line: usize) -> Line {
+    Line { rank, line }
+}
+
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + index / 256 + seed * 31 + 1) as u8).collect()
+}
+
+/// Waits whose ends are looked at must not wait for ever.
+fn open(rank: &Rank, lines: usize) -> Result<Mpb> {
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(lines))?;
+    mpb.set_wait(LONG);
+    Ok(mpb)
+}
+
+#[test]
+fn facts_about_the_buffers() {
+    on_all(3, |rank| {
+        let mpb = rank.mpb("default", Mpbs::default())?;
+        ensure!((mpb.rank(), mpb.ranks()) == (rank.id(), 3), "{mpb:?}");
+        ensure!((mpb.lines(), mpb.line_bytes()) == (128, 64), "{mpb:?}");
+        let shown = format!("{:?}", rank.mpb("large", Mpbs::lines(1_000))?);
+        ensure!(shown.contains("large") && shown.contains("1000"), "{shown}");
+        Ok(())
+    });
+}
+
+/// Everything that was ever put, in memory of the test's own.
+#[test]
+fn puts_and_gets_against_a_model() {
+    const LINES: usize = 90;
+    on_all(3, |rank| {
+        // Larger than what is used, and not zero when it is made anew.
+        for _ in 0..3 {
+            let mpb = open(rank, LINES)?;
+            let mut together = Together::new(rank)?;
+            let mut model = vec![vec![0u8; LINES * 64]; 3];
+            let mut random = Random::new(5);
+            for turn in 0..400 {
+                // All ranks know what each does, and one does it.
+                let me = turn % 3;
+                let (from, to) = (random.below(3) as usize, random.below(3) as usize);
+                let first = random.below(LINES as u64) as usize;
+                let count = random.below((LINES - first) as u64 + 1) as usize;
+                let target = random.below((LINES - count) as u64 + 1) as usize;
+                let short = random.below(64).min(count as u64 * 64) as usize;
+                let length = count * 64 - short;
+                let source = first * 64..first * 64 + count * 64;
+                match random.below(3) {
+                    0 => {
+                        let content = bytes(turn, length);
+                        let rest = target * 64 + length..target * 64 + count * 64;
+                        model[to][target * 64..][..length].copy_from_slice(&content);
+                        // Not determined; made so.
+                        model[to][rest].fill(0);
+                        if me == rank.id() {
+                            mpb.put(&content, line(to, target))?;
+                            let blank = vec![0; 64 * count.min(1)];
+                            let mut last = blank.clone();
+                            if short > 0 {
+                                let at = line(to, target + count - 1);
+                                mpb.get(at, &mut last)?;
+                                last[64 - short..].fill(0);
+                                mpb.put(&last, at)?;
+                            }
+                        }
+                    }
+                    1 => {
+                        let content = model[me][source].to_vec();
+                        // Overlapping ones would be copied on.
+                        if me == to && first.abs_diff(target) < count {
+                            continue;
+                        }
+                        model[to][target * 64..][..count * 64].copy_from_slice(&content);
+                        if me == rank.id() {
+                            mpb.put_own(first, count, line(to, target))?;
+                        }
+                    }
+                    _ => {
+                        let content = model[from][source].to_vec();
+                        if me == from && first.abs_diff(target) < count {
+                            continue;
+                        }
+                        model[me][target * 64..][..count * 64].copy_from_slice(&content);
+                        if me == rank.id() {
+                            mpb.get_own(line(from, first), count, target)?;
+                        }
+                    }
+                }
+                together.wait()?;
+                let mut got = vec![0xee; length + 1];
+                mpb.get(line(from, first), &mut got[..length])?;
+                ensure!(got[..length] == model[from][first * 64..][..length], "turn {turn}");
+                ensure!(got[length] == 0xee, "turn {turn}: more than asked for");
+                together.wait()?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_message_goes_round_with_every_policy() {
+    for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
+        for ranks in [1, 2, 3, 5] {
+            on_all(ranks, |rank| {
+                let mut mpb = open(rank, 40)?;
+                mpb.set_wait(Wait::from(LONG).policy(policy));
+                let (me, next) = (rank.id(), (rank.id() + 1) % ranks);
+                let before = (me + ranks - 1) % ranks;
+                for round in 1..=100u64 {
+                    let content = bytes(round as usize, 2_000);
+                    if me == 0 {
+                        mpb.put(&content, line(0, 2))?;
+                        mpb.set_flag_with(line(next, 0), round, &content[..56])?;
+                    }
+                    if me != 0 || ranks > 1 {
+                        mpb.wait_flag_from(before, 0, |value| value == round)?;
+                    }
+                    ensure!(mpb.flag(0)? == round, "round {round}");
+                    let mut beside = [0; 56];
+                    mpb.flag_payload(0, &mut beside[..round as usize % 57])?;
+                    let expected = &content[..round as usize % 57];
+                    ensure!(beside.starts_with(expected), "round {round}: {beside:?}");
+                    mpb.get_own(line(before, 2), 32, 2)?;
+                    let mut got = vec![0; 2_000];
+                    mpb.get(line(me, 2), &mut got)?;
+                    ensure!(got == content, "round {round}");
+                    if me != 0 {
+                        mpb.set_flag_with(line(next, 0), round, &content[..56])?;
+                    }
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Many flags, each set once, in an order that the waiting rank does not know.
+#[test]
+fn nobody_sleeps_through_a_flag() {
+    for policy in [WaitPolicy::Adaptive, WaitPolicy::Park] {
+        on_all(4, |rank| {
+            let mut mpb = open(rank, 200)?;
+            mpb.set_wait(Wait::from(LONG).policy(policy));
+            let mut random = Random::new(rank.id() as u64);
+            for round in 1..=8 {
+                let mut flags: Vec<_> =
+                    (0..4).flat_map(|to| (0..50).map(move |index| (to, index))).collect();
+                random.shuffle(&mut flags);
+                for (to, index) in flags {
+                    mpb.set_flag(line(to, rank.id() * 50 + index), round)?;
+                }
+                let mut flags: Vec<_> = (0..200).collect();
+                random.shuffle(&mut flags);
+                for flag in flags {
+                    // The next round's may be there already.
+                    mpb.wait_flag(flag, |value| value >= round)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn several_threads_of_a_rank_wait() {
+    on_all(2, |rank| {
+        let mut mpb = open(rank, 8)?;
+        mpb.set_wait(Wait::from(LONG).policy(WaitPolicy::Park));
+        let (mpb, other) = (&mpb, 1 - rank.id());
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4)
+                .map(|thread| {
+                    scope.spawn(move || -> Result<()> {
+                        for round in 1..=50 {
+                            // Two of them wait for the same flag.
+                            mpb.wait_flag(thread / 2 + 1, |value| value >= round)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            for round in 1..=50 {
+                mpb.set_flag(line(other, 1), round)?;
+                mpb.set_flag(line(other, 2), round)?;
+                if round % 8 == 0 {
+                    sleep(Duration::from_micros(300));
+                }
+            }
+            waiting.into_iter().try_for_each(|thread| thread.join().unwrap())
+        })
+    });
+}
+
+#[test]
+fn places_that_do_not_exist() {
+    on_all(2, |rank| {
+        let mpb = open(rank, 10)?;
+        let mut target = [7; 640];
+        let no_rank = |result: Result<()>| match result {
+            Err(Error::NoSuchRank { rank: 2, size: 2 }) => Ok(()),
+            other => Err(Error::other(format!("{other:?}"))),
+        };
+        no_rank(mpb.put(&[1], line(2, 0)))?;
+        no_rank(mpb.put(&[], line(2, 0)))?;
+        no_rank(mpb.get(line(2, 0), &mut target))?;
+        no_rank(mpb.put_own(0, 1, line(2, 0)))?;
+        no_rank(mpb.get_own(line(2, 0), 1, 0))?;
+        no_rank(mpb.set_flag(line(2, 0), 1))?;
+        no_rank(mpb.set_flag_with(line(2, 0), 1, &[]))?;
+        no_rank(mpb.wait_flag_from(2, 0, |value| value == 1).map(drop))?;
+        let no_lines = |result: Result<()>, first: usize, count: usize| match result {
+            Err(Error::NoSuchLines { first: f, count: c, lines: 10, .. })
+                if (f, c) == (first, count) =>
+            {
+                Ok(())
+            }
+            other => Err(Error::other(format!("{first} and {count}: {other:?}"))),
+        };
+        for (first, length) in
+            [(0, 641_usize), (9, 65), (10, 1), (11, 0), (usize::MAX, 0), (usize::MAX, 9)]
+        {
+            let count = length.div_ceil(64);
+            let mut target = [7; 700];
+            no_lines(mpb.put(&vec![1; length], line(1, first)), first, count)?;
+            no_lines(mpb.get(line(0, first), &mut target[..length]), first, count)?;
+            ensure!(target == [7; 700], "something was got");
+        }
+        for (first, count) in [(0, 11), (10, 1), (3, usize::MAX), (usize::MAX, usize::MAX)] {
+            no_lines(mpb.put_own(first, count, line(1, 0)), first, count)?;
+            no_lines(mpb.get_own(line(1, first), count, 0), first, count)?;
+        }
+        no_lines(mpb.put_own(0, 3, line(1, 8)), 8, 3)?;
+        no_lines(mpb.get_own(line(1, 0), 3, 8), 8, 3)?;
+        no_lines(mpb.set_flag(line(1, 10), 1), 10, 1)?;
+        no_lines(mpb.flag(10).map(drop), 10, 1)?;
+        no_lines(mpb.wait_flag(10, |_| true).map(drop), 10, 1)?;
+        no_lines(mpb.flag_payload(10, &mut [0]), 10, 1)?;
+        let too_long = |result| match result {
+            Err(Error::PayloadTooLong { bytes: 57, most: 56, .. }) => Ok(()),
+            other => Err(Error::other(format!("{other:?}"))),
+        };
+        too_long(mpb.set_flag_with(line(0, 0), 1, &[1; 57]))?;
+        too_long(mpb.flag_payload(0, &mut [0; 57]))?;
+        // At the very end, and nothing at all.
+        mpb.put(&[1; 64], line(1, 9))?;
+        mpb.put(&[], line(1, 10))?;
+        mpb.get(line(1, 10), &mut [])?;
+        mpb.put_own(10, 0, line(1, 10))?;
+        mpb.get(line(0, 0), &mut target)?;
+        ensure!(target[..576] == [0; 576], "something was put");
+        Ok(())
+    });
+}
+
+#[test]
+fn buffers_that_can_not_be() {
+    on_all(1, |rank| {
+        let long = "x".repeat(65);
+        for (name, lines) in
+            [("", 1), (&long, 1), ("a\0b", 1), ("none", 0), ("all", usize::MAX), ("many", 1 << 50)]
+        {
+            match rank.mpb(name, Mpbs::lines(lines)) {
+                Err(Error::BadMpbs { mpbs, .. }) => ensure!(*mpbs == *name, "{mpbs:?}"),
+                other => return Err(Error::other(format!("{name:?}, {lines}: {other:?}"))),
+            }
+        }
+        match rank.mpb("large", Mpbs::lines(u32::MAX as usize - 1)) {
+            Err(Error::Segment(_)) => Ok(()),
+            other => Err(Error::other(format!("{other:?}"))),
+        }
+    });
+}
+
+#[test]
+fn both_sides_are_shown_where_they_differ() {
+    on_all(3, |rank| {
+        let mut together = Together::new(rank)?;
+        let differ = |error: Error, ours, theirs| match error {
+            Error::MpbMismatch { ours: o, theirs: t, .. }
+                if (o, t) == (Mpbs::lines(ours), Mpbs::lines(theirs)) =>
+            {
+                Ok(())
+            }
+            error => Err(Error::other(format!("{error}"))),
+        };
+        if rank.id() == 2 {
+            together.wait()?;
+            differ(rank.mpb("mpb", Mpbs::lines(11)).err().unwrap(), 11, 10)?;
+            together.wait()?;
+            return Ok(());
+        }
+        let mpb = open(rank, 10)?;
+        together.wait()?;
+        differ(mpb.wait_flag(0, |value| value == 1).err().unwrap(), 10, 11)?;
+        together.wait()?;
+        drop(mpb);
+        Ok(())
+    });
+}
+
+/// Those of the first call are not those of the second.
+#[test]
+fn buffers_pair_up_in_the_order_of_opening() {
+    on_all(3, |rank| {
+        let first = open(rank, 4)?;
+        let second = open(rank, 4)?;
+        let next = line((rank.id() + 1) % 3, 0);
+        first.set_flag(next, 1)?;
+        second.set_flag(next, 2)?;
+        ensure!(first.wait_flag(0, |value| value != 0)? == 1, "of the second");
+        ensure!(second.wait_flag(0, |value| value != 0)? == 2, "of the first");
+        // One of other lines beside them.
+        let other = rank.mpb("other", Mpbs::lines(7))?;
+        ensure!(other.flag(0)? == 0, "of others");
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_is_left_of_closed_buffers() {
+    on_all(2, |rank| {
+        let mut together = Together::new(rank)?;
+        let used = |together: &mut Together| -> Result<u64> {
+            together.wait()?;
+            let used = rank.memory().in_use;
+            together.wait()?;
+            Ok(used)
+        };
+        let before = used(&mut together)?;
+        for round in 0..20 {
+            let mpb = open(rank, 300 + round)?;
+            // Zero at first, though the memory was used before.
+            ensure!(mpb.flag(round)? == 0, "round {round}");
+            together.wait()?;
+            mpb.set_flag(line(1 - rank.id(), round), 1)?;
+            mpb.put(&[0xff; 300 * 64], line(rank.id(), 0))?;
+        }
+        let after = used(&mut together)?;
+        ensure!(after == before, "{before} bytes before, {after} after");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_wait_has_its_limit() {
+    on_all(2, |rank| {
+        let mut mpb = rank.mpb("limited", Mpbs::lines(4))?;
+        let mut together = Together::new(rank)?;
+        for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
+            let limit = Duration::from_millis(15);
+            mpb.set_wait(Wait::from(policy).limit(limit));
+            let started = Instant::now();
+            let waits = [
+                mpb.wait_flag(0, |value| value == 1),
+                mpb.wait_flag_from(1 - rank.id(), 0, |value| value == 1),
+                mpb.wait_flag_with(limit, None, 0, |value| value == 1),
+            ];
+            for waited in waits {
+                match waited {
+                    Err(Error::Timeout { operation: Operation::Flag, limit: l, .. }) => {
+                        ensure!(l == limit, "{l:?}");
+                    }
+                    other => return Err(Error::other(format!("{other:?}"))),
+                }
+            }
+            ensure!(started.elapsed() >= 3 * limit, "too early");
+        }
+        together.wait()?;
+        // And goes on as if nothing had been.
+        mpb.set_flag(line(1 - rank.id(), 0), 1)?;
+        mpb.set_wait(LONG);
+        mpb.wait_flag(0, |value| value == 1)?;
+        Ok(())
+    });
+}
+
+fn disconnected<T: std::fmt::Debug>(result: Result<T>) -> Result<()> {
+    match result {
+        Err(Error::Disconnected { channel }) if &*channel == "mpb" => Ok(()),
+        other => Err(Error::other(format!("not disconnected: {other:?}"))),
+    }
+}
+
+/// Rank 0 is gone at some time; what it had set is seen, and nobody waits for what it has not. The
+/// others go on.
+fn after_one_has_gone(rank: &Rank, go: impl Fn(Mpb)) -> Result<()> {
+    let mpb = open(rank, 4)?;
+    let me = rank.id();
+    if me == 0 {
+        for to in 1..rank.size() {
+            mpb.set_flag(line(to, 0), 7)?;
+        }
+        go(mpb);
+        return Ok(());
+    }
+    // Gone or not.
+    disconnected(mpb.wait_flag_from(0, 3, |value| value == 9))?;
+    ensure!(mpb.wait_flag_from(0, 0, |value| value == 7)? == 7, "lost");
+    ensure!(mpb.wait_flag(0, |value| value == 7)? == 7, "lost");
+    // Those who are left do not mind.
+    for round in 1..=20 {
+        if me == 1 {
+            for to in 2..rank.size() {
+                mpb.set_flag(line(to, 1), round)?;
+            }
+            (2..rank.size())
+                .try_for_each(|from| mpb.wait_flag(from - 1, |value| value >= round).map(drop))?;
+        } else {
+            mpb.wait_flag(1, |value| value >= round)?;
+            mpb.set_flag(line(1, me - 1), round)?;
+        }
+        if round == 10 {
+            sleep(Duration::from_millis(1));
+        }
+    }
+    // The last one is told.
+    if me == 1 {
+        disconnected(mpb.wait_flag(3, |value| value == 9))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn who_has_finished_disturbs_only_those_who_wait_for_it() {
+    for ranks in [2, 3, 4] {
+        on_all(ranks, |rank| after_one_has_gone(rank, drop));
+        // Not dropped, but over.
+        on_all(ranks, |rank| after_one_has_gone(rank, std::mem::forget));
+        // Closed, and still there.
+        on_all(ranks, |rank| {
+            after_one_has_gone(rank, |mpb| {
+                drop(mpb);
+                sleep(Duration::from_millis(20));
+            })
+        });
+    }
+}
+
+/// Ranks that never open them are not waited for when they are gone.
+#[test]
+fn who_never_comes_is_gone_in_the_end() {
+    on_all(3, |rank| {
+        if rank.id() == 2 {
+            sleep(Duration::from_millis(5));
+            return Ok(());
+        }
+        let mpb = open(rank, 4)?;
+        disconnected(mpb.wait_flag_from(2, 0, |value| value == 1))?;
+        mpb.set_flag(line(1 - rank.id(), 1), 1)?;
+        mpb.wait_flag(1, |value| value == 1).map(drop)
+    });
+}
+
+#[test]
+fn alone_a_rank_sets_its_own_flags() {
+    let rank = World::solo().unwrap();
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(2)).unwrap();
+    mpb.set_flag(line(0, 1), 5).unwrap();
+    assert_eq!(mpb.wait_flag(1, |value| value == 5).unwrap(), 5);
+    // Another thread may do it.
+    mpb.set_wait(LONG);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleep(Duration::from_millis(5));
+            mpb.set_flag(line(0, 0), 1)
+        });
+        assert_eq!(mpb.wait_flag(0, |value| value == 1).unwrap(), 1);
+    });
+}
+
+fn lost<T: std::fmt::Debug>(result: Result<T>, victim: usize) -> Result<()> {
+    match result {
+        Err(Error::PeerLost { rank, operation: Operation::Flag, .. }) if rank == victim => Ok(()),
+        other => Err(Error::other(format!("not lost: {other:?}"))),
+    }
+}
+
+/// Rank 0 sets a flag and dies; nobody else waits for it directly.
+fn until_one_dies(rank: &Rank, die: impl Fn()) -> Result<()> {
+    let mpb = open(rank, 4)?;
+    let ranks = rank.size();
+    if rank.id() == 0 {
+        for to in 1..ranks {
+            mpb.set_flag(line(to, 0), 7)?;
+        }
+        die();
+        return Ok(());
+    }
+    // Each waits for the next, and nobody sets anything.
+    let next = rank.id() % (ranks - 1) + 1;
+    lost(mpb.wait_flag_from(next, 1, |value| value == 1), 0)?;
+    lost(mpb.wait_flag(1, |value| value == 1), 0)?;
+    // What it had set is there.
+    ensure!(mpb.wait_flag_from(0, 0, |value| value == 7)? == 7, "flag");
+    // Again, in the same way.
+    let mpb = open(rank, 4)?;
+    lost(mpb.wait_flag(1, |value| value == 1), 0)
+}
+
+#[test]
+fn everybody_hears_of_a_panic() {
+    for ranks in [2, 3, 5] {
+        let all = run_on_all_with(
+            ranks,
+            |world| world,
+            |rank| until_one_dies(rank, || panic!("as it was to be")),
+        );
+        for (kind, result) in all.each() {
+            let Err(Error::RanksFailed(failed)) = result else { panic!("{kind}: {result:?}") };
+            let failures: Vec<_> = failed.failures.into_iter().map(|f| (f.rank, f.cause)).collect();
+            assert_eq!(failures, [(0, Cause::Panic("as it was to be".to_owned()))], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn everybody_hears_of_a_killed_process() {
+    for ranks in [2, 3, 5] {
+        let _watchdog = Watchdog::start();
+        let result =
+            World::processes(ranks).run(|rank| until_one_dies(rank, || match scenarios::die() {}));
+        scenarios::check(result, 0).unwrap();
+    }
+}
