@@ -34,6 +34,11 @@ impl RealMpb {
         Self(mpb)
     }
 
+    /// The buffers, which other threads of the rank may use meanwhile.
+    pub fn get_ref(&self) -> &mpb::Mpb {
+        &self.0
+    }
+
     /// The buffers, to set how calls wait.
     pub fn get_mut(&mut self) -> &mut mpb::Mpb {
         &mut self.0

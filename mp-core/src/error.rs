@@ -11,8 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The rank at the other end panicked or died, or any rank whose message passing buffers are
-    /// waited on. What it had published was delivered before.
+    /// The rank at the other end panicked or died; any rank, where a flag was waited for. What it
+    /// had published was delivered before.
     #[error("rank {rank} was lost ({operation} on {} {channel:?})", operation.medium())]
     PeerLost {
         /// The lost rank.

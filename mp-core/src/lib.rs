@@ -1,5 +1,6 @@
-//! The part of Onchip that touches shared memory and the operating system: worlds of ranks,
-//! typed channels between them, buffers that move. Programs use it through the `onchip` crate.
+//! The part of Onchip that touches shared memory and the operating system: worlds of ranks, typed
+//! channels between them, buffers that move, message passing buffers. Programs use it through the
+//! `onchip` crate.
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 

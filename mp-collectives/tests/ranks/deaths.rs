@@ -15,7 +15,7 @@ use mp_core::{Cause, Error, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::Mortal,
-    support::{Random, Watchdog, scenarios},
+    support::{Random, Watchdog, on_all, scenarios},
 };
 
 /// More bytes than all that a world holds otherwise.
@@ -137,6 +137,60 @@ fn a_rank_is_killed_in_the_middle_of_a_broadcast() {
             .run(|rank| until_death(rank, fate, || match scenarios::die() {}));
         scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
     }
+}
+
+/// A rank that stops and returns is no lost one; those who wait for it are told, then those who
+/// wait for them.
+#[test]
+fn a_rank_leaves_between_two_broadcasts() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(6) as usize;
+        let (leaver, last) = (random.below(ranks as u64) as usize, random.below(30));
+        let degree = 1 + random.below(ranks as u64 - 1) as usize;
+        let leaves = if seed.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct };
+        on_all(ranks, |rank| {
+            let mut mpb = RealMpb::new(rank.mpb("left", Mpbs::lines(100))?);
+            let options = Options { degree, chunk_lines: 2, buffers: 2, leaves, first_line: 0 };
+            let mut broadcasts = OcBcast::new(&mpb, options)?;
+            for number in 0..100 {
+                if rank.id() == leaver && number == last {
+                    break;
+                }
+                let root = (number / 5) as usize % ranks;
+                let content = [number as u8 + 1; 1_000];
+                let mut message = if rank.id() == root { content } else { [0; 1_000] };
+                match complete(broadcasts.broadcast(&mut mpb, &mut message, root)) {
+                    Ok(()) => ensure!(message == content, "broadcast {number}"),
+                    Err(error) => match error.into() {
+                        Error::Disconnected { .. } => break,
+                        error => return Err(error),
+                    },
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_broadcast_has_its_limit() {
+    on_all(3, |rank| {
+        let mut mpb = RealMpb::new(rank.mpb("limited", Mpbs::default())?);
+        mpb.get_mut().set_wait(Duration::from_millis(10));
+        let options = Options { chunk_lines: 20, ..Options::scc(2) };
+        let mut broadcasts = OcBcast::new(&mpb, options)?;
+        if rank.id() > 0 {
+            let never = complete(broadcasts.broadcast(&mut mpb, &mut [0; 9], 0));
+            let never = never.map_err(Error::from).err();
+            let limit = Duration::from_millis(10);
+            let over = matches!(never, Some(Error::Timeout { limit: l, .. }) if l == limit);
+            ensure!(over, "{never:?}");
+        } else {
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    });
 }
 
 /// Not between two operations but at any instruction.

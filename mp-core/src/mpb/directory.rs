@@ -140,6 +140,8 @@ impl Geometry {
 pub(super) struct Opened {
     pub(super) context: Arc<Context>,
     pub(super) name: Arc<str>,
+    pub(super) me: usize,
+    pub(super) ranks: usize,
     pub(super) lines: usize,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
@@ -185,8 +187,18 @@ impl Opened {
         descriptor.opened.insert(me);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
-        let (name, stride) = (name.into(), geometry.stride());
-        Ok(Self { context, name, lines, block, descriptor, sides, first, stride })
+        Ok(Self {
+            me: me as usize,
+            ranks: geometry.ranks,
+            stride: geometry.stride(),
+            name: name.into(),
+            context,
+            lines,
+            block,
+            descriptor,
+            sides,
+            first,
+        })
     }
 
     fn descriptor(&self) -> &Descriptor {
@@ -203,7 +215,7 @@ impl Opened {
     /// Lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        if rank >= self.context.size() || first > self.lines || count > self.lines - first {
+        if rank >= self.ranks || first > self.lines || count > self.lines - first {
             return Err(self.misfit(rank, first, count));
         }
         // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
@@ -215,7 +227,7 @@ impl Opened {
 
     #[inline(always)]
     pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
-        if rank >= self.context.size() || line >= self.lines {
+        if rank >= self.ranks || line >= self.lines {
             return Err(self.misfit(rank, line, 1));
         }
         // SAFETY: as in `lines`.
@@ -245,7 +257,7 @@ impl Opened {
 
     #[inline(always)]
     fn side(&self, rank: usize) -> &Side {
-        debug_assert!(rank < self.context.size());
+        debug_assert!(rank < self.ranks);
         // SAFETY: there is one for each rank (`parts`), and callers have checked the rank.
         unsafe { self.sides.add(rank).as_ref() }
     }
@@ -297,7 +309,7 @@ impl Opened {
         }
         let disconnected = match setter {
             Some(setter) => descriptor.gone.contains(setter as u32),
-            None => ends as usize + 1 >= self.context.size(),
+            None => ends as usize + 1 >= self.ranks,
         };
         disconnected.then(|| Error::Disconnected { channel: name() })
     }

@@ -207,9 +207,12 @@ mod bulk {
     }
 }
 
-/// Copies of whole lines word by word.
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-mod bulk {
+use words as bulk;
+
+/// Copies of whole lines word by word.
+#[cfg(any(test, not(target_arch = "x86_64"), miri, loom))]
+mod words {
     use super::{LINE_BYTES, Line, Ordering};
 
     #[inline]
@@ -264,6 +267,23 @@ mod tests {
             let used = length.div_ceil(LINE_BYTES);
             let untouched = [0].into_iter().chain(used + 1..52);
             assert!(untouched.into_iter().all(|line| there[line].flag() == 0));
+        }
+    }
+
+    #[test]
+    fn word_by_word_is_the_same() {
+        for count in [0, 1, 2, 31, 32, 33] {
+            let (there, source) = (lines(40), bytes(count * LINE_BYTES));
+            words::store(&source, &there[1..]);
+            let mut target = vec![0; source.len()];
+            get(&there[1..], &mut target);
+            assert_eq!(target, source);
+            words::copy(&there[1..=count], &there[2..]);
+            bulk::load(&there[2..], &mut target);
+            assert!(count == 0 || target == source[..LINE_BYTES].repeat(count));
+            bulk::store(&source, &there);
+            words::load(&there, &mut target);
+            assert_eq!(target, source);
         }
     }
 

@@ -11,7 +11,7 @@
 
 use crate::{
     sync::{AtomicU64, Ordering},
-    wait::Flag,
+    wait::{Asymmetry, Flag},
 };
 
 const ANY: u64 = u64::MAX;
@@ -30,15 +30,24 @@ impl Mark {
         Self(AtomicU64::new(0))
     }
 
+    /// After a flag in this line was set: rings if its owner sleeps until then.
+    #[inline(always)]
+    pub(super) fn attend(&self, asymmetry: Asymmetry, line: usize, ring: impl FnOnce()) {
+        asymmetry.light();
+        if !self.quiet() && self.take(line) {
+            ring();
+        }
+    }
+
     /// Whether nobody sleeps.
     #[inline(always)]
-    pub(super) fn quiet(&self) -> bool {
+    fn quiet(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
     /// Takes the mark down if it is up for this line; then the rank must be rung.
     #[cold]
-    pub(super) fn take(&self, line: usize) -> bool {
+    fn take(&self, line: usize) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen == ANY || seen as u32 == of(line) {
             match self.change(seen, 0) {

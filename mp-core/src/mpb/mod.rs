@@ -33,8 +33,8 @@
 //!
 //! # Order
 //! A rank's puts and flags reach an MPB in the order of its calls, and have arrived when the call
-//! returns. A flag that is seen shows everything that its setter had put before, and what it had
-//! got before it does not get again. Lines that are put and got at the same time are any mixture of
+//! returns. Whoever sees a flag sees everything that its setter had put before, and may overwrite
+//! what its setter had got before. Lines that are put and got at the same time are any mixture of
 //! old and new.
 //!
 //! # Ends
@@ -148,13 +148,13 @@ impl Mpb {
     /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
     #[inline]
     pub fn rank(&self) -> usize {
-        self.opened.context.me as usize
+        self.opened.me
     }
 
     /// How many are we: the ranks of the world.
     #[inline]
     pub fn ranks(&self) -> usize {
-        self.opened.context.size()
+        self.opened.ranks
     }
 
     /// Lines in each MPB.
@@ -254,11 +254,8 @@ impl Mpb {
 
     #[inline(always)]
     fn attend(&self, flag: Line) {
-        self.asymmetry.light();
         let mark = self.opened.mark(flag.rank);
-        if !mark.quiet() && mark.take(flag.line) {
-            self.opened.context.ring(flag.rank as u32);
-        }
+        mark.attend(self.asymmetry, flag.line, || self.opened.context.ring(flag.rank as u32));
     }
 
     #[inline(always)]
@@ -300,7 +297,7 @@ impl Mpb {
     /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn wait_flag(&self, line: usize, reached: impl Fn(u64) -> bool) -> Result<u64> {
-        self.wait_flag_with(self.wait, None, line, reached)
+        self.wait_with(None, None, line, reached)
     }
 
     /// [`wait_flag`](Self::wait_flag) for a flag that only rank `setter` sets.
@@ -315,7 +312,7 @@ impl Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64> {
-        self.wait_flag_with(self.wait, Some(setter), line, reached)
+        self.wait_with(None, Some(setter), line, reached)
     }
 
     /// [`wait_flag`](Self::wait_flag) that waits as `wait` says, for a flag that only rank `setter`
@@ -331,12 +328,23 @@ impl Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64> {
+        self.wait_with(Some(wait.into()), setter, line, reached)
+    }
+
+    #[inline(always)]
+    fn wait_with(
+        &self,
+        wait: Option<Wait>,
+        setter: Option<usize>,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
         let flag = self.opened.line(self.rank(), line)?;
         let mut value = flag.flag();
         let mut looks = self.looks.load(Ordering::Relaxed);
         while !reached(value) {
             if looks == 0 {
-                return self.wait_slowly(wait.into(), setter, line, &reached);
+                return self.wait_slowly(wait.unwrap_or(self.wait), setter, line, &reached);
             }
             looks -= 1;
             value = flag.flag();

@@ -42,11 +42,8 @@ impl Buffers {
         let line = &self.lines[rank][flag];
         line.set_payload(payload);
         line.set_flag(value);
-        Asymmetry::ORDINARY.light();
-        let mark = &self.marks[rank];
-        if !mark.quiet() && mark.take(flag) {
-            self.bells[rank].advance_and_wake();
-        }
+        let ring = || self.bells[rank].advance_and_wake();
+        self.marks[rank].attend(Asymmetry::ORDINARY, flag, ring);
     }
 
     /// As `Mpb::wait_slowly` does, in wait number `number` of the rank.

@@ -154,7 +154,9 @@ impl Busy {
                 drop(self.mpbs[0].get_own(Line { rank: 1, line: number as usize % 9 }, 3, 0));
             }
             23 => {
-                if let Ok(mpb) = one.mpb("mpb", Mpbs::lines(10 + (number % 9 == 0) as usize)) {
+                if let Ok(mpb) =
+                    one.mpb("mpb", Mpbs::lines(10 + usize::from(number.is_multiple_of(9))))
+                {
                     drop(mpb.set_flag(Line { rank: 0, line: 0 }, number));
                 }
             }

@@ -23,12 +23,12 @@ pub enum Operation {
 }
 
 impl Operation {
+    const ALL: [Self; 5] = [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
+
     /// What it happens on.
     pub(crate) fn medium(self) -> &'static str {
         if self == Self::Flag { "MPBs" } else { "channel" }
     }
-
-    const ALL: [Self; 5] = [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
 
     fn code(self) -> u32 {
         1 + Self::ALL.iter().position(|&o| o == self).unwrap_or(0) as u32

@@ -9,8 +9,8 @@ use crate::{
     sync::Ordering,
 };
 
-/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes everybody who may have waited
-/// for it. `context` may be any rank's of the same world.
+/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes everybody who may have
+/// waited for it. `context` may be any rank's of the same world.
 ///
 /// The state comes first: an end of a channel opened from now on sees it.
 pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {

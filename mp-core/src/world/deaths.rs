@@ -341,7 +341,7 @@ fn mpb(rank: &Rank) -> Mpb {
 /// What the victim sets its last flag to.
 const SET: u64 = 9;
 
-/// Whether the victim has closed its access before it died, its last flag was set or it is lost.
+/// The victim's last flag was set, with all that came before it, or the victim is lost.
 fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
     match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET) {
         Ok(_) => {
