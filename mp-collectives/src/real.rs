@@ -1,6 +1,9 @@
 //! The MPBs of real ranks, threads or processes, as algorithms see them.
 
+use std::borrow::Borrow;
+
 use mp_core::mpb;
+use mp_model::interrupts::Interrupts;
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
 
@@ -26,14 +29,16 @@ use crate::two_sided::NoRoom;
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct RealMpb(mpb::Mpb);
+pub struct RealMpb<M = mpb::Mpb>(M);
 
-impl RealMpb {
-    /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened.
-    pub fn new(mpb: mpb::Mpb) -> Self {
+impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
+    /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened, or of a reference to them.
+    pub fn new(mpb: M) -> Self {
         Self(mpb)
     }
+}
 
+impl RealMpb {
     /// The buffers, which other threads of the rank may use meanwhile.
     pub fn get_ref(&self) -> &mpb::Mpb {
         &self.0
@@ -100,52 +105,52 @@ fn real(line: Line) -> mpb::Line {
     mpb::Line { rank: line.rank, line: line.line }
 }
 
-impl Mpb for RealMpb {
+impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     type Error = RealError;
 
     #[inline]
     fn rank(&self) -> usize {
-        self.0.rank()
+        self.0.borrow().rank()
     }
 
     #[inline]
     fn ranks(&self) -> usize {
-        self.0.ranks()
+        self.0.borrow().ranks()
     }
 
     #[inline]
     fn lines(&self) -> usize {
-        self.0.lines()
+        self.0.borrow().lines()
     }
 
     #[inline]
     fn line_bytes(&self) -> usize {
-        self.0.line_bytes()
+        self.0.borrow().line_bytes()
     }
 
     #[inline]
     async fn put(&mut self, source: &[u8], to: Line) -> Result<(), RealError> {
-        Ok(self.0.put(source, real(to))?)
+        Ok(self.0.borrow().put(source, real(to))?)
     }
 
     #[inline]
     async fn put_own(&mut self, from: usize, count: usize, to: Line) -> Result<(), RealError> {
-        Ok(self.0.put_own(from, count, real(to))?)
+        Ok(self.0.borrow().put_own(from, count, real(to))?)
     }
 
     #[inline]
     async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.get(real(from), target)?)
+        Ok(self.0.borrow().get(real(from), target)?)
     }
 
     #[inline]
     async fn get_own(&mut self, from: Line, count: usize, to: usize) -> Result<(), RealError> {
-        Ok(self.0.get_own(real(from), count, to)?)
+        Ok(self.0.borrow().get_own(real(from), count, to)?)
     }
 
     #[inline]
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
-        Ok(self.0.set_flag(real(flag), value)?)
+        Ok(self.0.borrow().set_flag(real(flag), value)?)
     }
 
     #[inline]
@@ -155,12 +160,12 @@ impl Mpb for RealMpb {
         value: u64,
         payload: &[u8],
     ) -> Result<(), RealError> {
-        Ok(self.0.set_flag_with(real(flag), value, payload)?)
+        Ok(self.0.borrow().set_flag_with(real(flag), value, payload)?)
     }
 
     #[inline]
     async fn flag(&mut self, line: usize) -> Result<u64, RealError> {
-        Ok(self.0.flag(line)?)
+        Ok(self.0.borrow().flag(line)?)
     }
 
     #[inline]
@@ -169,7 +174,7 @@ impl Mpb for RealMpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64, RealError> {
-        Ok(self.0.wait_flag(line, reached)?)
+        Ok(self.0.borrow().wait_flag(line, reached)?)
     }
 
     #[inline]
@@ -179,11 +184,32 @@ impl Mpb for RealMpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64, RealError> {
-        Ok(self.0.wait_flag_from(setter, line, reached)?)
+        Ok(self.0.borrow().wait_flag_from(setter, line, reached)?)
     }
 
     #[inline]
     async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.flag_payload(line, target)?)
+        Ok(self.0.borrow().flag_payload(line, target)?)
+    }
+}
+
+impl<M: Borrow<mpb::Mpb>> Interrupts for RealMpb<M> {
+    #[inline]
+    async fn interrupt(
+        &mut self,
+        ranks: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), RealError> {
+        Ok(self.0.borrow().interrupt(ranks)?)
+    }
+
+    #[inline]
+    async fn take_interrupts(&mut self, sources: &mut Vec<usize>) -> Result<(), RealError> {
+        self.0.borrow().take_interrupts(sources);
+        Ok(())
+    }
+
+    #[inline]
+    async fn answer(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
+        Ok(self.0.borrow().answer(real(flag), value)?)
     }
 }

@@ -361,18 +361,23 @@ fn nothing_after_a_farewell() {
     run.unwrap();
 }
 
-/// What rank 1 makes of an MPB of rank 0 with such a header.
-fn after_header(header: &[u8]) -> Result<(), AsyncError<Misfit>> {
+/// What rank 1 makes of five bytes of rank 0 when their header is changed on the way.
+fn after(change: impl Fn(&mut [u8])) -> Result<(), AsyncError<Misfit>> {
     let run = run(machine(3), async |core| {
         let mut member = Member::new(core, options(1)).unwrap();
         match core.rank() {
             0 => {
-                core.put(header, Line { rank: 0, line: 5 + 3 }).await.unwrap();
-                core.interrupt([1].into_iter()).await.unwrap();
+                member.send(core, &[1; 5], &mut Sending::default()).await.unwrap();
+                let place = Line { rank: 0, line: 5 + 3 };
+                let mut header = [0; 24];
+                core.get(place, &mut header).await.unwrap();
+                change(&mut header);
+                core.put(&header, place).await.unwrap();
                 Ok(())
             }
             1 => {
                 core.wait_interrupt().await.unwrap();
+                core.spend(Time::from_nanos(100_000));
                 member.receive(core, 0).await
             }
             _ => Ok(()),
@@ -381,32 +386,35 @@ fn after_header(header: &[u8]) -> Result<(), AsyncError<Misfit>> {
     run.unwrap().outputs[1]
 }
 
-fn header(kind: u32, source: u32, length: u64, offset: u64) -> Vec<u8> {
-    let mut bytes = [kind.to_le_bytes(), source.to_le_bytes()].concat();
-    bytes.extend(length.to_le_bytes());
-    bytes.extend(offset.to_le_bytes());
-    bytes
+fn after_header(kind: u8, source: u32, length: u64, offset: u64) -> Result<(), AsyncError<Misfit>> {
+    after(|header| {
+        header[0] = kind;
+        header[4..8].copy_from_slice(&source.to_le_bytes());
+        header[8..16].copy_from_slice(&length.to_le_bytes());
+        header[16..].copy_from_slice(&offset.to_le_bytes());
+    })
 }
 
 #[test]
 fn what_no_rank_writes_is_an_error() {
     let corrupt = |what| Err(AsyncError::Corrupt { rank: 0, what });
-    assert_eq!(after_header(&header(1, 0, 5, 0)), Ok(()));
-    assert_eq!(after_header(&header(3, 0, 0, 0)), Ok(()));
-    assert_eq!(after_header(&header(0, 0, 5, 0)), corrupt("no header"));
-    assert_eq!(after_header(&header(9, 0, 5, 0)), corrupt("no header"));
-    assert_eq!(after_header(&header(1, 3, 5, 0)), corrupt("no such source"));
-    let parent = "not the parent in the source's tree";
-    assert_eq!(after_header(&header(1, 1, 5, 0)), corrupt(parent));
+    assert_eq!(after(|_| ()), Ok(()));
+    assert_eq!(after_header(1, 0, 5, 0), Ok(()));
+    assert_eq!(after_header(3, 0, 0, 0), Ok(()));
+    assert_eq!(after(|header| header.fill(0)), corrupt("no header"));
+    assert_eq!(after_header(9, 0, 5, 0), corrupt("no header"));
+    for byte in 1..4 {
+        assert_eq!(after(|header| header[byte] ^= 4), corrupt("it has other options"));
+    }
+    assert_eq!(after_header(1, 3, 5, 0), corrupt("no such source"));
+    assert_eq!(after_header(1, 1, 5, 0), corrupt("not the parent in the source's tree"));
     let chunks = "chunks do not follow each other";
-    assert_eq!(after_header(&header(1, 0, 5, 5)), corrupt(chunks));
-    assert_eq!(after_header(&header(1, 0, 5, u64::MAX)), corrupt(chunks));
-    let half = "half a place in the order";
-    assert_eq!(after_header(&header(2, 0, 5, 0)), corrupt(half));
-    let order = "an order that is not the sequencer's";
-    assert_eq!(after_header(&header(2, 2, 4, 0)), corrupt(order));
+    assert_eq!(after_header(1, 0, 5, 5), corrupt(chunks));
+    assert_eq!(after_header(1, 0, 5, u64::MAX), corrupt(chunks));
+    assert_eq!(after_header(2, 0, 5, 0), corrupt("half a place in the order"));
+    assert_eq!(after_header(2, 2, 4, 0), corrupt("an order that is not the sequencer's"));
     let memory = Err(AsyncError::OutOfMemory { bytes: usize::MAX });
-    assert_eq!(after_header(&header(1, 0, u64::MAX, 0)), memory);
+    assert_eq!(after_header(1, 0, u64::MAX, 0), memory);
 }
 
 #[test]

@@ -451,15 +451,13 @@ fn leave(
     for rank in 0..context.size() as u32 {
         context.ring(rank);
     }
-    let geometry = Geometry {
-        ranks: context.size(),
-        lines: descriptor.lines.load(Ordering::Relaxed) as usize,
-    };
-    let (sides, _) = parts(context, block, geometry)?;
+    let ranks = context.size();
+    let length = (ranks * size_of::<Side>()) as u64;
+    let sides = context.segment.range(block.payload() + SIDES as u64, length, "MPBs")?;
+    let sides = sides.cast::<Side>();
     // SAFETY: there is one for each rank, made of atomics, in a block that is not freed before the
     // end of this.
-    let statuses =
-        (0..geometry.ranks).map(|rank| (rank, unsafe { &sides.add(rank).as_ref().status }));
+    let statuses = (0..ranks).map(|rank| (rank, unsafe { &sides.add(rank).as_ref().status }));
     interrupt::wake_everybody(context, statuses);
     let all_gone = descriptor.gone.len() as usize == context.size();
     if all_gone && descriptor.opened.is_subset_of(&descriptor.released) {

@@ -23,39 +23,45 @@ pub(super) struct Header {
     pub(super) offset: usize,
 }
 
+/// Bits of the first word that say what kind.
+const KIND: u32 = 8;
+
 impl Header {
     pub(super) const BYTES: usize = 24;
 
-    pub(super) fn encode(self) -> [u8; Header::BYTES] {
+    /// With a number that says what all ranks must have chosen alike.
+    pub(super) fn encode(self, options: u32) -> [u8; Header::BYTES] {
         let kind: u32 = match self.kind {
             Kind::Message => 1,
             Kind::Order => 2,
             Kind::Farewell => 3,
         };
         let mut bytes = [0; Header::BYTES];
-        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[..4].copy_from_slice(&(kind | options << KIND).to_le_bytes());
         bytes[4..8].copy_from_slice(&(self.source as u32).to_le_bytes());
         bytes[8..16].copy_from_slice(&(self.length as u64).to_le_bytes());
         bytes[16..].copy_from_slice(&(self.offset as u64).to_le_bytes());
         bytes
     }
 
-    /// None for what [`encode`](Header::encode) cannot have written.
-    pub(super) fn decode(bytes: &[u8; Header::BYTES]) -> Option<Header> {
+    /// With that number again. None for what [`encode`](Header::encode) cannot have written.
+    pub(super) fn decode(bytes: &[u8; Header::BYTES]) -> Option<(Header, u32)> {
         let word =
             |at: usize| -> u64 { (0..8).fold(0, |w, i| w | u64::from(bytes[at + i]) << (8 * i)) };
-        let kind = match word(0) as u32 {
+        let first = word(0) as u32;
+        let kind = match first & ((1 << KIND) - 1) {
             1 => Kind::Message,
             2 => Kind::Order,
             3 => Kind::Farewell,
             _ => return None,
         };
-        Some(Header {
+        let header = Header {
             kind,
             source: usize::try_from(word(0) >> 32).ok()?,
             length: usize::try_from(word(8)).ok()?,
             offset: usize::try_from(word(16)).ok()?,
-        })
+        };
+        Some((header, first >> KIND))
     }
 }
 
@@ -68,7 +74,8 @@ mod tests {
         for kind in [Kind::Message, Kind::Order, Kind::Farewell] {
             for (source, length, offset) in [(0, 0, 0), (47, usize::MAX, 1), (3, 9, usize::MAX)] {
                 let header = Header { kind, source, length, offset };
-                assert_eq!(Header::decode(&header.encode()), Some(header));
+                let bytes = header.encode(0xabcdef);
+                assert_eq!(Header::decode(&bytes), Some((header, 0xabcdef)));
             }
         }
         assert_eq!(Header::decode(&[0; Header::BYTES]), None);

@@ -257,6 +257,7 @@ impl Member {
             let end = self.end(header);
             self.put_and_notify(mpb, header, &message[sending.offset..end]).await?;
             self.sent_chunk(message, sending)?;
+            self.tell(mpb, self.rank).await?;
         }
         Ok(Progress::Done)
     }
@@ -286,41 +287,38 @@ impl Member {
                 self.queue.push_back(Entry::Chunk(Chunk { header, bytes }));
             }
             self.sent_chunk(message, sending)?;
+            self.tell(mpb, self.rank).await?;
         }
         Ok(Progress::Done)
     }
 
-    /// How many chunks the window lets through for certain, or the rank that it is to wait for.
+    /// Whether the window lets so many chunks through; if not, a rank that it is to wait for.
     ///
     /// # Errors
-    /// [`AsyncError`].
-    pub async fn room<M: Mpb>(
+    /// Those of the MPBs.
+    pub async fn has_room<M: Mpb>(
         &mut self,
         mpb: &mut M,
-    ) -> Result<Result<u32, usize>, AsyncError<M::Error>> {
-        if self.room > 0 {
-            return Ok(Ok(self.room));
+        chunks: u32,
+    ) -> Result<Result<(), usize>, M::Error> {
+        if self.room >= chunks {
+            return Ok(Ok(()));
         }
-        let mut most = 0;
+        let mut room = self.options.window;
         for rank in 0..self.links.len() {
-            let unhandled = match (rank == self.rank, self.options.order) {
-                (true, Order::PerSource) => continue,
-                (true, Order::Total) => self.sent.wrapping_sub(self.links[rank].own.handled),
-                (false, _) => {
-                    let before = self.unhandled_by(rank);
-                    if before >= self.options.window {
-                        self.read_flag(mpb, rank).await?;
-                    }
-                    self.unhandled_by(rank)
-                }
-            };
-            if unhandled >= self.options.window {
+            if rank == self.rank && self.options.order == Order::PerSource {
+                continue;
+            }
+            if self.room_at(rank) < chunks {
+                self.read_flag(mpb, rank).await?;
+            }
+            if self.room_at(rank) < chunks {
                 return Ok(Err(rank));
             }
-            most = most.max(unhandled);
+            room = room.min(self.room_at(rank));
         }
-        self.room = self.options.window - most;
-        Ok(Ok(self.room))
+        self.room = room;
+        Ok(Ok(()))
     }
 
     /// How many chunks a message of so many bytes is.
@@ -342,7 +340,10 @@ impl Member {
         self.progress(mpb).await?;
         let wrong = |what| AsyncError::Corrupt { rank: parent, what };
         mpb.get(self.header_line(parent), &mut self.header).await?;
-        let header = Header::decode(&self.header).ok_or(wrong("no header"))?;
+        let (header, options) = Header::decode(&self.header).ok_or(wrong("no header"))?;
+        if options != self.options.fingerprint() {
+            return Err(wrong("it has other options"));
+        }
         let node = self.node(header.source).ok_or(wrong("no such source"))?;
         if node.parent() != Some(parent) {
             return Err(wrong("not the parent in the source's tree"));
@@ -410,7 +411,7 @@ impl Member {
                 usize::from(header.kind == Kind::Order && header.source == self.rank);
             let length = self.end(header) - header.offset;
             let node = self.node(header.source);
-            self.header = header.encode();
+            self.header = header.encode(self.options.fingerprint());
             mpb.put(&self.header, self.header_line(self.rank)).await?;
             let bytes = match &bytes {
                 Bytes::Growing => self.inbox.part(header, length),
@@ -459,6 +460,11 @@ impl Member {
         self.farewell != Farewell::No
     }
 
+    /// Whether something waits for the awaited child's answer.
+    pub fn wants_answer(&self) -> bool {
+        !self.awaited.is_empty() && (self.is_queued() || self.has_said_farewell())
+    }
+
     /// Whether all have said farewell, all that came has been passed on and handled, and nothing can
     /// come any more.
     pub fn is_over(&self) -> bool {
@@ -467,14 +473,6 @@ impl Member {
             && self.awaited.is_empty()
             && self.inbox.others_finished(self.rank)
             && self.inbox.is_empty()
-    }
-
-    /// Whether everything is over but for messages to be handled.
-    pub fn is_over_but_for_handling(&self) -> bool {
-        self.farewell == Farewell::Queued
-            && self.queue.is_empty()
-            && self.awaited.is_empty()
-            && self.inbox.others_finished(self.rank)
     }
 
     /// Bytes of messages that are kept here: growing, to be handled, to be forwarded.
@@ -500,7 +498,7 @@ impl Member {
             return Err(AsyncError::Farewell);
         }
         if !sending.admitted {
-            if let Err(rank) = self.room(mpb).await? {
+            if let Err(rank) = self.has_room(mpb, 1).await? {
                 return Ok(Some(rank));
             }
             self.room -= 1;
@@ -616,7 +614,7 @@ impl Member {
         let Some(node) = self.node(self.rank).filter(|node| !node.is_leaf()) else {
             return Ok(());
         };
-        self.header = header.encode();
+        self.header = header.encode(self.options.fingerprint());
         mpb.put(&self.header, self.header_line(self.rank)).await?;
         mpb.put(chunk, self.chunk_line(self.rank)).await?;
         self.notify(mpb, node).await
@@ -648,7 +646,8 @@ impl Member {
     async fn tell<M: Interrupts>(&mut self, mpb: &mut M, source: usize) -> Result<(), M::Error> {
         let Link { own, told, .. } = self.links[source];
         let untold = own.handled.wrapping_sub(told);
-        if source != self.rank && untold >= self.options.told_after() {
+        let counts = source != self.rank || self.options.order == Order::Total;
+        if counts && untold >= self.options.told_after() {
             self.answer(mpb, source).await?;
         }
         Ok(())
@@ -671,8 +670,10 @@ impl Member {
         self.links[child].said.taken == self.links[child].published
     }
 
-    fn unhandled_by(&self, rank: usize) -> u32 {
-        self.sent.wrapping_sub(self.links[rank].said.handled)
+    /// How much of the window a rank leaves open, as far as is known.
+    fn room_at(&self, rank: usize) -> u32 {
+        let unhandled = self.sent.wrapping_sub(self.links[rank].said.handled);
+        self.options.window.saturating_sub(unhandled)
     }
 
     fn node(&self, source: usize) -> Option<Node> {

@@ -114,6 +114,15 @@ impl AsyncOptions {
         }
     }
 
+    /// Some bits by which ranks mostly see that they have chosen differently: 24.
+    fn fingerprint(&self) -> u32 {
+        let AsyncOptions { degree, chunk_lines, window, order, .. } = *self;
+        let facts = [degree as u64, chunk_lines as u64, window.into(), order as u64];
+        let mix =
+            |all: u64, fact: u64| (all ^ fact).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        (facts.into_iter().fold(0, mix) >> 40) as u32
+    }
+
     /// How many chunks a rank has handled when it must tell their source: half a window.
     fn told_after(&self) -> u32 {
         self.window.div_ceil(2)

@@ -142,8 +142,8 @@ impl Served {
         // when the MPB is wanted again.
         let flag_of = match (self.member.awaited(), waits) {
             (Some(child), _) => Some(child),
-            (None, Waits::ForWindow(rank)) if rank != mpb.rank() => Some(rank),
-            (None, _) => None,
+            (None, Waits::ForWindow(rank)) => Some(rank),
+            (None, Waits::ForInterrupts) => None,
         };
         let Some(rank) = flag_of else { return Ok(mpb.wait_interrupt().await?) };
         let line = self.member.flag_of(rank);

@@ -174,6 +174,17 @@ impl Mpb {
         Ok(self.opened.abandon()?)
     }
 
+    /// An attendant of this rank itself is to look, as if something had come.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when a signal could not be sent.
+    pub fn call_attendant(&self) -> Result<()> {
+        let status = self.opened.status(self.rank());
+        let mut waking = Waking::default();
+        waking.add(self.rank(), status, status.ring());
+        waking.finish(&self.opened.context)
+    }
+
     /// Has this rank's threads that wait look again: those that wait for flags at their condition, those
     /// that attend whether they are to stop.
     ///
