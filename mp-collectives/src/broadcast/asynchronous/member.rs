@@ -141,14 +141,11 @@ impl Member {
         if window == 0 || window > u32::MAX / 2 {
             return Err(AsyncOptionsError::Window { window });
         }
-        let before = shape.ranks().checked_add(lines_of(Header::BYTES, line_bytes));
-        let end =
-            before.and_then(|before| before.checked_add(chunk_lines)?.checked_add(first_line));
-        let (Some(flags), Some(_)) = (before, end.filter(|&end| end <= lines)) else {
-            let flags = before.unwrap_or(usize::MAX);
+        let flags = AsyncOptions::lines_before_chunk(shape.ranks(), line_bytes);
+        let end = flags.checked_add(chunk_lines).and_then(|end| end.checked_add(first_line));
+        if end.is_none_or(|end| end > lines) {
             return Err(AsyncOptionsError::NoRoom { flags, chunk_lines, first_line, lines });
-        };
-        debug_assert!(flags < lines);
+        }
         let chunk_bytes = chunk_lines.saturating_mul(line_bytes);
         Ok(Member {
             shape,

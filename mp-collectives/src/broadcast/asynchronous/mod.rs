@@ -67,18 +67,21 @@
 //! # Who calls what
 //!
 //! A [`Member`] has the steps of the algorithm, none of which waits. [`Served`] runs one in a single
-//! thread, on simulated cores.
+//! thread, on simulated cores; [`AsyncBroadcast`] runs one between the threads of a real rank.
 
 mod header;
 mod inbox;
 mod member;
+mod ranks;
 mod served;
 
+use mp_model::mpb::lines_of;
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
 pub use self::inbox::Delivery;
 pub use self::member::{Member, Progress, Sending};
+pub use self::ranks::{AsyncBroadcast, AsyncFailure, AsyncSettings};
 pub use self::served::Served;
 use super::Leaves;
 
@@ -112,6 +115,11 @@ impl AsyncOptions {
             order: Order::PerSource,
             first_line: 0,
         }
+    }
+
+    /// Lines for answers and for what the chunk is, which come before the chunk.
+    fn lines_before_chunk(ranks: usize, line_bytes: usize) -> usize {
+        ranks.saturating_add(lines_of(header::Header::BYTES, line_bytes))
     }
 
     /// Some bits by which ranks mostly see that they have chosen differently: 24.
