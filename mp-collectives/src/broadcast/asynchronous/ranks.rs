@@ -505,11 +505,17 @@ impl Shared {
     ) -> Result<(), AsyncFailure> {
         let mut mpb = RealMpb::new(&self.mpb);
         let mut state = self.lock();
-        self.mpb.take_interrupts(sources);
-        for parent in sources.drain(..) {
-            complete(state.member.receive(&mut mpb, parent))?;
+        loop {
+            self.mpb.take_interrupts(sources);
+            for parent in sources.drain(..) {
+                complete(state.member.receive(&mut mpb, parent))?;
+            }
+            self.progress(&mut state)?;
+            // Or the other attendant would be woken for it. Windows keep that from going on for ever.
+            if !attendant.look_again() {
+                break;
+            }
         }
-        self.progress(&mut state)?;
         while state.handling.is_none()
             && let Some(mut handler) = state.handler.take()
         {

@@ -299,6 +299,14 @@ impl Attendant<'_> {
         }
     }
 
+    /// Whether more has come, at which this thread is to look before it does anything else.
+    pub fn look_again(&mut self) -> bool {
+        self.attending && self.status().is_rung() && {
+            self.status().take_ring();
+            true
+        }
+    }
+
     /// This thread will do something that takes long: another one attends from now on.
     ///
     /// # Errors

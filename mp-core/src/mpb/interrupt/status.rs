@@ -16,8 +16,6 @@
 //! All changes are read-modify-write, so that of a change that rings and one that goes to sleep
 //! either the first sees the sleeper or the second sees the ring.
 
-use crossbeam_utils::CachePadded;
-
 use crate::{
     context::{MAX_RANKS, SEATS},
     sync::{AtomicU64, Futex, Ordering},
@@ -30,11 +28,11 @@ const EXPECTED: u32 = 32;
 
 const WORDS: usize = if cfg!(loom) { 1 } else { MAX_RANKS / 64 };
 
-/// See the [module](self).
+/// See the [module](self). In small worlds all of it that an interrupt changes is one line.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(128))]
 pub(in crate::mpb) struct Status {
-    state: CachePadded<AtomicU64>,
+    state: AtomicU64,
     /// The thread in each seat that is woken by a signal, as [`super::signal::Thread`] has it; 0 for
     /// one that is not.
     pub(super) threads: [AtomicU64; SEATS],
@@ -47,7 +45,7 @@ impl Status {
     pub(super) fn new() -> Self {
         let words = || AtomicU64::new(0);
         Self {
-            state: CachePadded::new(words()),
+            state: words(),
             threads: std::array::from_fn(|_| words()),
             sent: std::array::from_fn(|_| words()),
         }
