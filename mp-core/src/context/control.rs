@@ -141,7 +141,8 @@ unsafe impl Shared for RankControl {}
 const BLOCKED: usize = 12;
 
 /// A rank's delegated sends, as far as others want to know of them. Written when lanes are made
-/// and when the threads that serve them go to sleep, never on the way of a message.
+/// and when the threads that serve them go to sleep, never on the way of a message. The threads that
+/// attend to its interrupts count as lanes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Delegations {

@@ -288,11 +288,12 @@ impl AsyncBroadcast {
             shared.see_whether_over(&state)?;
             state.member.flag_of(shared.mpb.rank())
         };
-        let waited = shared.wait(shared.mpb.rank(), line, |_| false);
-        if waited.is_ok() {
-            self.join();
+        let ended = || shared.ended.load(Ordering::Acquire);
+        if let Err(error) = shared.mpb.wait_until(line, ended) {
+            shared.fail(error.into());
         }
-        waited.and_then(|()| shared.checked().map(|_| ()))
+        self.join();
+        shared.checked().map(|_| ())
     }
 
     /// Bytes of messages that this rank keeps at this moment: on their way in, to be handled, to be

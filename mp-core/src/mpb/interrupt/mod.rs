@@ -24,10 +24,10 @@ use self::signal::Thread;
 pub(super) use self::status::Status;
 use super::{Line, Mpb};
 use crate::{
-    context::{Context, SEATS},
+    context::{Context, Delegations, SEATS},
     error::{Error, Result},
     sync::{Futex, Mutex, Ordering},
-    wait::WaitPolicy,
+    wait::{Doing, Flag, Operation, Wait, WaitPolicy},
 };
 
 /// How threads that wait for interrupts are woken.
@@ -150,13 +150,38 @@ impl Mpb {
             let reason = "no seat is left for another thread that attends to interrupts";
             return Err(Error::BadMpbs { mpbs: self.opened.name.clone(), reason: reason.into() });
         };
+        let thread = match notifier {
+            Notifier::Futex => Ok(Thread(0)),
+            Notifier::Signal => Thread::current(),
+        };
+        let thread = thread.inspect_err(|_| {
+            self.seats.change(false, |free| free == seat);
+        })?;
         let mut attendant = Attendant { mpb: self, seat, notifier, attending: false };
-        if notifier == Notifier::Signal {
-            let thread = Thread::current()?;
-            attendant.status().threads[seat].store(thread.0, Ordering::Relaxed);
-        }
+        attendant.status().threads[seat].store(thread.0, Ordering::Relaxed);
         attendant.attending = attendant.status().begin();
+        attendant.tell(Delegations::begin);
         Ok(attendant)
+    }
+
+    /// Waits until `done` is true of a moment after [`look_again`](Self::look_again) was called: for
+    /// what attendants bring about. A report shows it as a wait for flag `line`, by any other rank.
+    ///
+    /// # Errors
+    /// As [`Attendant::wait`]; [`Error::NoSuchLines`].
+    pub fn wait_until(&self, line: usize, done: impl Fn() -> bool) -> Result<()> {
+        let (opened, context) = (&self.opened, &self.opened.context);
+        let watched = std::ptr::from_ref(opened.line(self.rank(), line)?).cast();
+        let doing = Doing { operation: Operation::Flag, channel: opened.place() };
+        let look = || done().then_some(Ok(()));
+        let poll = || {
+            look().or_else(|| {
+                let over = opened.over_for_interrupts()?;
+                look().or(Some(Err(over)))
+            })
+        };
+        let waited = context.wait(Wait::forever(), doing, watched, &Unmarked { line }, poll)?;
+        waited.unwrap_or(Ok(()))
     }
 
     /// This rank will interrupt nobody any more but those that it is still heard by: when it closes its
@@ -199,6 +224,22 @@ impl Mpb {
         let _leaving = context.lock_heap()?;
         wake_by_signals(self.opened.status(self.rank()));
         Ok(())
+    }
+}
+
+/// A wait that no setter of a flag looks for.
+struct Unmarked {
+    line: usize,
+}
+
+impl Flag for Unmarked {
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+
+    /// The line, and nobody in particular.
+    fn further(&self) -> Vec<u64> {
+        vec![self.line as u64, 0]
     }
 }
 
@@ -250,6 +291,14 @@ impl Attendant<'_> {
         self.mpb.opened.status(self.mpb.rank())
     }
 
+    /// Whether a rank has a thread at work decides whether it is stuck while it waits.
+    fn tell(&self, change: impl Fn(&Delegations)) {
+        let context = &self.mpb.opened.context;
+        if let Ok(rank) = context.rank(context.me) {
+            change(&rank.delegations);
+        }
+    }
+
     /// Whether it is this thread that attends.
     pub fn is_attending(&self) -> bool {
         self.attending
@@ -276,10 +325,12 @@ impl Attendant<'_> {
             true => Some(Ok(false)),
             false => opened.over_for_interrupts().map(Err),
         };
+        self.tell(|all| all.rest(None));
         let woken = self.status().sleep(self.seat, word, over, |heard| match self.notifier {
             Notifier::Futex => word.sleep_bits(heard, bit(self.mpb.rank())),
             Notifier::Signal => Thread::sleep(),
         });
+        self.tell(|all| all.wake(None));
         woken.unwrap_or_else(|| {
             self.attending = true;
             Ok(true)
@@ -327,6 +378,7 @@ impl Drop for Attendant<'_> {
     fn drop(&mut self) {
         // An error leaves the other thread asleep, which is to leave as well.
         let _ = self.hand_over();
+        self.tell(Delegations::end);
         {
             // Who signals all threads does it under this lock. Others signal only who sleeps.
             let _leaving = self.mpb.opened.context.lock_heap();
