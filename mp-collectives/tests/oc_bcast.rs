@@ -1,6 +1,8 @@
 //! OC-Bcast on simulated machines of all sizes: does everyone have the message?
 
-use mp_collectives::broadcast::{BroadcastError, Leaves, OcBcast, Options, OptionsError};
+use mp_collectives::broadcast::{
+    BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError,
+};
 use mp_model::Time;
 use mp_model::mpb::Misfit;
 use mp_model::sim::{Core, Layout, Machine, Sharing, SimError, run};
@@ -22,7 +24,14 @@ fn machine(cores: usize) -> Machine {
 
 fn options(degree: usize) -> Options {
     let leaves = Leaves::ByMpb;
-    Options { degree, chunk_lines: CHUNK_LINES, buffers: 2, leaves, first_line: 5 }
+    Options {
+        degree,
+        chunk_lines: CHUNK_LINES,
+        buffers: 2,
+        leaves,
+        completion: Completion::Received,
+        first_line: 5,
+    }
 }
 
 /// One broadcast of a series.
@@ -82,11 +91,17 @@ fn all_sizes_roots_degrees_and_lengths() {
         degrees.retain(|&degree| degree < cores.max(2));
         degrees.dedup();
         for degree in degrees {
-            for leaves in [Leaves::ByMpb, Leaves::Direct] {
+            for (leaves, completion) in [
+                (Leaves::ByMpb, Completion::Received),
+                (Leaves::Direct, Completion::Received),
+                (Leaves::ByMpb, Completion::Buffered),
+                (Leaves::Direct, Completion::Buffered),
+            ] {
                 let roots = (0..cores).map(|root| (root * 5 + root / 5) % cores);
                 let series: Vec<_> =
                     roots.flat_map(|root| LENGTHS.map(|bytes| Message { root, bytes })).collect();
-                check(cores, Options { leaves, ..options(degree) }, 0, &series).unwrap();
+                let options = Options { leaves, completion, ..options(degree) };
+                check(cores, options, 0, &series).unwrap();
             }
         }
     }
@@ -98,7 +113,10 @@ fn any_number_of_buffers() {
         (0..12).map(|n| Message { root: n / 3, bytes: LENGTHS[n % 6] + n * CHUNK }).collect();
     for buffers in [1, 2, 3, 7] {
         for degree in [1, 3, 7] {
-            check(8, Options { buffers, ..options(degree) }, 0, &series).unwrap();
+            for completion in [Completion::Received, Completion::Buffered] {
+                let options = Options { buffers, completion, ..options(degree) };
+                check(8, options, 0, &series).unwrap();
+            }
         }
     }
 }
@@ -112,7 +130,10 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
             Message { root: (noise(number / 7) % 6) as usize, bytes: (random % 150) as usize }
         })
         .collect();
-    check(6, options(2), u32::MAX - 5_000, &series).unwrap();
+    for completion in [Completion::Received, Completion::Buffered] {
+        let options = Options { completion, ..options(2) };
+        check(6, options, u32::MAX - 5_000, &series).unwrap();
+    }
 }
 
 #[test]
@@ -201,7 +222,14 @@ fn any_series() -> impl Strategy<Value = (usize, Options, u32, Vec<Message>)> {
     (sizes, 1_usize..4, 1_usize..5, any::<bool>(), any::<bool>()).prop_flat_map(
         |((cores, degree), buffers, chunk_lines, direct, wraps)| {
             let leaves = if direct { Leaves::Direct } else { Leaves::ByMpb };
-            let options = Options { degree, chunk_lines, buffers, leaves, first_line: 0 };
+            let options = Options {
+                degree,
+                chunk_lines,
+                buffers,
+                leaves,
+                completion: Completion::Received,
+                first_line: 0,
+            };
             let message = (0..cores, 0_usize..300);
             let message = message.prop_map(|(root, bytes)| Message { root, bytes });
             let before = if wraps { u32::MAX - 4 } else { 0 };

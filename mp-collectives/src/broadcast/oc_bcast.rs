@@ -10,7 +10,7 @@
 //! 1            notifyFlag: which chunk is in the parent's buffer     set by the notifier
 //! k            doneFlag, one for each child: which chunk it has      set by the child
 //! ⌈log₂ P⌉     flags of the barrier, below                           set by rank i − 2^r
-//! n · chunk    the buffers, chunk c in buffer c mod n                read by the children
+//! n · chunk    the buffers, which chunks go through in turn          read by the children
 //! ```
 //!
 //! # Changing roots
@@ -47,6 +47,8 @@ pub struct Options {
     pub buffers: usize,
     /// What leaves do.
     pub leaves: Leaves,
+    /// When a rank that has children is done.
+    pub completion: Completion,
     /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
     /// first.
     pub first_line: usize,
@@ -55,7 +57,22 @@ pub struct Options {
 impl Options {
     /// As on the SCC (section 3.3.1): two buffers of 96 lines.
     pub fn scc(degree: usize) -> Options {
-        Options { degree, chunk_lines: 96, buffers: 2, leaves: Leaves::ByMpb, first_line: 0 }
+        Options {
+            degree,
+            chunk_lines: 96,
+            buffers: 2,
+            leaves: Leaves::ByMpb,
+            completion: Completion::Received,
+            first_line: 0,
+        }
+    }
+}
+
+impl Options {
+    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    pub fn lines(self, ranks: usize) -> Option<usize> {
+        let buffers = self.buffers.checked_mul(self.chunk_lines)?;
+        buffers.checked_add(1)?.checked_add(self.degree)?.checked_add(rounds(ranks))
     }
 }
 
@@ -67,6 +84,17 @@ pub enum Leaves {
     /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole of
     /// it (SPAA paper, section 5.4).
     Direct,
+}
+
+/// When a broadcast returns at a rank that passes the message on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// When its children have got everything, as in algorithm 1.
+    Received,
+    /// When everything is in its MPB: the children's done flags are waited for when a buffer is to be
+    /// filled again, by a later chunk or a later broadcast. Broadcasts one after the other then
+    /// overlap.
+    Buffered,
 }
 
 /// Why there can be no such broadcast.
@@ -132,7 +160,13 @@ pub struct OcBcast {
     line_bytes: usize,
     /// The number of the last broadcast, modulo 2³².
     broadcast: u32,
-    last_root: Option<usize>,
+    /// Chunks of all broadcasts before this one, which all ranks have counted: they go through the
+    /// buffers in turn.
+    chunks: usize,
+    /// The chunk in each buffer that children may still be getting.
+    filled: Vec<Option<Stamp>>,
+    /// The root of the last broadcast, and this rank's place in its tree.
+    last: Option<(usize, Node)>,
     barriers: u32,
 }
 
@@ -160,9 +194,8 @@ impl OcBcast {
         if buffers == 0 || chunk_lines == 0 {
             return Err(OptionsError::NoBuffer { buffers, chunk_lines });
         }
-        let (flags, lines) = (flag_lines(shape), mpb.lines());
-        let needed = buffers.checked_mul(chunk_lines).and_then(|lines| lines.checked_add(flags));
-        match needed.and_then(|needed| needed.checked_add(first_line)) {
+        let (flags, lines) = (flag_lines(shape.ranks(), shape.degree()), mpb.lines());
+        match options.lines(shape.ranks()).and_then(|needed| needed.checked_add(first_line)) {
             Some(end) if end <= lines => {}
             _ => {
                 let facts = OptionsError::NoRoom { flags, buffers, chunk_lines, first_line, lines };
@@ -174,7 +207,9 @@ impl OcBcast {
             options,
             line_bytes: mpb.line_bytes(),
             broadcast: before,
-            last_root: None,
+            chunks: 0,
+            filled: vec![None; buffers],
+            last: None,
             barriers: 0,
         })
     }
@@ -190,28 +225,36 @@ impl OcBcast {
         message: &mut [u8],
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
-        let tree = self.shape.rooted(root).map_err(BroadcastError::Root)?;
-        let node = tree.node(mpb.rank()).map_err(BroadcastError::Root)?;
+        let node = self.node(mpb.rank(), root).map_err(BroadcastError::Root)?;
         let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
         let chunks = u32::try_from(message.len().div_ceil(chunk_bytes))
             .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
 
         self.broadcast = self.broadcast.wrapping_add(1);
-        self.keep_apart(mpb, root).await?;
-        let mut step = 0;
-        for chunk in message.chunks_mut(chunk_bytes) {
-            step += 1;
+        self.keep_apart(mpb, root, node).await?;
+        for (step, chunk) in (1..=chunks).zip(message.chunks_mut(chunk_bytes)) {
             self.broadcast_chunk(mpb, node, step, chunk).await?;
         }
-        self.wait_for_children(mpb, node, chunks).await?;
+        self.chunks = self.chunks.wrapping_add(chunks as usize) % self.options.buffers;
+        if self.options.completion == Completion::Received {
+            self.wait_for_all(mpb, node).await?;
+        }
         Ok(())
     }
 
     /// Lets this broadcast begin only when no flag of the last can be mistaken for one of it.
-    async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
+    async fn keep_apart<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        root: usize,
+        node: Node,
+    ) -> Result<(), M::Error> {
         let came_round = self.broadcast == 0;
-        let another_root = self.last_root.is_some_and(|last| last != root);
-        self.last_root = Some(root);
+        let last = self.last.replace((root, node));
+        let another_root = last.is_some_and(|(last, _)| last != root);
+        if let Some((_, last)) = last.filter(|_| came_round || another_root) {
+            self.wait_for_all(mpb, last).await?;
+        }
         if came_round {
             for line in self.notify_line()..self.barrier_line(0) {
                 mpb.set_flag(Line { rank: mpb.rank(), line }, 0).await?;
@@ -225,7 +268,7 @@ impl OcBcast {
 
     /// Algorithm 1, lines 20 to 34.
     async fn broadcast_chunk<M: Mpb>(
-        &self,
+        &mut self,
         mpb: &mut M,
         node: Node,
         step: u32,
@@ -233,10 +276,13 @@ impl OcBcast {
     ) -> Result<(), M::Error> {
         let stamp = self.stamp(step);
         let count = lines_of(chunk.len(), self.line_bytes);
-        let buffer = self.buffer_line(step);
-        // The children have emptied the buffer.
-        let before = u32::try_from(self.options.buffers).ok().and_then(|n| step.checked_sub(n));
-        self.wait_for_children(mpb, node, before.unwrap_or(0)).await?;
+        let index = self.chunks.wrapping_add(step as usize) % self.options.buffers;
+        let buffer = self.buffer_line(index);
+        let before = self.filled[index].take();
+        self.wait_for_children(mpb, node, before).await?;
+        if node.degree() > 0 {
+            self.filled[index] = Some(stamp);
+        }
 
         let place = node.parent().zip(node.child_index()).zip(node.notifier());
         let Some(((parent, index), notifier)) = place else {
@@ -260,21 +306,27 @@ impl OcBcast {
         Ok(())
     }
 
-    /// Until all children have this chunk of the broadcast: nothing for chunk 0.
+    /// Until all children have this chunk, and with it all before it.
     async fn wait_for_children<M: Mpb>(
         &self,
         mpb: &mut M,
         node: Node,
-        step: u32,
+        stamp: Option<Stamp>,
     ) -> Result<(), M::Error> {
-        if step > 0 {
-            let stamp = self.stamp(step);
+        if let Some(stamp) = stamp {
             for (index, child) in node.children().enumerate() {
                 let reached = |value| stamp.is_reached(value);
                 mpb.wait_flag_from(child, self.done_line(index), reached).await?;
             }
         }
         Ok(())
+    }
+
+    /// Until all children have everything.
+    async fn wait_for_all<M: Mpb>(&mut self, mpb: &mut M, node: Node) -> Result<(), M::Error> {
+        let last =
+            self.filled.iter_mut().filter_map(Option::take).max_by_key(|stamp| stamp.value());
+        self.wait_for_children(mpb, node, last).await
     }
 
     async fn notify<M: Mpb>(
@@ -307,8 +359,16 @@ impl OcBcast {
         Ok(())
     }
 
+    fn node(&self, rank: usize, root: usize) -> Result<Node, TreeError> {
+        self.shape.rooted(root)?.node(rank)
+    }
+
     fn stamp(&self, step: u32) -> Stamp {
         Stamp { operation: self.broadcast, step }
+    }
+
+    fn flag_lines(&self) -> usize {
+        flag_lines(self.shape.ranks(), self.shape.degree())
     }
 
     fn notify_line(&self) -> usize {
@@ -323,17 +383,16 @@ impl OcBcast {
         self.done_line(self.shape.degree()) + round
     }
 
-    fn buffer_line(&self, step: u32) -> usize {
-        let buffer = step as usize % self.options.buffers;
-        self.options.first_line + flag_lines(self.shape) + buffer * self.options.chunk_lines
+    fn buffer_line(&self, buffer: usize) -> usize {
+        self.options.first_line + self.flag_lines() + buffer * self.options.chunk_lines
     }
 }
 
-fn flag_lines(shape: Shape) -> usize {
-    1 + shape.degree() + rounds(shape.ranks())
+fn flag_lines(ranks: usize, degree: usize) -> usize {
+    1 + degree + rounds(ranks)
 }
 
 /// ⌈log₂ P⌉: the rounds of a dissemination barrier.
 fn rounds(ranks: usize) -> usize {
-    (usize::BITS - (ranks - 1).leading_zeros()) as usize
+    (usize::BITS - ranks.saturating_sub(1).leading_zeros()) as usize
 }

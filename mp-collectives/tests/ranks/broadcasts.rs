@@ -2,7 +2,7 @@
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
     complete,
     two_sided::TwoSided,
 };
@@ -14,9 +14,16 @@ const CHUNK_LINES: usize = 2;
 const CHUNK: usize = CHUNK_LINES * 64;
 const LENGTHS: [usize; 6] = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 10 * CHUNK + 3];
 
-fn options(degree: usize) -> Options {
-    let leaves = Leaves::ByMpb;
-    Options { degree, chunk_lines: CHUNK_LINES, buffers: 2, leaves, first_line: 3 }
+const WAYS: [(Leaves, Completion); 4] = [
+    (Leaves::ByMpb, Completion::Received),
+    (Leaves::Direct, Completion::Received),
+    (Leaves::ByMpb, Completion::Buffered),
+    (Leaves::Direct, Completion::Buffered),
+];
+
+fn options(degree: usize, way: usize) -> Options {
+    let (leaves, completion) = WAYS[way % WAYS.len()];
+    Options { degree, chunk_lines: CHUNK_LINES, buffers: 2, leaves, completion, first_line: 3 }
 }
 
 /// 1, 2, 3, 7, P − 1, as far as there are such trees.
@@ -30,9 +37,9 @@ fn degrees(ranks: usize) -> Vec<usize> {
 
 /// One broadcast of a series.
 #[derive(Clone, Copy, Debug)]
-struct Message {
-    root: usize,
-    bytes: usize,
+pub struct Message {
+    pub root: usize,
+    pub bytes: usize,
 }
 
 impl Message {
@@ -41,12 +48,12 @@ impl Message {
     }
 
     /// What a rank has of it at first.
-    fn start(self, rank: usize, number: usize) -> Vec<u8> {
+    pub fn start(self, rank: usize, number: usize) -> Vec<u8> {
         if rank == self.root { self.content(number) } else { vec![0; self.bytes] }
     }
 }
 
-fn same(got: &[u8], message: Message, number: usize) -> Result<()> {
+pub fn same(got: &[u8], message: Message, number: usize) -> Result<()> {
     ensure!(got == message.content(number), "broadcast {number} arrived broken: {message:?}");
     Ok(())
 }
@@ -73,10 +80,10 @@ fn all_roots_degrees_and_lengths() {
     for ranks in 1..=6 {
         on_all(ranks, |rank| {
             for degree in degrees(ranks) {
-                for leaves in [Leaves::ByMpb, Leaves::Direct] {
+                for way in 0..WAYS.len() {
                     let series =
                         (0..ranks).flat_map(|root| LENGTHS.map(|bytes| Message { root, bytes }));
-                    oc_bcast(rank, Options { leaves, ..options(degree) }, 0, series)?;
+                    oc_bcast(rank, options(degree, way), 0, series)?;
                 }
             }
             Ok(())
@@ -90,13 +97,12 @@ fn many_ranks() {
     for ranks in (7..=12).chain([16, 33, 48]) {
         on_all(ranks, |rank| {
             for (turn, degree) in degrees(ranks).into_iter().enumerate() {
-                let leaves = if turn.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct };
                 let roots = (turn..ranks).step_by(degrees(ranks).len());
                 let series = roots.flat_map(|root| {
                     let length = LENGTHS[(root / 5 + turn) % LENGTHS.len()];
                     [length, LENGTHS[root % LENGTHS.len()]].map(|bytes| Message { root, bytes })
                 });
-                oc_bcast(rank, Options { leaves, ..options(degree) }, 0, series)?;
+                oc_bcast(rank, options(degree, turn + ranks), 0, series)?;
             }
             Ok(())
         });
@@ -108,14 +114,17 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
     on_all(4, |rank| {
         let mut random = Random::new(7);
         let mut root = 0;
-        let series = (0..10_000).map(|_| {
-            // Mostly the same root: runs of some, and then another.
-            if random.below(7) == 0 {
-                root = random.below(4) as usize;
-            }
-            Message { root, bytes: random.below(600) as usize }
-        });
-        oc_bcast(rank, options(2), u32::MAX - 5_000, series)
+        let series: Vec<_> = (0..10_000)
+            .map(|_| {
+                // Mostly the same root: runs of some, and then another.
+                if random.below(7) == 0 {
+                    root = random.below(4) as usize;
+                }
+                Message { root, bytes: random.below(600) as usize }
+            })
+            .collect();
+        oc_bcast(rank, options(2, 0), u32::MAX - 5_000, series.clone())?;
+        oc_bcast(rank, options(2, 3), u32::MAX - 5_000, series)
     });
 }
 
@@ -126,7 +135,7 @@ fn any_number_of_buffers() {
             for degree in [1, 4] {
                 let series =
                     (0..30).map(|n| Message { root: n / 7, bytes: LENGTHS[n % 6] + n * CHUNK });
-                oc_bcast(rank, Options { buffers, ..options(degree) }, 0, series)?;
+                oc_bcast(rank, Options { buffers, ..options(degree, buffers) }, 0, series)?;
             }
         }
         Ok(())
@@ -157,7 +166,7 @@ fn two_sided_broadcasts() {
 fn misfits_are_errors_of_the_world() {
     on_all(2, |rank| {
         let mut mpb = RealMpb::new(rank.mpb("short", Mpbs::lines(8))?);
-        let refused = OcBcast::new(&mpb, options(1)).map_err(Error::from).err();
+        let refused = OcBcast::new(&mpb, options(1, 0)).map_err(Error::from).err();
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         ensure!(refused.contains("do not fit into an MPB of 8 lines"), "{refused}");
         let mut messages = TwoSided::new(&mpb, 0, 1)?;

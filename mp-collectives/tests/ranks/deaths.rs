@@ -7,7 +7,7 @@ use std::{
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
     complete,
     two_sided::TwoSided,
 };
@@ -71,7 +71,14 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
         Algorithm::OcBcast { leaves, .. } => leaves,
         _ => Leaves::ByMpb,
     };
-    let options = Options { degree, chunk_lines: 2, buffers: 2, leaves, first_line: 50 };
+    let options = Options {
+        degree,
+        chunk_lines: 2,
+        buffers: 2,
+        leaves,
+        completion: Completion::Received,
+        first_line: 50,
+    };
     let mut oc_bcast = OcBcast::new(&mpb, options)?;
     let mut two_sided = TwoSided::new(&mpb, 0, 2)?;
     for number in 0u64.. {
@@ -151,7 +158,14 @@ fn a_rank_leaves_between_two_broadcasts() {
         let leaves = if seed.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct };
         on_all(ranks, |rank| {
             let mut mpb = RealMpb::new(rank.mpb("left", Mpbs::lines(100))?);
-            let options = Options { degree, chunk_lines: 2, buffers: 2, leaves, first_line: 0 };
+            let options = Options {
+                degree,
+                chunk_lines: 2,
+                buffers: 2,
+                leaves,
+                completion: Completion::Received,
+                first_line: 0,
+            };
             let mut broadcasts = OcBcast::new(&mpb, options)?;
             for number in 0..100 {
                 if rank.id() == leaver && number == last {

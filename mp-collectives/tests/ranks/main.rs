@@ -6,5 +6,6 @@ mod support;
 
 mod asynchronous;
 mod broadcasts;
+mod chosen;
 mod deaths;
 mod mortal;

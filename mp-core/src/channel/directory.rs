@@ -13,7 +13,7 @@ use super::{
     rendezvous::Meeting,
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
-    signals::Signals,
+    signals::{Glance, Signal, Signals},
     slots::{Geometry, LINE, SlotHeader, Slots},
     spec::ChannelSpec,
 };
@@ -406,6 +406,33 @@ impl Opened {
 
     pub(crate) fn signals(&self) -> &Signals {
         &self.middle().signals
+    }
+
+    /// Where this end looks.
+    fn signal_for(&self, end: End) -> &Signal {
+        match end {
+            End::Sender => &self.signals().for_sender,
+            End::Receiver => &self.signals().for_receiver,
+        }
+    }
+
+    /// What this end looks at after each message.
+    ///
+    /// # Safety
+    /// `self` is kept as long as the value is used.
+    pub(crate) unsafe fn glance(&self, end: End) -> Glance {
+        // SAFETY: the signal lies in the segment, which `self` keeps mapped.
+        unsafe { Glance::at(self.signal_for(end), self.context.waiting.asymmetry) }
+    }
+
+    /// Wakes the other end if it sleeps. To be called by this end after each of its moves, unless a
+    /// [`Glance`] has told it that it need not.
+    pub(crate) fn attend(&self, end: End) {
+        self.context.waiting.asymmetry.light();
+        let signal = self.signal_for(end);
+        if !signal.quiet() && signal.take_parked() {
+            self.ring_peers();
+        }
     }
 
     pub(crate) fn meeting(&self) -> &Meeting {

@@ -104,7 +104,7 @@ impl RingReceiver {
         // Acquire: pairs with the Release in `bury_at`: its stores come before the next sender's.
         let passes = header.seq.load(Ordering::Acquire) == tombstone(received.position);
         if passes {
-            self.take();
+            self.take(received, self.stride());
             self.release(received);
         }
         passes
@@ -138,7 +138,7 @@ impl RingReceiver {
                 // Before the slot loses its mark: freeing twice is harmless, losing it is not.
                 lost(key);
             }
-            self.take();
+            self.take(received, self.stride());
             self.release(received);
         }
         true
@@ -444,11 +444,7 @@ impl<M: Message + ?Sized> Outlet<M> {
 
     /// Wakes the receiver if it sleeps.
     fn attend(&self) {
-        self.asymmetry.light();
-        let signal = &self.opened.signals().for_sender;
-        if !signal.quiet() && signal.take_parked() {
-            self.opened.ring_peers();
-        }
+        self.opened.attend(End::Sender);
     }
 
     fn is_turn_of(&self, position: &Position) -> bool {

@@ -4,11 +4,11 @@ use std::{cell::Cell, marker::PhantomData, ops::Deref, ptr::NonNull, time::Durat
 
 use super::{
     directory::{End, Opened},
-    ring::{Received, RingReceiver},
+    ring::{NO_MESSAGE, Received, RingReceiver},
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},
-    signals::Sticky,
-    slots::MOVED,
+    signals::{Glance, Sticky},
+    slots::{MOVED, Place},
 };
 use crate::{
     buffer::{Berth, Parts, SharedBuffer},
@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Result},
     plain::{Message, Plain},
     segment::{BlockKey, SegmentError},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Doing, Flag, Operation, Wait},
 };
 
 /// The receiving end of a channel: see [`Rank::receiver`](crate::Rank::receiver).
@@ -29,7 +29,7 @@ use crate::{
 pub struct Receiver<M: Message + ?Sized> {
     /// One that never has a message, unless `kind` is `Pair`: so the fast path asks nothing else.
     ring: RingReceiver,
-    asymmetry: Asymmetry,
+    glance: Glance,
     opened: Opened,
     kind: Kind,
     /// How often to look at an empty slot before the wait proper. Not at all in a crowded world,
@@ -60,7 +60,7 @@ fn looks(context: &Context) -> u32 {
 
 /// Where a received message lies.
 #[derive(Clone, Copy)]
-enum Place {
+enum At {
     /// In a slot of the ring between two ranks.
     Own(Received),
     /// In a slot of a shared ring.
@@ -77,7 +77,8 @@ impl<M: Message + ?Sized> Receiver<M> {
             (false, _) => (opened.ring(), Kind::Pair),
         };
         let ring = RingReceiver::new(ring);
-        let asymmetry = opened.context.waiting.asymmetry;
+        // SAFETY: the signal lies in the segment that `opened` keeps mapped.
+        let glance = unsafe { opened.glance(End::Receiver) };
         let looks = Cell::new(match kind {
             Kind::Pair => looks(&opened.context),
             _ => 0,
@@ -85,7 +86,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         let wait = Cell::new(Wait::forever());
         Self {
             ring,
-            asymmetry,
+            glance,
             opened,
             kind,
             looks,
@@ -106,17 +107,9 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// [`Error::Disconnected`] or [`Error::PeerLost`] when no sender is left and all that was
     /// published was received, [`Error::Mismatch`], [`Error::GuardsHeld`];
     /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&self) -> Result<Guard<'_, M>> {
-        if let Some(guard) = self.receive_fast() {
-            return Ok(guard);
-        }
-        if self.appears()
-            && let Some(guard) = self.receive_fast()
-        {
-            return Ok(guard);
-        }
-        self.receive_slowly(self.wait.get())
+        self.receive_or(|| self.wait.get())
     }
 
     /// [`receive`](Self::receive) that waits at most for `limit`. At degree 0 the limit is for
@@ -133,8 +126,15 @@ impl<M: Message + ?Sized> Receiver<M> {
     ///
     /// # Errors
     /// As `receive`, and [`Error::Timeout`].
-    #[inline]
+    #[inline(always)]
     pub fn receive_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, M>> {
+        self.receive_or(|| wait.into())
+    }
+
+    /// The next message, if need be after a wait. Into the caller goes what a message that is there
+    /// takes, and no more: larger, the compiler would rather call it.
+    #[inline(always)]
+    fn receive_or(&self, wait: impl FnOnce() -> Wait) -> Result<Guard<'_, M>> {
         if let Some(guard) = self.receive_fast() {
             return Ok(guard);
         }
@@ -143,12 +143,12 @@ impl<M: Message + ?Sized> Receiver<M> {
         {
             return Ok(guard);
         }
-        self.receive_slowly(wait.into())
+        self.receive_slowly(wait())
     }
 
     /// Looks some times at nothing but the slot, as fast as it can be looked at: a message that is
     /// just under way is met without a pause, and goes on without a detour.
-    #[inline(always)]
+    #[inline(never)]
     fn appears(&self) -> bool {
         (0..self.looks.get()).any(|_| self.ring.ready())
     }
@@ -162,9 +162,18 @@ impl<M: Message + ?Sized> Receiver<M> {
         if M::SLICE && len > self.opened.agreement.spec.max_len {
             return None;
         }
-        ring.take();
-        let message = M::at(ring.payload(received.slot).cast(), len);
-        Some(Guard { message, place: Place::Own(received), receiver: self })
+        let payload = if M::SLICE {
+            ring.take(received, ring.stride());
+            ring.payload(received.slot)
+        } else {
+            let place = const { Place::of_single::<M::Element>() };
+            ring.take(received, place.stride);
+            // SAFETY: the payload's distance is less than the stride.
+            unsafe { received.slot.add(place.payload) }
+        };
+        let message = M::at(payload.cast(), len);
+        let (place, position) = (At::Own(received), received.position);
+        Some(Guard { message, position, place, receiver: self })
     }
 
     #[cold]
@@ -201,25 +210,25 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[inline]
-    fn take(&self, wait: Wait) -> Result<Place> {
+    fn take(&self, wait: Wait) -> Result<At> {
         if self.appears()
             && let Some(received) = self.ring.receive()
         {
-            return Ok(Place::Own(received));
+            return Ok(At::Own(received));
         }
         self.take_slowly(wait)
     }
 
     /// 4 receive.
-    fn take_now(&self) -> Result<Option<Place>> {
+    fn take_now(&self) -> Result<Option<At>> {
         if let Some(received) = self.ring.receive() {
-            return Ok(Some(Place::Own(received)));
+            return Ok(Some(At::Own(received)));
         }
         self.take_now_slowly()
     }
 
     /// A look after the ring seemed empty.
-    fn take_now_slowly(&self) -> Result<Option<Place>> {
+    fn take_now_slowly(&self) -> Result<Option<At>> {
         match &self.kind {
             Kind::Pair => self.look(),
             Kind::Rendezvous(_) => self.meet_if_wanted(),
@@ -246,13 +255,13 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// The next message, or why there will be none.
-    fn look(&self) -> Result<Option<Place>> {
+    fn look(&self) -> Result<Option<At>> {
         let ring = self.pair_ring();
         if let Some(received) = ring.receive() {
-            return Ok(Some(Place::Own(received)));
+            return Ok(Some(At::Own(received)));
         }
         if let Some(received) = self.look_past_tombstones(ring) {
-            return Ok(Some(Place::Own(received)));
+            return Ok(Some(At::Own(received)));
         }
         ring.ran_dry();
         self.check_guards()?;
@@ -260,7 +269,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             // What was published before the end was raised is visible by now.
             loop {
                 if let Some(received) = ring.receive() {
-                    return Ok(Some(Place::Own(received)));
+                    return Ok(Some(At::Own(received)));
                 }
                 if !ring.pass_tombstone() && !self.pass_gap(ring) {
                     return Err(self.opened.why_ended(Operation::Receive));
@@ -300,11 +309,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         true
     }
 
-    fn look_shared(&self, ring: &SharedRing) -> Result<Option<Place>> {
+    fn look_shared(&self, ring: &SharedRing) -> Result<Option<At>> {
         let context = &self.opened.context;
         let attempt = || loop {
             match ring.receive(context.me, |rank| self.opened.released(End::Sender, rank)) {
-                Look::Got(held) => return Ok(Some(Place::Shared(held))),
+                Look::Got(held) => return Ok(Some(At::Shared(held))),
                 Look::Nothing => return Ok(None),
                 Look::Corrupt(position) => return Err(self.opened.corrupt_position(position)),
                 Look::Orphan(held) => {
@@ -330,7 +339,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[cold]
-    fn take_slowly(&self, wait: Wait) -> Result<Place> {
+    fn take_slowly(&self, wait: Wait) -> Result<At> {
         let line = match &self.kind {
             Kind::Pair => {
                 // The looks were in vain; before the next ones.
@@ -373,7 +382,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0: offers, and waits for a sender to meet the offer.
-    fn meet(&self, wait: Wait) -> Result<Place> {
+    fn meet(&self, wait: Wait) -> Result<At> {
         self.check_guards()?;
         self.opened.meeting().offer();
         self.attend();
@@ -388,7 +397,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Degree 0, without waiting: meets a sender that waits.
-    fn meet_if_wanted(&self) -> Result<Option<Place>> {
+    fn meet_if_wanted(&self) -> Result<Option<At>> {
         self.check_guards()?;
         let mut met = self.look();
         if let Ok(None) = met {
@@ -404,7 +413,7 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
     /// sender wants it any more. A sender that does nothing is not waited for.
-    fn end_offer(&self, withdraw: bool) -> Result<Option<Place>> {
+    fn end_offer(&self, withdraw: bool) -> Result<Option<At>> {
         /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
@@ -424,11 +433,15 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Turns a taken message into a guard, after checking what its header says.
-    fn guard(&self, place: Place) -> Result<Guard<'_, M>> {
+    fn guard(&self, place: At) -> Result<Guard<'_, M>> {
         let len = if M::SLICE { self.stated_len(&place) } else { 1 };
         if !M::SLICE || len as usize <= self.opened.agreement.spec.max_len {
             let message = M::at(self.payload(&place).cast(), len as usize);
-            return Ok(Guard { message, place, receiver: self });
+            let position = match place {
+                At::Own(received) => received.position,
+                _ => NO_MESSAGE,
+            };
+            return Ok(Guard { message, position, place, receiver: self });
         }
         let berth = self.berth();
         let (parts, first) = self.adopt(place, len, |key, len| match berth {
@@ -440,7 +453,8 @@ impl<M: Message + ?Sized> Receiver<M> {
             }
         })?;
         let message = M::at(first, parts.len());
-        Ok(Guard { message, place: Place::Buffer(parts), receiver: self })
+        let (place, position) = (At::Buffer(parts), NO_MESSAGE);
+        Ok(Guard { message, position, place, receiver: self })
     }
 
     #[inline]
@@ -452,14 +466,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline]
     fn adopt<T>(
         &self,
-        place: Place,
+        place: At,
         len: u32,
         take: impl FnOnce(BlockKey, u64) -> Result<T>,
     ) -> Result<T> {
         let moved = match (&self.kind, &place) {
             _ if len != MOVED => None,
-            (_, Place::Own(m)) => self.pair_ring().moved(m.slot),
-            (Kind::Shared(ring), Place::Shared(held)) => ring.moved(*held),
+            (_, At::Own(m)) => self.pair_ring().moved(m.slot),
+            (Kind::Shared(ring), At::Shared(held)) => ring.moved(*held),
             _ => None,
         };
         let context = &self.opened.context;
@@ -475,35 +489,35 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[inline(always)]
-    fn payload(&self, place: &Place) -> NonNull<u8> {
+    fn payload(&self, place: &At) -> NonNull<u8> {
         match (&self.kind, place) {
-            (_, Place::Own(m)) => self.pair_ring().payload(m.slot),
-            (Kind::Shared(ring), Place::Shared(held)) => ring.payload(*held),
+            (_, At::Own(m)) => self.pair_ring().payload(m.slot),
+            (Kind::Shared(ring), At::Shared(held)) => ring.payload(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
     }
 
     #[inline(always)]
-    fn stated_len(&self, place: &Place) -> u32 {
+    fn stated_len(&self, place: &At) -> u32 {
         match (&self.kind, place) {
-            (_, Place::Own(m)) => self.pair_ring().len(m.slot),
-            (Kind::Shared(ring), Place::Shared(held)) => ring.len(*held),
+            (_, At::Own(m)) => self.pair_ring().len(m.slot),
+            (Kind::Shared(ring), At::Shared(held)) => ring.len(*held),
             _ => unreachable!("a message is of its receiver's kind"),
         }
     }
 
     #[cold]
-    fn release_slowly(&self, place: Place) {
+    fn release_slowly(&self, place: At) {
         self.release(place);
     }
 
     /// 6 release on drop.
     #[inline(always)]
-    fn release(&self, place: Place) {
+    fn release(&self, place: At) {
         match (&self.kind, place) {
-            (_, Place::Own(message)) => self.pair_ring().release(message),
-            (_, Place::Buffer(parts)) => return parts.free(&self.opened.context),
-            (Kind::Shared(ring), Place::Shared(held)) => ring.release(held),
+            (_, At::Own(message)) => self.pair_ring().release(message),
+            (_, At::Buffer(parts)) => return parts.free(&self.opened.context),
+            (Kind::Shared(ring), At::Shared(held)) => ring.release(held),
             _ => return,
         }
         self.attend();
@@ -512,10 +526,8 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// Wakes the sender if it sleeps.
     #[inline(always)]
     fn attend(&self) {
-        self.asymmetry.light();
-        let signal = &self.opened.signals().for_receiver;
-        if !signal.quiet() && signal.take_parked() {
-            self.opened.ring_peers();
+        if !self.glance.quiet() {
+            self.opened.attend(End::Receiver);
         }
     }
 }
@@ -614,7 +626,10 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
 /// channel, with [`Error::GuardsHeld`] here and a full channel there, and does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
-    place: Place,
+    /// Its number in the ring between two ranks, so that there nothing else is asked on drop;
+    /// [`NO_MESSAGE`] for what is elsewhere.
+    position: u64,
+    place: At,
     receiver: &'a Receiver<M>,
 }
 
@@ -625,7 +640,7 @@ impl<T: Plain> Guard<'_, [T]> {
     /// [`Error::Segment`] when there is no memory for a copy.
     pub fn into_buffer(self) -> Result<SharedBuffer<T>> {
         let context = &self.receiver.opened.context;
-        if let Place::Buffer(parts) = self.place {
+        if let At::Buffer(parts) = self.place {
             let this = std::mem::ManuallyDrop::new(self);
             return Ok(SharedBuffer::from_parts(context, parts, this.message.cast()));
         }
@@ -649,11 +664,10 @@ impl<M: Message + ?Sized> Deref for Guard<'_, M> {
 impl<M: Message + ?Sized> Drop for Guard<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.place {
-            Place::Own(message) if self.receiver.ring.release_oldest(message) => {
-                self.receiver.attend();
-            }
-            place => self.receiver.release_slowly(place),
+        if self.receiver.ring.release_oldest(self.position) {
+            self.receiver.attend();
+        } else {
+            self.receiver.release_slowly(self.place);
         }
     }
 }

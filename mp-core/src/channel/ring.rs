@@ -141,22 +141,27 @@ pub(crate) struct CorruptHead {
 }
 
 /// The sending end.
+///
+/// What changes with every message shares a line, in both ends: a processor puts two stores a cycle
+/// into its first-level cache if they go to the same line, and otherwise one.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct RingSender {
-    ring: Ring,
     /// Messages published.
     tail: u64,
     /// What `tail` may become before `head` must be looked at.
     limit: u64,
     /// The slot of message `tail`.
     cursor: Cursor,
+    ring: Ring,
 }
 
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
-        let (limit, cursor) =
-            (ring.slots.count(), ring.slots.cursor(ring.slots.count().div_ceil(2).max(1)));
-        Self { ring, tail: 0, limit, cursor }
+        let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
+        let mut sender = Self { tail: 0, limit, cursor, ring };
+        sender.look_ahead();
+        sender
     }
 
     /// At degree 0: the slot is not free before the receiver offers it.
@@ -238,8 +243,15 @@ impl RingSender {
     /// 3 publish the slot last reserved.
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
-        self.tail += 1;
-        let half = self.cursor.advance();
+        self.publish_in(slot, self.ring.slots.stride());
+    }
+
+    /// [`publish`](Self::publish) in a ring of this stride.
+    #[inline(always)]
+    pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, stride: usize) {
+        let sent = self.tail + 1;
+        self.tail = sent;
+        let stops = self.cursor.advance(slot, stride);
         if let Some(ahead) = self.cursor.ahead() {
             prefetch_to_write(ahead);
         }
@@ -247,37 +259,45 @@ impl RingSender {
         let header = unsafe { self.ring.slots.header(slot) };
         // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
         // its number shows.
-        header.seq.store(self.tail as u32, Ordering::Release);
-        if half {
+        header.seq.store(sent as u32, Ordering::Release);
+        if stops {
             self.look_ahead();
         }
     }
 
-    /// Learns of free slots when half of the ring is written, and not when there is none left: just
-    /// after a message the time for it is there, just before one it is not.
+    /// Learns of free slots before there are none left: just after a message the time for it is
+    /// there, just before one it is not. In a small ring no sooner than it must, because a look takes
+    /// the line of `head` away from the receiver, and an answer has to wait until it is back
+    /// (`cargo bench --bench ratios -- pingpong`); in a large one soon enough that the receiver is
+    /// not caught up with (`-- stream`).
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
-        if self.ring.slots.count() < LEAST {
-            return;
-        }
-        // A count that can't be is for `look` to tell.
-        if let Ok(limit) = self.ring.room(self.tail, self.limit) {
+        let count = self.ring.slots.count();
+        let few = if count >= LARGE { count / 2 } else { count / 8 };
+        let mut room = self.limit.saturating_sub(self.tail);
+        if (1..=few).contains(&room)
+            && count >= LEAST
+            // A count that can't be is for `look` to tell.
+            && let Ok(limit) = self.ring.room(self.tail, self.limit)
+        {
             self.limit = limit;
+            room = limit - self.tail;
         }
+        self.cursor.stop_after(if room > few { room - few } else { room });
     }
 }
-
 /// The receiving end. Messages may be held and given back in any order.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct RingReceiver {
-    /// The slot of message `next`.
-    cursor: Cursor,
     /// Messages received.
     next: Cell<u64>,
     /// Slots given back, which is also the message that advances `head` when it is given back;
     /// [`NEVER`] while there are `early` ones.
     oldest: Cell<u64>,
+    /// The slot of message `next`.
+    cursor: Cursor,
     ring: Ring,
     early: RefCell<Early>,
     /// Messages by which to keep behind the sender; 0 in a small ring.
@@ -296,12 +316,14 @@ struct Early {
 
 /// No message's position.
 const NEVER: u64 = u64::MAX;
+/// Another one, for what is not in this ring.
+pub(crate) const NO_MESSAGE: u64 = NEVER - 1;
 
 /// A message that was received and not given back yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) slot: NonNull<u8>,
-    pub(super) position: u64,
+    pub(crate) position: u64,
 }
 
 /// Slots from which a ring counts as large: see [`RingSender::look`].
@@ -319,7 +341,7 @@ impl RingReceiver {
         // Without slots, the message of another ring is never taken for the oldest of this one.
         let oldest = if ring.slots.count() == 0 { NEVER } else { 0 };
         Self {
-            cursor: ring.slots.cursor(distance),
+            cursor: ring.slots.cursor(),
             distance: if large { distance } else { 0 },
             next: Cell::new(0),
             oldest: Cell::new(oldest),
@@ -333,7 +355,7 @@ impl RingReceiver {
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
         let received = self.peek()?;
-        self.take();
+        self.take(received, self.stride());
         Some(received)
     }
 
@@ -352,12 +374,18 @@ impl RingReceiver {
         Some(Received { slot, position })
     }
 
-    /// Takes the message that `peek` saw.
+    /// From one slot to the next, in bytes.
     #[inline(always)]
-    pub(crate) fn take(&self) {
-        let next = self.next.get() + 1;
+    pub(crate) fn stride(&self) -> usize {
+        self.ring.slots.stride()
+    }
+
+    /// Takes the message that `peek` saw, in a ring of this stride.
+    #[inline(always)]
+    pub(crate) fn take(&self, peeked: Received, stride: usize) {
+        let next = peeked.position + 1;
         self.next.set(next);
-        if self.cursor.advance() {
+        if self.cursor.advance(peeked.slot, stride) {
             self.keep_distance(next);
         }
     }
@@ -372,12 +400,15 @@ impl RingReceiver {
     #[cold]
     fn keep_distance(&self, next: u64) {
         const PAUSES: u32 = 64;
-        let near = || !self.published(next + self.distance - 1);
-        if self.distance > 0 && !self.ran_dry.replace(false) && near() {
+        if self.distance == 0 {
+            return;
+        }
+        if !self.ran_dry.replace(false) && !self.published(next + self.distance - 1) {
             for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }
         }
+        self.cursor.stop_after(self.distance);
     }
 
     /// The place of the next message, whether it is there or not.
@@ -444,21 +475,21 @@ impl RingReceiver {
     /// 6 release on drop.
     #[inline(always)]
     pub(crate) fn release(&self, message: Received) {
-        if !self.release_oldest(message) {
+        // SAFETY: `message` comes from `receive`.
+        unsafe { self.ring.slots.header(message.slot) }.race.reading();
+        if !self.release_oldest(message.position) {
             self.release_early(message);
         }
     }
 
-    /// Gives the message back if it is the oldest one.
+    /// Gives the message of this number back if it is the oldest one; [`NO_MESSAGE`] never is.
     #[inline(always)]
-    pub(crate) fn release_oldest(&self, message: Received) -> bool {
-        if message.position != self.oldest.get() {
+    pub(crate) fn release_oldest(&self, position: u64) -> bool {
+        if position != self.oldest.get() {
             return false;
         }
-        // SAFETY: `message` comes from `receive`.
-        unsafe { self.ring.slots.header(message.slot) }.race.reading();
-        self.oldest.set(message.position + 1);
-        self.advance_head(message.position + 1);
+        self.oldest.set(position + 1);
+        self.advance_head(position + 1);
         true
     }
 
@@ -472,7 +503,6 @@ impl RingReceiver {
     fn release_early(&self, message: Received) {
         // SAFETY: `message` comes from `receive`.
         let header = unsafe { self.ring.slots.header(message.slot) };
-        header.race.reading();
         // `head` may not tell for long that the message was received, and never will if an older
         // one is leaked or its holder dies: a buffer in it must not seem stranded.
         // Release: whoever sees it sees the buffer in this rank's table.

@@ -12,14 +12,15 @@ use super::{
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
     shared_ring::{Held, Look, SharedRing},
-    signals::Sticky,
+    signals::{Glance, Sticky},
+    slots::Place,
 };
 use crate::{
     buffer::SharedBuffer,
     copy::copy_bytes,
     error::{Error, Result, SendError},
     plain::{Message, Plain},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Doing, Flag, Operation, Wait},
 };
 
 /// The sending end of a channel: see [`Rank::sender`](crate::Rank::sender).
@@ -38,7 +39,7 @@ pub struct Sender<M: Message + ?Sized> {
     /// At degree 0 it has a free slot only within a call, and always none where several ranks are
     /// at an end: so the fast path asks nothing else.
     ring: RingSender,
-    asymmetry: Asymmetry,
+    glance: Glance,
     opened: Opened,
     kind: Kind,
     wait: Wait,
@@ -80,9 +81,10 @@ impl<M: Message + ?Sized> Sender<M> {
             (false, 0) => (RingSender::at_rendezvous(opened.ring()), Kind::Rendezvous),
             (false, _) => (RingSender::new(opened.ring()), Kind::Pair),
         };
-        let asymmetry = opened.context.waiting.asymmetry;
+        // SAFETY: the signal lies in the segment that `opened` keeps mapped.
+        let glance = unsafe { opened.glance(End::Sender) };
         let wait = Wait::forever();
-        Self { ring, asymmetry, opened, kind, wait, lent: None, message: PhantomData }
+        Self { ring, glance, opened, kind, wait, lent: None, message: PhantomData }
     }
 
     /// Takes the end apart, so that several threads can send through it; and how many messages
@@ -156,11 +158,17 @@ impl<M: Message + ?Sized> Sender<M> {
         if M::SLICE {
             self.ring.write_len(slot, elements.len() as u32);
         }
-        // SAFETY: as in `copy_and_publish`.
-        unsafe { copy_in(elements, self.ring.payload(slot)) };
-        self.ring.publish(slot);
-        self.asymmetry.light();
-        if self.opened.signals().for_sender.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
+        if M::SLICE {
+            // SAFETY: as in `copy_and_publish`.
+            unsafe { copy_in(elements, self.ring.payload(slot)) };
+            self.ring.publish(slot);
+        } else {
+            let place = const { Place::of_single::<M::Element>() };
+            // SAFETY: as in `copy_and_publish`; the payload's distance is less than the stride.
+            unsafe { copy_in(elements, slot.add(place.payload)) };
+            self.ring.publish_in(slot, place.stride);
+        }
+        if self.glance.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
     }
 
     #[cold]
@@ -370,10 +378,8 @@ impl<M: Message + ?Sized> Sender<M> {
     /// Wakes the receiver if it sleeps.
     #[inline(always)]
     fn attend(&self) {
-        self.asymmetry.light();
-        let signal = &self.opened.signals().for_sender;
-        if !signal.quiet() && signal.take_parked() {
-            self.opened.ring_peers();
+        if !self.glance.quiet() {
+            self.opened.attend(End::Sender);
         }
     }
 

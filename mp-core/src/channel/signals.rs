@@ -9,11 +9,13 @@
 //! Each word has its own pair of lines and is almost never written, so that looking costs a hit
 //! in the first-level cache.
 
+use std::ptr::NonNull;
+
 use crossbeam_utils::CachePadded;
 
 use crate::{
-    sync::{AtomicU32, Ordering},
-    wait::Flag,
+    sync::{AtomicU32, Ordering, compiler_fence},
+    wait::{Asymmetry, Flag},
 };
 
 const PARKED: u32 = 1;
@@ -24,6 +26,40 @@ const MISMATCH: u32 = 4;
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Signal(AtomicU32);
+
+/// Where an end looks after each message: at its own word, with nothing but the compiler kept in
+/// order. In a world whose fences are ordinary ones it looks at a word that is never quiet, so that
+/// the fence is on the way of those who have something to attend to, and costs the others nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glance(NonNull<Signal>);
+
+impl Glance {
+    /// # Safety
+    /// The signal stays where it is as long as the value is used.
+    pub(crate) unsafe fn at(signal: &Signal, asymmetry: Asymmetry) -> Self {
+        Self(if asymmetry.uses_membarrier() { NonNull::from(signal) } else { loud() })
+    }
+
+    /// Whether there is surely nothing to attend to. If there may be, the end looks at its signal,
+    /// behind [`Asymmetry::light`].
+    #[inline(always)]
+    pub(crate) fn quiet(self) -> bool {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: valid by the promise of `at`, or a static.
+        unsafe { self.0.as_ref() }.quiet()
+    }
+}
+
+#[cfg(not(loom))]
+fn loud() -> NonNull<Signal> {
+    static LOUD: Signal = Signal(AtomicU32::new(PARKED));
+    NonNull::from(&LOUD)
+}
+
+#[cfg(loom)]
+fn loud() -> NonNull<Signal> {
+    NonNull::from(Box::leak(Box::new(Signal(AtomicU32::new(PARKED)))))
+}
 
 impl Signal {
     pub(crate) fn new() -> Self {

@@ -75,6 +75,46 @@ impl MovedBuffer {
     }
 }
 
+/// Where things are in a slot, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From a slot's start to its payload.
+    pub(crate) payload: usize,
+    /// From one slot to the next.
+    pub(crate) stride: usize,
+}
+
+impl Place {
+    /// Of single values in a channel between two ranks, known when the program is compiled. The
+    /// same as [`Geometry::of`] finds.
+    pub(crate) const fn of_single<T>() -> Self {
+        let align =
+            if align_of::<T>() > align_of::<u32>() { align_of::<T>() } else { align_of::<u32>() };
+        match Self::of(size_of::<T>(), align, size_of::<SlotHeader>()) {
+            Some(place) => place,
+            None => panic!("no slot can hold the type"),
+        }
+    }
+
+    const fn of(size: usize, align: usize, header: usize) -> Option<Self> {
+        let close = header.next_multiple_of(align);
+        let Some(whole) = close.checked_add(size) else { return None };
+        if whole <= LINE {
+            let stride = whole.next_power_of_two();
+            return Some(Self {
+                payload: close,
+                stride: if stride > align { stride } else { align },
+            });
+        }
+        let payload = header.next_multiple_of(LINE);
+        let Some(end) = payload.checked_add(size) else { return None };
+        match end.checked_next_multiple_of(LINE) {
+            Some(stride) => Some(Self { payload, stride }),
+            None => None,
+        }
+    }
+}
+
 /// Distances and sizes of a channel's slots, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
@@ -97,14 +137,7 @@ impl Geometry {
             size = size.max(size_of::<MovedBuffer>());
             align = align.max(align_of::<MovedBuffer>());
         }
-        let close = header.next_multiple_of(align);
-        let whole = close.checked_add(size)?;
-        let (payload, stride) = if whole <= LINE {
-            (close, whole.next_power_of_two().max(align))
-        } else {
-            let payload = header.next_multiple_of(LINE);
-            (payload, payload.checked_add(size)?.checked_next_multiple_of(LINE)?)
-        };
+        let Place { payload, stride } = Place::of(size, align, header)?;
         let count = spec.degree.max(1);
         stride.checked_mul(usize::try_from(count).ok()?)?;
         Some(Self { stride, payload, count })
@@ -182,17 +215,14 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
-    /// A cursor at slot 0 with a stop after every `stage` slots.
-    pub(crate) fn cursor(&self, stage: u64) -> Cursor {
+    /// A cursor at slot 0, which stops at the end.
+    pub(crate) fn cursor(&self) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
         let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
         let stride = self.geometry.stride;
-        let stage = stride * stage.min(self.geometry.count) as usize;
         let (at, first) = (Cell::new(self.first), self.first);
-        let cursor = Cursor { at, stride, stop: Cell::new(end), first, end, stage, begins };
-        cursor.turn();
-        cursor
+        Cursor { at, stride, stop: Cell::new(end), begins, first, end }
     }
 
     /// # Safety
@@ -222,17 +252,16 @@ impl<H> Slots<H> {
 
 /// A place that goes round the slots, one after another.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Cursor {
     at: Cell<NonNull<u8>>,
     stride: usize,
     /// Where [`advance`](Self::advance) has more to do than one addition.
     stop: Cell<NonNull<u8>>,
-    first: NonNull<u8>,
-    end: NonNull<u8>,
-    /// Bytes between two stops; the end is always one.
-    stage: usize,
     /// An address with none of these bits begins a line from which to look ahead.
     begins: usize,
+    first: NonNull<u8>,
+    end: NonNull<u8>,
 }
 
 impl Cursor {
@@ -241,11 +270,13 @@ impl Cursor {
         self.at.get()
     }
 
-    /// Goes to the next slot. True at the end of a stage.
+    /// Goes to the next slot. The caller has at hand where the cursor is, and perhaps how far it is
+    /// from one slot to the next. True at a stop; the next one is then the end.
     #[inline(always)]
-    pub(crate) fn advance(&self) -> bool {
+    pub(crate) fn advance(&self, slot: NonNull<u8>, stride: usize) -> bool {
+        debug_assert_eq!((slot, stride), (self.at.get(), self.stride));
         // SAFETY: at most one past the last slot, because `stop` is at most that.
-        let next = unsafe { self.at.get().add(self.stride) };
+        let next = unsafe { slot.add(stride) };
         self.at.set(next);
         // A branch that is foreseen; a conditional move would make every step wait for the last.
         let stops = next == self.stop.get();
@@ -260,9 +291,15 @@ impl Cursor {
         if self.at.get() == self.end {
             self.at.set(self.first);
         }
+        self.stop.set(self.end);
+    }
+
+    /// Sets a stop after so many slots, at least one, or at the end if that comes first.
+    pub(crate) fn stop_after(&self, slots: u64) {
         let left = self.end.addr().get() - self.at.get().addr().get();
+        let bytes = self.stride.saturating_mul(slots.max(1) as usize);
         // SAFETY: at most one past the last slot.
-        self.stop.set(unsafe { self.at.get().add(self.stage.min(left)) });
+        self.stop.set(unsafe { self.at.get().add(bytes.min(left)) });
     }
 
     /// When the slot is the first on its line: the address some lines ahead of it.

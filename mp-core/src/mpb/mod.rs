@@ -97,6 +97,9 @@ impl fmt::Display for Mpbs {
     }
 }
 
+/// The most bytes that a line holds beside a flag: 56.
+pub const PAYLOAD_BYTES: usize = PAYLOAD;
+
 /// A line of some rank's MPB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {

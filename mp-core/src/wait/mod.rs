@@ -169,6 +169,11 @@ impl Waiting {
         cores as i64 - ranks as i64
     }
 
+    /// Cores that a world of so many ranks may use.
+    pub(crate) fn cores(&self, ranks: usize) -> usize {
+        usize::try_from(self.spare + ranks as i64).unwrap_or(0).max(1)
+    }
+
     /// Whether more threads of the world are at work than there are cores for them. `helpers` are
     /// those that are no ranks: they come and go, so that this is asked anew in every long wait,
     /// and never before one.

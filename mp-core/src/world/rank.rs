@@ -60,6 +60,11 @@ impl Rank {
         self.context.size()
     }
 
+    /// How many cores the ranks of the world may use, all together.
+    pub fn cores(&self) -> usize {
+        self.context.waiting.cores(self.size())
+    }
+
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
     /// [`receiver`](Self::receiver); neither waits for the other to do so.
     ///

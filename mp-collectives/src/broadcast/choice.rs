@@ -1,0 +1,158 @@
+//! Which algorithm a broadcast takes, and why.
+
+use std::fmt;
+
+/// How a message goes to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Line by line with the payload in the notification: [`LineBcast`](super::LineBcast).
+    Lines,
+    /// Chunks through the buffers of a tree's inner ranks: [`OcBcast`](super::OcBcast).
+    OcBcast,
+    /// Two-sided messages along a binomial tree: [`binomial`](super::binomial).
+    Binomial,
+    /// Two-sided messages, scattered and gathered: [`scatter_allgather`](super::scatter_allgather).
+    ScatterAllgather,
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Algorithm::Lines => "lines with the payload in the notification",
+            Algorithm::OcBcast => "OC-Bcast",
+            Algorithm::Binomial => "two-sided, binomial tree",
+            Algorithm::ScatterAllgather => "two-sided, scatter and allgather",
+        })
+    }
+}
+
+/// What the choice knows of the world and the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// P.
+    pub ranks: usize,
+    /// Cores that they may use.
+    pub cores: usize,
+    /// Bytes that a line holds beside a flag.
+    pub payload: usize,
+}
+
+impl Machine {
+    /// Whether ranks share cores, so that one that waits is in another one's way.
+    pub fn crowded(self) -> bool {
+        self.ranks > self.cores
+    }
+
+    /// k, the degree of the tree.
+    ///
+    /// With a core for each rank, 7: the thesis finds the whole range from there to the flat tree
+    /// within a few percent of the best (figure 3.3), and up to about that number readers of one
+    /// line do not hinder each other. Where ranks share cores each level of the tree costs a wake-up,
+    /// so that all stand right under the root.
+    pub fn degree(self) -> usize {
+        let flat = self.ranks.saturating_sub(1).max(1);
+        if self.crowded() { flat } else { flat.min(7) }
+    }
+}
+
+/// Why an algorithm was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The caller said so.
+    Forced,
+    /// The message is so short that to be told of it and then to get it would cost more.
+    Short {
+        /// The most bytes of a short message.
+        most: usize,
+    },
+    /// A longer one is copied faster in large pieces.
+    Long {
+        /// The most bytes of a short message.
+        most: usize,
+    },
+}
+
+/// The choice for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The message's length.
+    pub bytes: usize,
+    /// What was known.
+    pub machine: Machine,
+    /// What was chosen.
+    pub algorithm: Algorithm,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Lines up to which a message is short.
+///
+/// A line more costs the receiver one more flag to look at, 5 ns between near cores and 25 between
+/// far ones; to be told first and then to get costs one line transfer more, 55 and 250 ns.
+const SHORT: usize = 8;
+
+/// The algorithm for a message of so many bytes.
+pub fn choose(machine: Machine, bytes: usize, forced: Option<Algorithm>) -> Explanation {
+    let most = SHORT * machine.payload;
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if bytes <= most => (Algorithm::Lines, Reason::Short { most }),
+        None => (Algorithm::OcBcast, Reason::Long { most }),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { bytes, machine, algorithm, reason } = self;
+        let Machine { ranks, cores, payload } = machine;
+        write!(f, "{bytes} bytes to {ranks} ranks on {cores} cores: {algorithm}")?;
+        if matches!(algorithm, Algorithm::Lines | Algorithm::OcBcast) {
+            let (degree, crowded) = (machine.degree(), machine.crowded());
+            let why = if crowded { "flat, because each level costs a wake-up" } else { "k-ary" };
+            write!(f, ", tree of degree {degree} ({why})")?;
+        }
+        match reason {
+            Reason::Forced => f.write_str("; forced"),
+            Reason::Short { most } => write!(
+                f,
+                "; up to {most} bytes, {} lines, a transfer for each line is less than one to be \
+                 told and then one to get it",
+                most / payload.max(&1)
+            ),
+            Reason::Long { most } => {
+                write!(f, "; above {most} bytes large copies are faster than lines one by one")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_messages_go_by_lines_and_long_ones_in_chunks() {
+        let machine = Machine { ranks: 3, cores: 4, payload: 56 };
+        let algorithm = |bytes| choose(machine, bytes, None).algorithm;
+        assert_eq!([0, 1, 448].map(algorithm), [Algorithm::Lines; 3]);
+        assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
+        let forced = choose(machine, 5, Some(Algorithm::Binomial));
+        assert_eq!((forced.algorithm, forced.reason), (Algorithm::Binomial, Reason::Forced));
+    }
+
+    #[test]
+    fn trees_are_flat_where_ranks_share_cores() {
+        let degree = |ranks, cores| Machine { ranks, cores, payload: 56 }.degree();
+        assert_eq!([degree(1, 2), degree(2, 2), degree(8, 8), degree(48, 48)], [1, 1, 7, 7]);
+        assert_eq!([degree(3, 2), degree(9, 8), degree(48, 2)], [2, 8, 47]);
+    }
+
+    #[test]
+    fn explanations_give_the_facts() {
+        let text = choose(Machine { ranks: 8, cores: 2, payload: 56 }, 100, None).to_string();
+        for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "448"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+    }
+}

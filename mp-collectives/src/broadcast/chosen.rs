@@ -1,0 +1,144 @@
+//! Broadcasts of one world, each by the algorithm that suits it.
+
+use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::{Plain, Rank, Wait};
+use mp_model::mpb::{Mpb, complete};
+
+use super::choice::{Algorithm, Explanation, Machine, choose};
+use super::{
+    BroadcastError, Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial,
+    scatter_allgather,
+};
+use crate::real::{RealError, RealMpb};
+use crate::two_sided::TwoSided;
+
+/// How broadcasts are to be done. All ranks must ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Lines of 64 bytes in a chunk of a long message.
+    pub chunk_lines: usize,
+    /// Chunks that a rank may have under way to its children.
+    pub buffers: usize,
+    /// Lines that may be under way between two ranks.
+    pub slots: usize,
+    /// Always this algorithm, and not the one that suits the message.
+    pub algorithm: Option<Algorithm>,
+    /// Always this degree of the tree, from 1 to P − 1, and not the one that suits the machine.
+    pub degree: Option<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { chunk_lines: 128, buffers: 8, slots: 16, algorithm: None, degree: None }
+    }
+}
+
+/// One rank's part in the broadcasts of its world.
+///
+/// ```
+/// use mp_collectives::broadcast::{Broadcasts, Settings};
+/// use mp_core::World;
+///
+/// let sums = World::threads(3).run(|rank| {
+///     let mut broadcasts = Broadcasts::open(rank, "weights", Settings::default())?;
+///     let mut weights = if rank.id() == 1 { vec![0.5; 10_000] } else { vec![0.0; 10_000] };
+///     broadcasts.broadcast(&mut weights, 1)?;
+///     Ok(weights.iter().sum::<f64>())
+/// })?;
+/// assert_eq!(sums, [5_000.0; 3]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Broadcasts {
+    mpb: RealMpb,
+    machine: Machine,
+    forced: Option<Algorithm>,
+    lines: LineBcast,
+    oc_bcast: OcBcast,
+    two_sided: TwoSided,
+}
+
+impl Broadcasts {
+    /// All ranks of the world open the broadcasts of this name; none waits for the others to do so.
+    ///
+    /// # Errors
+    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// settings, as far as these change the room that they take; settings that make no sense; lack
+    /// of memory.
+    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Broadcasts> {
+        let Settings { chunk_lines, buffers, slots, algorithm, degree } = settings;
+        let ranks = rank.size();
+        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+        let degree = degree.unwrap_or(machine.degree());
+        let lines = LineOptions { degree, slots, first_line: 0 };
+        let too_much =
+            || mp_core::Error::other("broadcasts that take more lines than there can be");
+        let first = lines.lines(ranks).ok_or_else(too_much)?;
+        let chunks = Options {
+            degree,
+            chunk_lines,
+            buffers,
+            leaves: Leaves::Direct,
+            completion: Completion::Buffered,
+            first_line: first,
+        };
+        let second = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
+        let second = second.ok_or_else(too_much)?;
+        let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
+        let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
+        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
+        Ok(Broadcasts {
+            machine,
+            forced: algorithm,
+            lines: LineBcast::new(&mpb, lines).map_err(mp_core::Error::other)?,
+            oc_bcast: OcBcast::new(&mpb, chunks)?,
+            two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
+            mpb,
+        })
+    }
+
+    /// How calls wait from now on: with which policy, how long.
+    pub fn set_wait(&mut self, wait: impl Into<Wait>) {
+        self.mpb.get_mut().set_wait(wait);
+    }
+
+    /// Broadcasts the root's message: all ranks call this with the same root and length, and have
+    /// the message when it returns. The root's own is only read, and may be changed as soon as its
+    /// call returns, which need not be after the others'.
+    ///
+    /// # Errors
+    /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
+    /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others; a
+    /// root that does not exist.
+    #[inline]
+    pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
+        let message = bytemuck::cast_slice_mut(message);
+        Ok(complete(self.broadcast_bytes(message, root))?)
+    }
+
+    async fn broadcast_bytes(
+        &mut self,
+        message: &mut [u8],
+        root: usize,
+    ) -> Result<(), BroadcastError<RealError>> {
+        let mpb = &mut self.mpb;
+        match choose(self.machine, message.len(), self.forced).algorithm {
+            Algorithm::Lines => self.lines.broadcast(mpb, message, root).await,
+            Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await,
+            Algorithm::Binomial => Ok(binomial(&mut self.two_sided, mpb, message, root).await?),
+            Algorithm::ScatterAllgather => {
+                Ok(scatter_allgather(&mut self.two_sided, mpb, message, root).await?)
+            }
+        }
+    }
+
+    /// Which algorithm a message of so many bytes takes, and why.
+    pub fn explain(&self, bytes: usize) -> Explanation {
+        choose(self.machine, bytes, self.forced)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.mpb.rank()
+    }
+}

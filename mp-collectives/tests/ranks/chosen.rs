@@ -1,0 +1,148 @@
+//! Broadcasts by the algorithm that suits each message, and line by line.
+
+use mp_collectives::{
+    RealMpb,
+    broadcast::{Algorithm, Broadcasts, LineBcast, LineOptions, Settings},
+    complete,
+};
+use mp_core::{Error, Rank, Result, mpb::Mpbs};
+
+use crate::{
+    broadcasts::{Message, same},
+    support::{Random, on_all},
+};
+
+const PAYLOAD: usize = 56;
+const CHUNK: usize = 2 * 64;
+/// Around a line, around the end of the short messages, around a chunk, and many chunks.
+const LENGTHS: [usize; 13] = [
+    0,
+    1,
+    8,
+    PAYLOAD - 1,
+    PAYLOAD,
+    PAYLOAD + 1,
+    8 * PAYLOAD - 1,
+    8 * PAYLOAD,
+    8 * PAYLOAD + 1,
+    5 * CHUNK - 1,
+    5 * CHUNK,
+    5 * CHUNK + 1,
+    20 * CHUNK + 3,
+];
+
+const SMALL: Settings =
+    Settings { chunk_lines: 2, buffers: 3, slots: 3, algorithm: None, degree: None };
+
+fn all(rank: &Rank, settings: Settings, series: impl IntoIterator<Item = Message>) -> Result<()> {
+    let mut broadcasts = Broadcasts::open(rank, "chosen", settings)?;
+    for (number, message) in series.into_iter().enumerate() {
+        let mut got = message.start(rank.id(), number);
+        broadcasts.broadcast(&mut got, message.root)?;
+        same(&got, message, number)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn all_roots_and_lengths() {
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| {
+            let series =
+                || (0..ranks).flat_map(|root| LENGTHS.map(|bytes| Message { root, bytes }));
+            all(rank, SMALL, series())?;
+            all(rank, Settings::default(), series())
+        });
+    }
+}
+
+#[test]
+fn forced_algorithms_and_degrees() {
+    on_all(4, |rank| {
+        for algorithm in
+            [Algorithm::Lines, Algorithm::OcBcast, Algorithm::Binomial, Algorithm::ScatterAllgather]
+        {
+            for degree in 1..4 {
+                let settings =
+                    Settings { algorithm: Some(algorithm), degree: Some(degree), ..SMALL };
+                let series = (0..26).map(|n| Message { root: n / 7, bytes: LENGTHS[n % 13] });
+                all(rank, settings, series)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Roots that run ahead of the others, and change.
+#[test]
+fn thousands_in_a_row() {
+    on_all(3, |rank| {
+        let mut random = Random::new(11);
+        let mut root = 0;
+        let series: Vec<_> = (0..6_000)
+            .map(|_| {
+                if random.below(5) == 0 {
+                    root = random.below(3) as usize;
+                }
+                Message { root, bytes: LENGTHS[random.below(13) as usize] }
+            })
+            .collect();
+        all(rank, SMALL, series)
+    });
+}
+
+#[test]
+fn any_type_and_what_is_told_of_the_choice() {
+    on_all(2, |rank| {
+        let mut broadcasts = Broadcasts::open(rank, "typed", Settings::default())?;
+        let mut numbers = if rank.id() == 1 { [1.5, -2.5, 1e300] } else { [0.0; 3] };
+        broadcasts.broadcast(&mut numbers, 1)?;
+        ensure!(numbers == [1.5, -2.5, 1e300], "{numbers:?}");
+        let told = broadcasts.explain(24);
+        ensure!(told.algorithm == Algorithm::Lines, "{told}");
+        let told = broadcasts.explain(1 << 20).to_string();
+        ensure!(told.contains("OC-Bcast"), "{told}");
+        let nobody = broadcasts.broadcast(&mut numbers, 2).map_err(|error| error.to_string());
+        ensure!(nobody == Err("the root of a broadcast: rank 2 of 2".into()), "{nobody:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    on_all(2, |rank| {
+        for settings in [
+            Settings { chunk_lines: 0, ..SMALL },
+            Settings { buffers: 0, ..SMALL },
+            Settings { slots: 0, ..SMALL },
+            Settings { degree: Some(2), ..SMALL },
+            Settings { degree: Some(0), ..SMALL },
+            Settings { slots: usize::MAX, ..SMALL },
+            Settings { chunk_lines: usize::MAX / 2, ..SMALL },
+        ] {
+            let opened = Broadcasts::open(rank, "senseless", settings);
+            ensure!(opened.is_err(), "{settings:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn lines_alone() {
+    for ranks in [1, 2, 3, 5, 8, 16] {
+        on_all(ranks, |rank| {
+            for (slots, degree) in [(1, 1), (2, ranks.max(2) - 1), (5, 2.min(ranks.max(2) - 1))] {
+                let mut mpb = RealMpb::new(rank.mpb("lines", Mpbs::lines(2 + 6 * ranks))?);
+                let options = LineOptions { degree, slots, first_line: 2 };
+                let mut lines = LineBcast::new(&mpb, options).map_err(Error::other)?;
+                for (number, root) in (0..ranks).flat_map(|root| [root; 4]).enumerate() {
+                    let message = Message { root, bytes: LENGTHS[number % 10] };
+                    let mut got = message.start(rank.id(), number);
+                    complete(lines.broadcast(&mut mpb, &mut got, root))?;
+                    same(&got, message, number)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
