@@ -34,7 +34,8 @@ pub struct AsyncSettings {
     pub window: u32,
     /// In which order messages are handled.
     pub order: Order,
-    /// How this rank's threads are woken.
+    /// How this rank's threads are woken. With signals, a program that is started in the handler has
+    /// that signal blocked.
     pub notifier: Notifier,
 }
 
@@ -117,9 +118,9 @@ pub enum AsyncFailure {
         /// Why.
         reason: String,
     },
-    /// A handler cannot wait until there is room for a message: the windows open when handlers have
-    /// returned.
-    #[error("a handler would have to wait until a message can be broadcast")]
+    /// A handler cannot wait until there is room for a message, or for the end: both come when handlers
+    /// have returned.
+    #[error("a handler would have to wait for what comes when handlers have returned")]
     InHandler,
 }
 
@@ -180,8 +181,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl AsyncBroadcast {
-    /// This rank's part in the broadcasts of this name, which all ranks open. Neither waits for the
-    /// others to do so. What others broadcast before is not lost. Two threads begin, which sleep until
+    /// This rank's part in the broadcasts of this name, which all ranks open. Nobody waits for the others
+    /// to do so, and what others broadcast before is not lost. Two threads begin, which sleep until
     /// something comes.
     ///
     /// # Errors
@@ -276,11 +277,14 @@ impl AsyncBroadcast {
     /// called this. Then its threads end.
     ///
     /// # Errors
-    /// [`AsyncFailure`].
+    /// [`AsyncFailure`]; [`AsyncFailure::InHandler`] in the handler, which is not over then.
     pub fn finish(mut self) -> Result<(), AsyncFailure> {
         let shared = Arc::clone(&self.shared);
         let line = {
             let mut state = shared.checked()?;
+            if state.handling == Some(thread::current().id()) {
+                return Err(AsyncFailure::InHandler);
+            }
             state.member.say_farewell();
             shared.mpb.say_farewell();
             shared.progress(&mut state)?;

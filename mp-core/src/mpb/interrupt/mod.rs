@@ -184,8 +184,8 @@ impl Mpb {
         waited.unwrap_or(Ok(()))
     }
 
-    /// This rank will interrupt nobody any more but those that it is still heard by: when it closes its
-    /// MPB, that is no reason for others to stop waiting for interrupts.
+    /// Nobody waits for an interrupt that is yet to come from this rank when it closes its MPB: that it
+    /// does is no reason for others to stop waiting then.
     pub fn say_farewell(&self) {
         self.opened.say_farewell();
     }

@@ -125,7 +125,7 @@ fn two_parents_interrupt_one_child_at_the_same_time() {
         }
         sources.sort_unstable();
         assert_eq!(sources, [1, 2]);
-        parents.map(|parent| parent.join().unwrap());
+        parents.into_iter().for_each(|parent| parent.join().unwrap());
     });
 }
 
@@ -201,7 +201,7 @@ fn a_parent_is_woken_by_the_answers_that_it_expects() {
                 }
             }
         }
-        children.map(|child| child.join().unwrap());
+        children.into_iter().for_each(|child| child.join().unwrap());
     });
 }
 
