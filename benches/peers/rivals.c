@@ -3,11 +3,16 @@
  *   rivals pingpong BATCHES TRIPS     8 bytes to and fro between two ranks, ns for one way
  *   rivals large BYTES BATCHES TRIPS  the sender rewrites all of its buffer, the receiver sums all of it
  *   rivals pairs BATCHES MILLIS       ranks 2i and 2i+1 ping-pong 8 bytes, all pairs at once
+ *   rivals broadcast BYTES BATCHES CALLS SINGLES
+ *                                     rank 0's buffer to rank 1, ns for one: CALLS back to back by the slowest
+ *                                     rank, then SINGLES with a barrier before each: the longest stay of a rank,
+ *                                     and from the last one in to the last one out
+ *   rivals crowd BYTES BATCHES MILLIS back to back as above, among ranks that share cores
  *   rivals start                      nothing
  *
- * Rank 0 prints one line: the median batch in nanoseconds, then the raw cache-line ping-pong between
- * ranks 0 and 1 before and after it (0 where not taken). What arrives is checked: on a difference the
- * program says so and ends with status 1.
+ * Rank 0 prints one line: the median batch in nanoseconds (`broadcast`: the median single two times more),
+ * then the raw cache-line ping-pong between ranks 0 and 1 before and after it (0 where not taken). What arrives
+ * is checked: on a difference the program says so and ends with status 1.
  *
  * ONCHIP_CPUS=a,b,... pins rank i to the i-th of them, modulo their number; unset, ranks stay free.
  */
@@ -207,30 +212,168 @@ static double pairs(int batches, double millis) {
     return median(took, batches);
 }
 
+/* Buffers that broadcasts take in turn, and the stamps on them, as in benches/ratios/rows/broadcast.rs and
+ * benches/src/content.rs. */
+enum { TURNS = 4 };
+
+typedef struct {
+    uint64_t *buffers[TURNS];
+    size_t words;
+    uint64_t number;
+} Turns;
+
+static Turns turns_open(int bytes) {
+    Turns t = {.words = bytes / 8};
+    for (int i = 0; i < TURNS; i++) {
+        t.buffers[i] = aligned_alloc(4096, (bytes + 4095) & ~4095);
+        memset(t.buffers[i], 0, bytes);
+    }
+    return t;
+}
+static void turns_close(Turns *t) {
+    for (int i = 0; i < TURNS; i++) free(t->buffers[i]);
+}
+static uint64_t *next_buffer(Turns *t) {
+    uint64_t *words = t->buffers[++t->number % TURNS];
+    if (rank == 0) {
+        size_t step = t->words / 4 ? t->words / 4 : 1;
+        for (size_t i = 0; i < t->words; i += step) words[i] = t->number;
+        words[t->words - 1] = t->number;
+    }
+    return words;
+}
+static void check_buffer(const Turns *t, const uint64_t *words) {
+    size_t step = t->words / 4 ? t->words / 4 : 1;
+    uint64_t differences = words[t->words - 1] ^ t->number;
+    for (size_t i = 0; i < t->words; i += step) differences |= words[i] ^ t->number;
+    if (differences) wrong("bits of the stamp that differ", differences, 0);
+}
+
+/* Of the slowest rank, at all of them. */
+static double back_to_back(Turns *t, long calls) {
+    double took, slowest;
+    int bytes = (int)(t->words * 8);
+    MPI_Barrier(MPI_COMM_WORLD);
+    took = now_ns();
+    for (long i = 0; i < calls; i++) {
+        uint64_t *words = next_buffer(t);
+        MPI_Bcast(words, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        check_buffer(t, words);
+    }
+    took = (now_ns() - took) / calls;
+    MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+/* What reading the clock takes, as in benches/src/clock.rs. */
+static double reading_ns(void) {
+    double least = 1e9;
+    for (int t = 0; t < 9; t++) {
+        double start = now_ns(), end = start;
+        for (int i = 0; i < 1000; i++) end = now_ns();
+        if ((end - start) / 1000 < least) least = (end - start) / 1000;
+    }
+    return least;
+}
+
+static void broadcast(int bytes, int batches, long calls, long singles, double value[3]) {
+    Turns t = turns_open(bytes);
+    double took[64], reading = reading_ns();
+    back_to_back(&t, calls);
+    for (int b = 0; b < batches; b++) took[b] = back_to_back(&t, calls);
+    value[0] = median(took, batches);
+
+    double *stamps = malloc(2 * singles * sizeof *stamps);
+    double *all = rank ? NULL : malloc(2 * singles * ranks * sizeof *all);
+    for (long i = -calls; i < singles; i++) {
+        uint64_t *words = next_buffer(&t);
+        MPI_Barrier(MPI_COMM_WORLD);
+        double begin = now_ns();
+        MPI_Bcast(words, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        double end = now_ns();
+        check_buffer(&t, words);
+        if (i >= 0) {
+            stamps[2 * i] = begin;
+            stamps[2 * i + 1] = end - reading;
+        }
+    }
+    MPI_Gather(stamps, 2 * singles, MPI_DOUBLE, all, 2 * singles, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        double *longest = malloc(singles * sizeof *longest), *last = malloc(singles * sizeof *last);
+        for (long i = 0; i < singles; i++) {
+            double stay = 0, in = 0, out = 0;
+            for (int r = 0; r < ranks; r++) {
+                double *at = all + 2 * (r * singles + i);
+                if (at[1] - at[0] > stay) stay = at[1] - at[0];
+                if (at[0] > in) in = at[0];
+                if (at[1] > out) out = at[1];
+            }
+            longest[i] = stay;
+            last[i] = out - in;
+        }
+        value[1] = median(longest, singles);
+        value[2] = median(last, singles);
+        free(longest);
+        free(last);
+    }
+    free(stamps);
+    free(all);
+    turns_close(&t);
+}
+
+static double crowd(int bytes, int batches, double millis) {
+    Turns t = turns_open(bytes);
+    double took[64];
+    /* As in `pairs`. */
+    long calls = 4;
+    for (int b = -2; b < batches; b++) {
+        double each = back_to_back(&t, calls);
+        if (b >= 0) {
+            took[b] = each;
+        } else {
+            calls = (long)(millis * 1e6 / each);
+            if (calls < 4) calls = 4;
+            if (calls > 100000) calls = 100000;
+        }
+    }
+    turns_close(&t);
+    return median(took, batches);
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     int batches = argc > 2 ? atoi(argv[argc > 4 ? 3 : 2]) : 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    double value = 0, before = 0, after = 0;
+    double value[3] = {0}, before = 0, after = 0;
     if (strcmp(mode, "start") == 0 && argc == 2) {
         MPI_Finalize();
         return 0;
     }
     if (batches < 1 || batches > 64) wrong("batches, 1 to 64", batches, 1);
     pin();
+    int two = ranks == 2, values = 1;
     if (strcmp(mode, "pairs") == 0 && argc == 4) {
-        value = pairs(batches, atof(argv[3]));
-    } else if (ranks == 2 && ((strcmp(mode, "pingpong") == 0 && argc == 4) || (strcmp(mode, "large") == 0 && argc == 5))) {
+        value[0] = pairs(batches, atof(argv[3]));
+    } else if (strcmp(mode, "crowd") == 0 && argc == 5) {
+        value[0] = crowd(atoi(argv[2]), batches, atof(argv[4]));
+    } else if (two && ((strcmp(mode, "pingpong") == 0 && argc == 4) || (strcmp(mode, "large") == 0 && argc == 5))) {
         probe_open();
         before = probe();
-        value = argc == 4 ? pingpong(batches, atol(argv[3])) : large(atoi(argv[2]), batches, atol(argv[4]));
+        value[0] = argc == 4 ? pingpong(batches, atol(argv[3])) : large(atoi(argv[2]), batches, atol(argv[4]));
+        after = probe();
+    } else if (two && strcmp(mode, "broadcast") == 0 && argc == 6) {
+        values = 3;
+        probe_open();
+        before = probe();
+        broadcast(atoi(argv[2]), batches, atol(argv[4]), atol(argv[5]), value);
         after = probe();
     } else {
         wrong("the mode or its arguments", argc, 0);
     }
-    if (rank == 0) printf("%.3f %.3f %.3f\n", value, before, after);
+    for (int i = 0; rank == 0 && i < values; i++) printf("%.3f ", value[i]);
+    if (rank == 0) printf("%.3f %.3f\n", before, after);
     MPI_Finalize();
     return 0;
 }

@@ -1,4 +1,5 @@
-//! The content of large messages: another one every time, and checked by its sum.
+//! The content of large messages: another one every time, and checked by its sum, or stamped where
+//! passing over all of it would be most of what is measured.
 //!
 //! `benches/peers/rivals.c` does the same work for the MPIs.
 
@@ -28,4 +29,60 @@ pub fn expected_sum(len: usize, seed: u64) -> u64 {
 /// Whether `words`, all of them read, are what [`fill`] wrote for `seed`.
 pub fn is_filled(words: &[u64], seed: u64) -> bool {
     sum(words) == expected_sum(words.len(), seed)
+}
+
+/// How far apart the words are that a stamp is on, about a quarter of the message; the last one is
+/// stamped as well.
+fn stamps(len: usize) -> usize {
+    (len / 4).max(1)
+}
+
+/// Marks a message, from its first word to its last, with a number.
+pub fn stamp(words: &mut [u64], number: u64) {
+    let step = stamps(words.len());
+    words.iter_mut().step_by(step).for_each(|word| *word = number);
+    if let Some(last) = words.last_mut() {
+        *last = number;
+    }
+}
+
+/// Whether `words` are what [`stamp`] marked with `number`.
+pub fn is_stamped(words: &[u64], number: u64) -> bool {
+    let first = words.iter().step_by(stamps(words.len()));
+    first.chain(words.last()).fold(0, |differences, word| differences | (word ^ number)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_on_both_ends_and_between() {
+        for len in (0..20).chain([127, 128, 129]) {
+            let mut words = vec![7; len];
+            stamp(&mut words, 8);
+            assert!(is_stamped(&words, 8));
+            assert_eq!(is_stamped(&words, 7), len == 0);
+            for missing in [0, len / 4, len / 2, len.saturating_sub(1)] {
+                let mut torn = words.clone();
+                let Some(word) = torn.get_mut(missing - missing % stamps(len)) else { continue };
+                *word = 7;
+                assert!(!is_stamped(&torn, 8), "word {missing} of {len}");
+            }
+            if let Some(last) = words.last_mut() {
+                *last = 7;
+                assert!(!is_stamped(&words, 8));
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_any_length() {
+        for len in [0, 1, 2, 3, 1000] {
+            let mut words = vec![0; len];
+            fill(&mut words, !5);
+            assert!(is_filled(&words, !5));
+            assert_eq!(is_filled(&words, 6), len == 0);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod collective;
 pub mod content;
 pub mod cpus;
 pub mod work;

@@ -1,6 +1,7 @@
 //! The MPBs of real ranks, threads or processes, as algorithms see them.
 
 use std::borrow::Borrow;
+use std::future::{Ready, ready};
 
 use mp_core::mpb;
 use mp_model::interrupts::Interrupts;
@@ -36,6 +37,11 @@ impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
     pub fn new(mpb: M) -> Self {
         Self(mpb)
     }
+
+    #[inline(always)]
+    fn mpb(&self) -> &mpb::Mpb {
+        self.0.borrow()
+    }
 }
 
 impl RealMpb {
@@ -55,24 +61,29 @@ impl RealMpb {
     }
 }
 
-/// Why an operation on real ranks' buffers failed.
+/// Why an operation on real ranks' buffers failed: an [`Error`](mp_core::Error), out of the way, so
+/// that algorithms hand on a word where nothing failed.
 #[derive(Debug, Error)]
-pub enum RealError {
-    /// A place that does not exist, found by the algorithm.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
-    /// What the buffers say.
-    #[error(transparent)]
-    Core(#[from] mp_core::Error),
+#[error(transparent)]
+pub struct RealError(Box<mp_core::Error>);
+
+impl From<Misfit> for RealError {
+    fn from(misfit: Misfit) -> Self {
+        mp_core::Error::other(misfit).into()
+    }
+}
+
+impl From<mp_core::Error> for RealError {
+    #[cold]
+    fn from(error: mp_core::Error) -> Self {
+        Self(error.into())
+    }
 }
 
 /// So that rank code can return it with `?`.
 impl From<RealError> for mp_core::Error {
     fn from(error: RealError) -> Self {
-        match error {
-            RealError::Misfit(misfit) => Self::other(misfit),
-            RealError::Core(error) => error,
-        }
+        *error.0
     }
 }
 
@@ -105,111 +116,147 @@ fn real(line: Line) -> mpb::Line {
     mpb::Line { rank: line.rank, line: line.line }
 }
 
+/// The future of an operation that is done already.
+#[inline(always)]
+fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
+    ready(match result {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Operations are done when they are called, so that no future has a state.
 impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     type Error = RealError;
 
     #[inline]
     fn rank(&self) -> usize {
-        self.0.borrow().rank()
+        self.mpb().rank()
     }
 
     #[inline]
     fn ranks(&self) -> usize {
-        self.0.borrow().ranks()
+        self.mpb().ranks()
     }
 
     #[inline]
     fn lines(&self) -> usize {
-        self.0.borrow().lines()
+        self.mpb().lines()
     }
 
     #[inline]
     fn line_bytes(&self) -> usize {
-        self.0.borrow().line_bytes()
+        self.mpb().line_bytes()
     }
 
-    #[inline]
-    async fn put(&mut self, source: &[u8], to: Line) -> Result<(), RealError> {
-        Ok(self.0.borrow().put(source, real(to))?)
+    #[inline(always)]
+    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().put(source, real(to)))
     }
 
-    #[inline]
-    async fn put_own(&mut self, from: usize, count: usize, to: Line) -> Result<(), RealError> {
-        Ok(self.0.borrow().put_own(from, count, real(to))?)
+    #[inline(always)]
+    fn put_own(
+        &mut self,
+        from: usize,
+        count: usize,
+        to: Line,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().put_own(from, count, real(to)))
     }
 
-    #[inline]
-    async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.borrow().get(real(from), target)?)
+    #[inline(always)]
+    fn get(
+        &mut self,
+        from: Line,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get(real(from), target))
     }
 
-    #[inline]
-    async fn get_own(&mut self, from: Line, count: usize, to: usize) -> Result<(), RealError> {
-        Ok(self.0.borrow().get_own(real(from), count, to)?)
+    #[inline(always)]
+    fn get_own(
+        &mut self,
+        from: Line,
+        count: usize,
+        to: usize,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get_own(real(from), count, to))
     }
 
-    #[inline]
-    async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
-        Ok(self.0.borrow().set_flag(real(flag), value)?)
+    #[inline(always)]
+    fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flag(real(flag), value))
     }
 
-    #[inline]
-    async fn set_flag_with(
+    #[inline(always)]
+    fn set_flag_with(
         &mut self,
         flag: Line,
         value: u64,
         payload: &[u8],
-    ) -> Result<(), RealError> {
-        Ok(self.0.borrow().set_flag_with(real(flag), value, payload)?)
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flag_with(real(flag), value, payload))
     }
 
     #[inline]
-    async fn flag(&mut self, line: usize) -> Result<u64, RealError> {
-        Ok(self.0.borrow().flag(line)?)
+    fn expect_set(&mut self, flag: Line) {
+        self.mpb().expect_set(real(flag));
     }
 
-    #[inline]
-    async fn wait_flag(
+    #[inline(always)]
+    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.mpb().flag(line))
+    }
+
+    #[inline(always)]
+    fn wait_flag(
         &mut self,
         line: usize,
         reached: impl Fn(u64) -> bool,
-    ) -> Result<u64, RealError> {
-        Ok(self.0.borrow().wait_flag(line, reached)?)
+    ) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.mpb().wait_flag(line, reached))
     }
 
-    #[inline]
-    async fn wait_flag_from(
+    #[inline(always)]
+    fn wait_flag_from(
         &mut self,
         setter: usize,
         line: usize,
         reached: impl Fn(u64) -> bool,
-    ) -> Result<u64, RealError> {
-        Ok(self.0.borrow().wait_flag_from(setter, line, reached)?)
+    ) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.mpb().wait_flag_from(setter, line, reached))
     }
 
-    #[inline]
-    async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), RealError> {
-        Ok(self.0.borrow().flag_payload(line, target)?)
+    #[inline(always)]
+    fn flag_payload(
+        &mut self,
+        line: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().flag_payload(line, target))
     }
 }
 
 impl<M: Borrow<mpb::Mpb>> Interrupts for RealMpb<M> {
     #[inline]
-    async fn interrupt(
+    fn interrupt(
         &mut self,
         ranks: impl Iterator<Item = usize> + Clone,
-    ) -> Result<(), RealError> {
-        Ok(self.0.borrow().interrupt(ranks)?)
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().interrupt(ranks))
     }
 
     #[inline]
-    async fn take_interrupts(&mut self, sources: &mut Vec<usize>) -> Result<(), RealError> {
-        self.0.borrow().take_interrupts(sources);
-        Ok(())
+    fn take_interrupts(
+        &mut self,
+        sources: &mut Vec<usize>,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        self.mpb().take_interrupts(sources);
+        done(Ok(()))
     }
 
     #[inline]
-    async fn answer(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
-        Ok(self.0.borrow().answer(real(flag), value)?)
+    fn answer(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().answer(real(flag), value))
     }
 }

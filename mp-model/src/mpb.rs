@@ -146,6 +146,12 @@ pub trait Mpb {
         payload: &[u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
+    /// This rank will soon set this flag: a machine may bring the line near meanwhile. Any line will
+    /// do; one that does not exist is ignored.
+    fn expect_set(&mut self, flag: Line) {
+        let _ = flag;
+    }
+
     /// Reads a flag of the own MPB.
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
 
@@ -209,6 +215,7 @@ pub fn check_lines(first: usize, count: usize, lines: usize) -> Result<(), Misfi
 ///
 /// A future that is not ready after all is polled again and again; that is right, but burns the
 /// core.
+#[inline(always)]
 pub fn complete<F: Future>(algorithm: F) -> F::Output {
     let mut algorithm = pin!(algorithm);
     let mut context = Context::from_waker(Waker::noop());

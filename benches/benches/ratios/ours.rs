@@ -1,11 +1,13 @@
 //! Our side of the rows: a task that ranks perform, as threads or as processes.
 
+use onchip::mpb::{Line, Mpb, Mpbs};
 use onchip::prelude::*;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Delegations, Emitting, Large, Overlap, Pairs, PingPong, Stream, Untouched, Wakes,
+    Broadcasting, Delegations, Emitting, Large, Overlap, Pairs, PingPong, Stream, Timing,
+    Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
@@ -40,6 +42,9 @@ pub enum Job {
     Untouched(Untouched),
     Park(Wakes),
     Pairs(Pairs),
+    Broadcast(Broadcasting, Timing),
+    /// A broadcast that does not come.
+    BroadcastIdle,
     /// What the caller pays for delegating.
     Delegate(Delegations),
     /// Delegated messages end to end.
@@ -62,6 +67,8 @@ impl Job {
             Job::Untouched(plan) => rows::buffer::perform(rank, plan),
             Job::Park(plan) => rows::park::perform(rank, plan),
             Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
+            Job::Broadcast(plan, timing) => rows::broadcast::perform(rank, plan, timing),
+            Job::BroadcastIdle => rows::broadcast::wait_for_one(rank),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
             Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),
@@ -190,7 +197,7 @@ impl IdleKts {
 }
 
 /// A side that performs `task` and takes its figure from what the ranks gave.
-pub fn side(ranks: Ranks, task: Task, figure: fn(&[Vec<f64>]) -> f64) -> Side {
+pub fn side(ranks: Ranks, task: Task, figure: impl Fn(&[Vec<f64>]) -> f64 + 'static) -> Side {
     Side::new("onchip", task.waits.name(), move |setup| {
         let results = task.run(ranks, setup).map_err(failed)?;
         Ok(figure(&results).into())
@@ -223,4 +230,31 @@ pub fn line_up(rank: &Rank) -> onchip::Result<()> {
         rank.sender::<u32>("go", peer, channel)?.send(&0)?;
     }
     Ok(())
+}
+
+/// Lines up all ranks again and again, and costs little more than one flag does: each sets one at
+/// every other.
+pub struct Barrier {
+    flags: Mpb,
+    passed: u64,
+}
+
+impl Barrier {
+    pub fn open(rank: &Rank) -> onchip::Result<Barrier> {
+        Ok(Barrier { flags: rank.mpb("barrier", Mpbs::lines(rank.size()))?, passed: 0 })
+    }
+
+    pub fn wait(&mut self) -> onchip::Result<()> {
+        self.passed += 1;
+        let me = self.flags.rank();
+        let others = || (0..self.flags.ranks()).filter(|&peer| peer != me);
+        for peer in others() {
+            self.flags.set_flag(Line { rank: peer, line: me }, self.passed)?;
+        }
+        for peer in others() {
+            // A peer may be one ahead already, but not two.
+            self.flags.wait_flag_from(peer, peer, |passed| passed >= self.passed)?;
+        }
+        Ok(())
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use onchip_benches::collective;
 use serde::{Deserialize, Serialize};
 
 /// Calls `work` in `batches` batches of `calls`; nanoseconds a call, one figure a batch. One more
@@ -234,6 +235,77 @@ impl Emitting {
 
     pub fn words(self) -> usize {
         self.bytes / 8
+    }
+}
+
+/// The three ways of timing a collective operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Timing {
+    /// One after the other, what the slowest rank took on average.
+    Loop,
+    /// A barrier before each, the longest that a rank was in it.
+    Separated,
+    /// A barrier before each, from the last rank in to the last one out.
+    Last,
+}
+
+impl Timing {
+    pub const ALL: [Timing; 3] = [Timing::Loop, Timing::Separated, Timing::Last];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Timing::Loop => "loop",
+            Timing::Separated => "separated",
+            Timing::Last => "last",
+        }
+    }
+
+    /// What all ranks gave as one set of figures.
+    pub fn figures(self) -> fn(&[Vec<f64>]) -> Vec<f64> {
+        match self {
+            Timing::Loop => collective::slowest,
+            Timing::Separated => collective::longest,
+            Timing::Last => collective::last_in_to_last_out,
+        }
+    }
+}
+
+/// Broadcasts by rank 0, stamped with their number and looked at by all.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Broadcasting {
+    /// A multiple of 8, and not 0.
+    pub bytes: usize,
+    pub batches: usize,
+    /// In a batch.
+    pub calls: u64,
+}
+
+impl Broadcasting {
+    /// Buffers that are used in turn: the next message is not where the last one was.
+    pub const TURNS: usize = 4;
+
+    /// Ranks with a core each. Under 10 ms near, whatever the size.
+    pub fn of(bytes: usize) -> Broadcasting {
+        Broadcasting { bytes, batches: 11, calls: Self::calls(32 << 20, bytes) }
+    }
+
+    /// Ranks that share cores: a batch takes longer than the operating system lets one rank run.
+    pub fn crowd(bytes: usize) -> Broadcasting {
+        Broadcasting { bytes, batches: 3, calls: Self::calls(64 << 20, bytes) }
+    }
+
+    /// Some MPIs change to their fast way only after a few calls, and a batch warms up.
+    fn calls(volume: usize, bytes: usize) -> u64 {
+        (volume / (bytes + (16 << 10))).max(8) as u64
+    }
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+
+    /// Calls with a barrier before each.
+    pub fn singles(self) -> u64 {
+        self.batches as u64 * self.calls / 4
     }
 }
 

@@ -87,11 +87,12 @@ pub struct Explanation {
 
 /// Lines up to which a message is short.
 ///
-/// A line more costs the receiver one more flag to look at, 5 ns between near cores and 25 between
-/// far ones; to be told first and then to get costs one line transfer more, 55 and 250 ns.
-const SHORT: usize = 8;
+/// Each line more costs about half a line transfer; to be told first and then to get costs one, and
+/// what goes with it, whatever the length (`cargo bench --bench ratios -- broadcast`).
+const SHORT: usize = 4;
 
 /// The algorithm for a message of so many bytes.
+#[inline]
 pub fn choose(machine: Machine, bytes: usize, forced: Option<Algorithm>) -> Explanation {
     let most = SHORT * machine.payload;
     let (algorithm, reason) = match forced {
@@ -135,8 +136,8 @@ mod tests {
     fn short_messages_go_by_lines_and_long_ones_in_chunks() {
         let machine = Machine { ranks: 3, cores: 4, payload: 56 };
         let algorithm = |bytes| choose(machine, bytes, None).algorithm;
-        assert_eq!([0, 1, 448].map(algorithm), [Algorithm::Lines; 3]);
-        assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
+        assert_eq!([0, 1, 224].map(algorithm), [Algorithm::Lines; 3]);
+        assert_eq!([225, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
         let forced = choose(machine, 5, Some(Algorithm::Binomial));
         assert_eq!((forced.algorithm, forced.reason), (Algorithm::Binomial, Reason::Forced));
     }
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn explanations_give_the_facts() {
         let text = choose(Machine { ranks: 8, cores: 2, payload: 56 }, 100, None).to_string();
-        for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "448"] {
+        for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "224"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
     }

@@ -6,10 +6,9 @@ use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::{
-    BroadcastError, Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial,
-    scatter_allgather,
+    Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
-use crate::real::{RealError, RealMpb};
+use crate::real::RealMpb;
 use crate::two_sided::TwoSided;
 
 /// How broadcasts are to be done. All ranks must ask for the same.
@@ -29,7 +28,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { chunk_lines: 128, buffers: 8, slots: 16, algorithm: None, degree: None }
+        Settings { chunk_lines: 512, buffers: 4, slots: 16, algorithm: None, degree: None }
     }
 }
 
@@ -113,23 +112,16 @@ impl Broadcasts {
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
-        Ok(complete(self.broadcast_bytes(message, root))?)
-    }
-
-    async fn broadcast_bytes(
-        &mut self,
-        message: &mut [u8],
-        root: usize,
-    ) -> Result<(), BroadcastError<RealError>> {
         let mpb = &mut self.mpb;
         match choose(self.machine, message.len(), self.forced).algorithm {
-            Algorithm::Lines => self.lines.broadcast(mpb, message, root).await,
-            Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await,
-            Algorithm::Binomial => Ok(binomial(&mut self.two_sided, mpb, message, root).await?),
+            Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
+            Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
+            Algorithm::Binomial => complete(binomial(&mut self.two_sided, mpb, message, root))?,
             Algorithm::ScatterAllgather => {
-                Ok(scatter_allgather(&mut self.two_sided, mpb, message, root).await?)
+                complete(scatter_allgather(&mut self.two_sided, mpb, message, root))?;
             }
         }
+        Ok(())
     }
 
     /// Which algorithm a message of so many bytes takes, and why.

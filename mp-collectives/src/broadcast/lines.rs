@@ -13,16 +13,17 @@
 //! P · s   from rank i: the last s lines, each with its number               set by rank i
 //! ```
 //!
-//! 1. The parent waits until the child has taken the line that the slot held before.
-//! 2. It writes the payload, then the line's number (one line transfer).
-//! 3. The child waits for the number, copies the payload, passes it on.
+//! 1. The parent waits until the child has taken the lines that the slots held before.
+//! 2. It writes the payload of each line, then its number (one line transfer).
+//! 3. The child waits for the number of the last line, up to half of the slots ahead, copies the
+//!    payloads, passes them on.
 //! 4. After every half of the slots the child says how many lines it has taken. As long as it keeps
 //!    up, the parent never waits for that.
 //!
 //! Lines are counted in 64 bits, which do not come round.
 
 use mp_model::mpb::{Line, Mpb};
-use mp_model::tree::{Node, Shape, TreeError};
+use mp_model::tree::{Shape, TreeError};
 use thiserror::Error;
 
 use super::oc_bcast::BroadcastError;
@@ -32,7 +33,7 @@ use super::oc_bcast::BroadcastError;
 pub struct LineOptions {
     /// k: the most children that a rank has, from 1 to P − 1.
     pub degree: usize,
-    /// Lines that may be under way between two ranks.
+    /// Lines that may be under way between two ranks; taken up to the next power of two.
     pub slots: usize,
     /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
     /// first.
@@ -42,7 +43,7 @@ pub struct LineOptions {
 impl LineOptions {
     /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
-        self.slots.checked_add(1)?.checked_mul(ranks)
+        self.slots.checked_next_power_of_two()?.checked_add(1)?.checked_mul(ranks)
     }
 }
 
@@ -82,20 +83,31 @@ pub enum LineOptionsError {
 #[derive(Debug)]
 pub struct LineBcast {
     shape: Shape,
-    options: LineOptions,
-    payload: usize,
-    /// This rank's place in the tree of the last root.
-    place: Option<(usize, Node)>,
-    peers: Vec<Peer>,
+    /// This rank's place in the tree of each root that there was.
+    places: Vec<Option<Place>>,
+    pairs: Pairs,
 }
 
-/// Lines between this rank and another one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Peer {
-    sent: u64,
+/// Whom a rank has a message from, and whom it passes it on to.
+#[derive(Clone, Debug)]
+struct Place {
+    parent: Option<usize>,
+    children: Vec<usize>,
+}
+
+/// The lines between this rank and all others.
+#[derive(Debug)]
+struct Pairs {
+    first_line: usize,
+    /// Bytes beside a flag.
+    payload: usize,
+    /// A power of two.
+    slots: u64,
+    /// Counts of lines, for each rank.
+    sent: Vec<u64>,
     /// Of those: how many it had taken when this rank last looked.
-    taken: u64,
-    received: u64,
+    taken: Vec<u64>,
+    received: Vec<u64>,
 }
 
 impl LineBcast {
@@ -118,12 +130,16 @@ impl LineBcast {
             Some(end) if end <= lines => {}
             _ => return Err(LineOptionsError::NoRoom { slots, ranks, first_line, lines }),
         }
-        Ok(LineBcast { shape, options, payload, place: None, peers: vec![Peer::default(); ranks] })
+        let slots = slots.next_power_of_two() as u64;
+        let counts = || vec![0; ranks];
+        let (sent, taken, received) = (counts(), counts(), counts());
+        let pairs = Pairs { first_line, payload, slots, sent, taken, received };
+        Ok(LineBcast { shape, places: vec![None; ranks], pairs })
     }
 
     /// Bytes that go with one line.
     pub fn payload_bytes(&self) -> usize {
-        self.payload
+        self.pairs.payload
     }
 
     /// Broadcasts the root's message: all ranks call this with the same root and length, and have
@@ -133,79 +149,130 @@ impl LineBcast {
     /// # Errors
     /// [`BroadcastError::Root`], and those of the MPBs; after one of those, this rank is out of step
     /// with the others.
+    #[inline]
     pub async fn broadcast<M: Mpb>(
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
         root: usize,
     ) -> Result<(), BroadcastError<M::Error>> {
-        let node = self.place_under(root, mpb.rank())?;
-        let parent = node.parent();
-        for piece in message.chunks_mut(self.payload) {
-            if let Some(parent) = parent {
-                self.receive(mpb, piece, parent).await?;
-            }
-            for child in node.children() {
-                self.send(mpb, piece, child).await?;
-            }
+        if !matches!(self.places.get(root), Some(Some(_))) {
+            self.find_place(root, mpb.rank()).map_err(BroadcastError::Root)?;
+        }
+        let Some(Some(place)) = self.places.get(root) else { return Ok(()) };
+        let most = self.pairs.half() as usize * self.pairs.payload;
+        if (1..=most).contains(&message.len()) {
+            return Ok(self.pairs.pass_on(mpb, message, place).await?);
+        }
+        for pieces in message.chunks_mut(most) {
+            self.pairs.pass_on(mpb, pieces, place).await?;
         }
         Ok(())
     }
 
-    fn place_under<E>(&mut self, root: usize, me: usize) -> Result<Node, BroadcastError<E>> {
-        match self.place {
-            Some((last, node)) if last == root => Ok(node),
-            _ => {
-                let node = self.shape.rooted(root).and_then(|tree| tree.node(me));
-                let node = node.map_err(BroadcastError::Root)?;
-                self.place = Some((root, node));
-                Ok(node)
-            }
+    #[cold]
+    fn find_place(&mut self, root: usize, me: usize) -> Result<(), TreeError> {
+        let node = self.shape.rooted(root)?.node(me)?;
+        let children = node.children().collect();
+        self.places[root] = Some(Place { parent: node.parent(), children });
+        Ok(())
+    }
+}
+
+impl Pairs {
+    /// Up to half of the slots.
+    #[inline]
+    async fn pass_on<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        pieces: &mut [u8],
+        place: &Place,
+    ) -> Result<(), M::Error> {
+        if let Some(parent) = place.parent {
+            self.receive(mpb, pieces, parent).await?;
         }
+        for &child in &place.children {
+            self.send(mpb, pieces, child).await?;
+        }
+        Ok(())
     }
 
+    #[inline]
     async fn send<M: Mpb>(
         &mut self,
         mpb: &mut M,
-        piece: &[u8],
+        pieces: &[u8],
         child: usize,
     ) -> Result<(), M::Error> {
-        let (slots, line) = (self.options.slots as u64, self.taken_line(child));
-        let peer = &mut self.peers[child];
-        peer.sent += 1;
-        let (number, before) = (peer.sent, peer.sent.saturating_sub(slots));
-        if peer.taken < before {
-            peer.taken = mpb.wait_flag_from(child, line, |taken| taken >= before).await?;
+        let (me, sent) = (mpb.rank(), self.sent[child]);
+        let last = sent + self.lines(pieces.len());
+        self.sent[child] = last;
+        let before = last.saturating_sub(self.slots);
+        if self.taken[child] < before {
+            let line = self.taken_line(child);
+            self.taken[child] = mpb.wait_flag_from(child, line, |taken| taken >= before).await?;
         }
-        let slot = Line { rank: child, line: self.slot_line(mpb.rank(), number) };
-        mpb.set_flag_with(slot, number, piece).await
-    }
-
-    async fn receive<M: Mpb>(
-        &mut self,
-        mpb: &mut M,
-        piece: &mut [u8],
-        parent: usize,
-    ) -> Result<(), M::Error> {
-        self.peers[parent].received += 1;
-        let number = self.peers[parent].received;
-        let line = self.slot_line(parent, number);
-        mpb.wait_flag_from(parent, line, |seen| seen == number).await?;
-        mpb.flag_payload(line, piece).await?;
-        let half = (self.options.slots as u64).div_ceil(2);
-        if number.is_multiple_of(half) {
-            let taken = Line { rank: parent, line: self.taken_line(mpb.rank()) };
-            mpb.set_flag(taken, number).await?;
+        let slot = |number| Line { rank: child, line: self.slot_line(me, number) };
+        if pieces.len() <= self.payload {
+            return mpb.set_flag_with(slot(last), last, pieces).await;
+        }
+        // All on the way at the same time, but for the first, which the child may be looking at, and
+        // would at once take back.
+        (sent + 2..=last).for_each(|number| mpb.expect_set(slot(number)));
+        for (number, piece) in (sent + 1..=last).zip(pieces.chunks(self.payload)) {
+            mpb.set_flag_with(slot(number), number, piece).await?;
         }
         Ok(())
     }
 
-    fn taken_line(&self, child: usize) -> usize {
-        self.options.first_line + child
+    #[inline]
+    async fn receive<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        pieces: &mut [u8],
+        parent: usize,
+    ) -> Result<(), M::Error> {
+        let received = self.received[parent];
+        let last = received + self.lines(pieces.len());
+        self.received[parent] = last;
+        // The last one comes after all others. To look at one that is being written would take it
+        // away from the writer.
+        let line = self.slot_line(parent, last);
+        mpb.wait_flag_from(parent, line, |seen| seen == last).await?;
+        if pieces.len() <= self.payload {
+            mpb.flag_payload(line, pieces).await?;
+        } else {
+            for (number, piece) in (received + 1..=last).zip(pieces.chunks_mut(self.payload)) {
+                mpb.flag_payload(self.slot_line(parent, number), piece).await?;
+            }
+        }
+        // Both are powers of two: another half begins where this bit changes.
+        if (last ^ received) & !(self.half() - 1) != 0 {
+            let taken = Line { rank: parent, line: self.taken_line(mpb.rank()) };
+            mpb.set_flag(taken, last).await?;
+        }
+        Ok(())
     }
 
+    #[inline]
+    fn lines(&self, bytes: usize) -> u64 {
+        if bytes <= self.payload { 1 } else { bytes.div_ceil(self.payload) as u64 }
+    }
+
+    #[inline]
+    fn half(&self) -> u64 {
+        self.slots.div_ceil(2)
+    }
+
+    #[inline]
+    fn taken_line(&self, child: usize) -> usize {
+        self.first_line + child
+    }
+
+    #[inline]
     fn slot_line(&self, parent: usize, number: u64) -> usize {
-        let slot = (number % self.options.slots as u64) as usize;
-        self.taken_line(self.shape.ranks()) + parent * self.options.slots + slot
+        let slots = self.slots as usize;
+        let slot = number as usize & (slots - 1);
+        self.first_line + self.sent.len() + parent * slots + slot
     }
 }

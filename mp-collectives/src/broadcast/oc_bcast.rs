@@ -93,7 +93,8 @@ pub enum Completion {
     Received,
     /// When everything is in its MPB: the children's done flags are waited for when a buffer is to be
     /// filled again, by a later chunk or a later broadcast. Broadcasts one after the other then
-    /// overlap.
+    /// overlap. And because nobody waits for a certain chunk to be done, children say so only after
+    /// every half of the buffers: each flag is a line that parent and child take from each other.
     Buffered,
 }
 
@@ -165,8 +166,9 @@ pub struct OcBcast {
     chunks: usize,
     /// The chunk in each buffer that children may still be getting.
     filled: Vec<Option<Stamp>>,
-    /// The root of the last broadcast, and this rank's place in its tree.
-    last: Option<(usize, Node)>,
+    /// What each child's done flag said when it was last looked at.
+    done: Vec<u64>,
+    last_root: Option<usize>,
     barriers: u32,
 }
 
@@ -209,7 +211,8 @@ impl OcBcast {
             broadcast: before,
             chunks: 0,
             filled: vec![None; buffers],
-            last: None,
+            done: vec![0; shape.degree()],
+            last_root: None,
             barriers: 0,
         })
     }
@@ -231,37 +234,35 @@ impl OcBcast {
             .map_err(|_| BroadcastError::TooLong { bytes: message.len(), chunk_bytes })?;
 
         self.broadcast = self.broadcast.wrapping_add(1);
-        self.keep_apart(mpb, root, node).await?;
+        self.keep_apart(mpb, root).await?;
         for (step, chunk) in (1..=chunks).zip(message.chunks_mut(chunk_bytes)) {
             self.broadcast_chunk(mpb, node, step, chunk).await?;
         }
         self.chunks = self.chunks.wrapping_add(chunks as usize) % self.options.buffers;
         if self.options.completion == Completion::Received {
-            self.wait_for_all(mpb, node).await?;
+            let last = self.filled.iter().flatten().max_by_key(|stamp| stamp.value()).copied();
+            self.filled.fill(None);
+            self.wait_for_children(mpb, node, last).await?;
         }
         Ok(())
     }
 
     /// Lets this broadcast begin only when no flag of the last can be mistaken for one of it.
-    async fn keep_apart<M: Mpb>(
-        &mut self,
-        mpb: &mut M,
-        root: usize,
-        node: Node,
-    ) -> Result<(), M::Error> {
+    async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
         let came_round = self.broadcast == 0;
-        let last = self.last.replace((root, node));
-        let another_root = last.is_some_and(|(last, _)| last != root);
-        if let Some((_, last)) = last.filter(|_| came_round || another_root) {
-            self.wait_for_all(mpb, last).await?;
-        }
+        let another_root = self.last_root.replace(root).is_some_and(|last| last != root);
         if came_round {
+            // Done flags may still be under way.
+            self.barrier(mpb).await?;
             for line in self.notify_line()..self.barrier_line(0) {
                 mpb.set_flag(Line { rank: mpb.rank(), line }, 0).await?;
             }
         }
         if came_round || another_root {
             self.barrier(mpb).await?;
+            // Nobody is in it who has not got everything.
+            self.filled.fill(None);
+            self.done.fill(0);
         }
         Ok(())
     }
@@ -276,57 +277,65 @@ impl OcBcast {
     ) -> Result<(), M::Error> {
         let stamp = self.stamp(step);
         let count = lines_of(chunk.len(), self.line_bytes);
-        let index = self.chunks.wrapping_add(step as usize) % self.options.buffers;
-        let buffer = self.buffer_line(index);
-        let before = self.filled[index].take();
+        let buffer = self.chunks.wrapping_add(step as usize) % self.options.buffers;
+        let line = self.buffer_line(buffer);
+        let before = self.filled[buffer].take();
         self.wait_for_children(mpb, node, before).await?;
         if node.degree() > 0 {
-            self.filled[index] = Some(stamp);
+            self.filled[buffer] = Some(stamp);
         }
 
         let place = node.parent().zip(node.child_index()).zip(node.notifier());
         let Some(((parent, index), notifier)) = place else {
-            mpb.put(chunk, Line { rank: mpb.rank(), line: buffer }).await?;
+            mpb.put(chunk, Line { rank: mpb.rank(), line }).await?;
             return self.notify(mpb, node.notified_children(), stamp).await;
         };
         mpb.wait_flag_from(notifier, self.notify_line(), |value| stamp.is_reached(value)).await?;
         self.notify(mpb, node.notified_siblings(), stamp).await?;
-        let source = Line { rank: parent, line: buffer };
+        let source = Line { rank: parent, line };
         let direct = node.is_leaf() && self.options.leaves == Leaves::Direct;
         if direct {
             mpb.get(source, chunk).await?;
         } else {
-            mpb.get_own(source, count, buffer).await?;
+            mpb.get_own(source, count, line).await?;
         }
-        mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, stamp.value()).await?;
+        if self.says_done(buffer) {
+            mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, stamp.value()).await?;
+        }
         self.notify(mpb, node.notified_children(), stamp).await?;
         if !direct {
-            mpb.get(Line { rank: mpb.rank(), line: buffer }, chunk).await?;
+            mpb.get(Line { rank: mpb.rank(), line }, chunk).await?;
         }
         Ok(())
     }
 
     /// Until all children have this chunk, and with it all before it.
     async fn wait_for_children<M: Mpb>(
-        &self,
+        &mut self,
         mpb: &mut M,
         node: Node,
         stamp: Option<Stamp>,
     ) -> Result<(), M::Error> {
-        if let Some(stamp) = stamp {
-            for (index, child) in node.children().enumerate() {
+        let Some(stamp) = stamp else { return Ok(()) };
+        for (index, child) in node.children().enumerate() {
+            let known = self.options.completion == Completion::Buffered
+                && stamp.is_reached(self.done[index]);
+            if !known {
+                let line = self.done_line(index);
                 let reached = |value| stamp.is_reached(value);
-                mpb.wait_flag_from(child, self.done_line(index), reached).await?;
+                self.done[index] = mpb.wait_flag_from(child, line, reached).await?;
             }
         }
         Ok(())
     }
 
-    /// Until all children have everything.
-    async fn wait_for_all<M: Mpb>(&mut self, mpb: &mut M, node: Node) -> Result<(), M::Error> {
-        let last =
-            self.filled.iter_mut().filter_map(Option::take).max_by_key(|stamp| stamp.value());
-        self.wait_for_children(mpb, node, last).await
+    /// Whether a child says that it has the chunk in this buffer.
+    fn says_done(&self, buffer: usize) -> bool {
+        let buffers = self.options.buffers;
+        match self.options.completion {
+            Completion::Received => true,
+            Completion::Buffered => buffer + 1 == buffers || buffer + 1 == buffers.div_ceil(2),
+        }
     }
 
     async fn notify<M: Mpb>(

@@ -66,6 +66,7 @@ use self::{
 use crate::{
     context::Context,
     error::{Error, Result},
+    line::prefetch_to_write,
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };
@@ -253,6 +254,15 @@ impl Mpb {
         line.set_flag(value);
         self.attend(flag);
         Ok(())
+    }
+
+    /// Brings a flag's line near, for a flag that will soon be set. One that does not exist is
+    /// ignored.
+    #[inline]
+    pub fn expect_set(&self, flag: Line) {
+        if let Ok(line) = self.opened.line(flag.rank, flag.line) {
+            prefetch_to_write(std::ptr::from_ref(line).cast());
+        }
     }
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! The other side of the comparisons. A rival that cannot be had here says so; it is never guessed.
 
+pub mod contest;
 pub mod crossbeam;
 pub mod farm;
 pub mod futex;
@@ -11,6 +12,7 @@ mod pairs;
 pub mod raw;
 pub mod rtrb;
 pub mod run;
+pub mod staged;
 pub mod std_sync;
 
 use crate::row::Trouble;

@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use onchip_benches::cpus;
 
-use crate::plan::{Large, PingPong};
+use crate::plan::{Broadcasting, Large, PingPong, Timing};
+use crate::rivals::contest::{Contest, Entrant, Shown};
 use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
@@ -223,6 +224,55 @@ pub fn pairs(library: Library, pairs: usize) -> Side {
     measured(library, 2 * pairs, Pinned::AllToBoth, Setting::shared_cores(library), &arguments)
 }
 
+/// Broadcasts between two ranks with a core each, timed in all three ways.
+pub fn broadcast(plan: Broadcasting) -> Contest {
+    let [bytes, batches, calls, singles] =
+        [plan.bytes as u64, plan.batches as u64, plan.calls, plan.singles()].map(|n| n.to_string());
+    let arguments = ["broadcast".into(), bytes, batches, calls, singles];
+    contest(2, Pinned::EachItsOwn, Setting::own_cores, Timing::ALL.len(), arguments.into())
+}
+
+/// Broadcasts among ranks that share two cores.
+pub fn crowd(ranks: usize, plan: Broadcasting) -> Contest {
+    let [bytes, batches] = [plan.bytes, plan.batches].map(|n| n.to_string());
+    let arguments = ["crowd".into(), bytes, batches, "60".into()];
+    contest(ranks, Pinned::AllToBoth, Setting::shared_cores, 1, arguments.into())
+}
+
+/// All libraries that are there, each with all of its `settings`.
+fn contest(
+    ranks: usize,
+    pinned: Pinned,
+    settings: fn(Library) -> &'static [Setting],
+    values: usize,
+    arguments: Vec<String>,
+) -> Contest {
+    let by_distance = matches!(pinned, Pinned::EachItsOwn);
+    Contest::new(by_distance, move || {
+        let mut entrants = Vec::new();
+        for library in Library::ALL {
+            let program = match program(library) {
+                Ok(program) => program,
+                Err(Trouble::Absent(_)) => continue,
+                Err(failed) => return Err(failed),
+            };
+            let version = version(library)?;
+            for &setting in settings(library) {
+                let (program, arguments) = (program.clone(), arguments.clone());
+                entrants.push(Entrant::new(
+                    format!("{} {version}", library.name()),
+                    setting.name,
+                    move |setup| {
+                        run(setup, library, &program, ranks, pinned, setting, &arguments)
+                            .and_then(|output| figures(&output, values))
+                    },
+                ));
+            }
+        }
+        Ok(entrants)
+    })
+}
+
 /// Starting and ending a world of `ranks` that does nothing.
 pub fn start(library: Library, ranks: usize) -> Side {
     Side::new(library.name(), "-", move |setup| {
@@ -261,7 +311,8 @@ fn measured(
         let program = program(library)?;
         let take = |setting| {
             run(setup, library, &program, ranks, pinned, setting, &arguments)
-                .and_then(|output| figures(&output))
+                .and_then(|output| figures(&output, 1))
+                .map(Shown::into_sample)
         };
         let Some(setting) = best else {
             let (setting, mut sample) = choose(settings, take)?;
@@ -299,16 +350,17 @@ fn choose(
     Ok((setting, sample))
 }
 
-/// The line that `rivals.c` prints; launchers may print others around it.
-fn figures(output: &str) -> Taken {
+/// The line that `rivals.c` prints, with so many values on it; launchers may print others around it.
+fn figures(output: &str, values: usize) -> Result<Shown, Trouble> {
     let line = output.lines().find_map(|line| {
         let figures: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
-        <[f64; 3]>::try_from(figures.ok()?).ok()
+        figures.ok().filter(|figures| figures.len() == values + 2)
     });
-    let [value, before, after] =
-        line.ok_or_else(|| failed(format!("no figures in its output: {output:?}")))?;
+    let mut values = line.ok_or_else(|| failed(format!("no figures in its output: {output:?}")))?;
+    let after = values.pop().unwrap_or(0.0);
+    let before = values.pop().unwrap_or(0.0);
     let probes = (before > 0.0 && after > 0.0).then_some([before, after]);
-    Ok(Sample { value, probes, remark: None })
+    Ok(Shown { values, probes })
 }
 
 fn absent(what: &Path) -> Trouble {

@@ -10,7 +10,7 @@ use onchip_benches::clock::monotonic_ns;
 use crate::ours::{self, Job, Ranks, Task};
 use crate::row::{Bound, Row, Side, Unit};
 
-const RANKS: usize = 8;
+pub const RANKS: usize = 8;
 /// Percent of one core.
 pub const LIMIT: f64 = 0.5;
 const WATCHED: Duration = Duration::from_secs(2);
@@ -42,29 +42,42 @@ fn used(pid: Pid) -> onchip::Result<i64> {
     Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }
 
-/// All ranks wait in a receive. Rank 0 gives the percentage of a core that their processes used,
-/// and the caller's, which watches over them.
+/// All ranks wait in a receive. Rank 0 gives what that takes.
 pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
-    let report = Channel::degree(1);
+    let go = Channel::degree(1);
     if rank.id() > 0 {
-        rank.sender::<u32>("pid", 0, report)?.send(&std::process::id())?;
-        rank.receiver::<u32>("go", 0, report)?.receive()?;
+        report(rank)?;
+        rank.receiver::<u32>("go", 0, go)?.receive()?;
         return Ok(Vec::new());
     }
+    let percent = watch(rank)?;
+    for peer in 1..rank.size() {
+        rank.sender::<u32>("go", peer, go)?.send(&0)?;
+    }
+    Ok(vec![percent])
+}
+
+/// What the ranks other than 0 call before they wait.
+pub fn report(rank: &Rank) -> onchip::Result<()> {
+    rank.sender::<u32>("pid", 0, Channel::degree(1))?.send(&std::process::id())
+}
+
+/// The percentage of a core that the processes of all ranks, and the caller's which watches over
+/// them, use while rank 0, which calls this, waits as well.
+pub fn watch(rank: &Rank) -> onchip::Result<f64> {
+    let channel = Channel::degree(1);
     let mut pids = vec![getpid().as_raw() as u32];
     if !onchip::caller() {
         pids.push(getppid().as_raw() as u32);
     }
-    let mut go = Vec::new();
     for peer in 1..rank.size() {
-        pids.push(*rank.receiver::<u32>("pid", peer, report)?.receive()?);
-        go.push(rank.sender::<u32>("go", peer, report)?);
+        pids.push(*rank.receiver::<u32>("pid", peer, channel)?.receive()?);
     }
     pids.sort();
     pids.dedup();
     let total =
         || -> onchip::Result<i64> { pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum() };
-    let never = rank.receiver::<u32>("never", 1, report)?;
+    let never = rank.receiver::<u32>("never", 1, channel)?;
     let wait = |time| match never.receive_timeout(time) {
         Err(onchip::Error::Timeout { .. }) => Ok(()),
         Err(e) => Err(e),
@@ -73,9 +86,5 @@ pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
     wait(SETTLE)?;
     let (start, before) = (monotonic_ns(), total()?);
     wait(WATCHED)?;
-    let percent = (total()? - before) as f64 / (monotonic_ns() - start) as f64 * 100.0;
-    for go in &mut go {
-        go.send(&0)?;
-    }
-    Ok(vec![percent])
+    Ok((total()? - before) as f64 / (monotonic_ns() - start) as f64 * 100.0)
 }

@@ -1,5 +1,6 @@
 //! The promises, one file for each kind.
 
+pub mod broadcast;
 pub mod buffer;
 pub mod delegate;
 pub mod farm;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Row> {
         farm::rows(),
         filter::rows(),
         delegate::rows(),
+        broadcast::rows(),
     ]
     .into_iter()
     .flatten()

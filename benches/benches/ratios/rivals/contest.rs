@@ -1,0 +1,177 @@
+//! The best of several rivals, each in several settings. Who is best depends on how far apart the
+//! cores are, so that near and far are won separately.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::probe::{Distance, probe};
+use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
+use crate::stats::median;
+
+/// Tries of everyone before one is chosen: a lucky single run must not decide.
+const TRIES: usize = 3;
+/// Whoever took so many times what the best took has had its try.
+const HOPELESS: f64 = 2.0;
+
+/// What an entrant did in one run.
+pub struct Shown {
+    /// Nanoseconds. There may be several, by different ways of timing the same work.
+    pub values: Vec<f64>,
+    /// The raw probe right before and right after, where it was taken.
+    pub probes: Option<[f64; 2]>,
+}
+
+impl Shown {
+    /// By the first way of timing.
+    pub fn into_sample(self) -> Sample {
+        self.sample(0)
+    }
+
+    fn sample(&self, way: usize) -> Sample {
+        Sample { value: self.values[way], probes: self.probes, remark: None }
+    }
+}
+
+type Run = Box<dyn Fn(&Setup) -> Result<Shown, Trouble>>;
+
+/// A rival in one setting.
+pub struct Entrant {
+    name: String,
+    setting: &'static str,
+    run: Run,
+    shown: Vec<Shown>,
+}
+
+impl Entrant {
+    pub fn new(
+        name: String,
+        setting: &'static str,
+        run: impl Fn(&Setup) -> Result<Shown, Trouble> + 'static,
+    ) -> Entrant {
+        Entrant { name, setting, run: Box::new(run), shown: Vec::new() }
+    }
+
+    /// What it did at a distance; anywhere, where the distance is not known.
+    fn at(&self, distance: Option<Distance>, way: usize) -> Vec<f64> {
+        let there =
+            |shown: &&Shown| distance.is_none() || shown.probes.and_then(Distance::of) == distance;
+        self.shown.iter().filter(there).map(|shown| shown.values[way]).collect()
+    }
+
+    fn figure(&self, distance: Option<Distance>, way: usize) -> Option<f64> {
+        let values = self.at(distance, way);
+        (!values.is_empty()).then(|| median(&values))
+    }
+
+    fn take(&mut self, setup: &Setup) -> Result<&Shown, Trouble> {
+        let shown = (self.run)(setup).map_err(|trouble| match trouble {
+            Trouble::Failed(e) => Trouble::Failed(format!("{}, {}: {e}", self.name, self.setting)),
+            absent => absent,
+        })?;
+        self.shown.push(shown);
+        Ok(&self.shown[self.shown.len() - 1])
+    }
+}
+
+type Gather = Box<dyn Fn() -> Result<Vec<Entrant>, Trouble>>;
+
+/// Rivals that do the same work.
+pub struct Contest {
+    gather: Gather,
+    by_distance: bool,
+    entrants: RefCell<Vec<Entrant>>,
+}
+
+impl Contest {
+    /// `gather` finds who takes part, when the first sample is taken.
+    pub fn new(
+        by_distance: bool,
+        gather: impl Fn() -> Result<Vec<Entrant>, Trouble> + 'static,
+    ) -> Contest {
+        Contest { gather: Box::new(gather), by_distance, entrants: RefCell::default() }
+    }
+
+    /// The best by one way of timing. What was tried for one row serves the others.
+    pub fn side(contest: &Rc<Contest>, way: usize) -> Side {
+        let contest = contest.clone();
+        Side::new("best MPI", "polls", move |setup| contest.take(setup, way))
+    }
+
+    fn take(&self, setup: &Setup, way: usize) -> Taken {
+        let mut entrants = self.entrants.borrow_mut();
+        if entrants.is_empty() {
+            *entrants = (self.gather)()?;
+        }
+        let distance = if self.by_distance { Distance::of([probe(setup.cpus); 2]) } else { None };
+        // Not as often as it takes: cores that keep moving let the next sample go on.
+        for _ in 0..TRIES {
+            try_all(&mut entrants, setup, distance, way)?;
+        }
+        let best = best(&entrants, distance, way)
+            .or_else(|| best(&entrants, None, way))
+            .ok_or_else(|| Trouble::Absent("none is installed".into()))?;
+        let mut sample = entrants[best].take(setup)?.sample(way);
+        sample.remark = Some(self.remark(&entrants, way));
+        Ok(sample)
+    }
+
+    fn remark(&self, entrants: &[Entrant], way: usize) -> String {
+        let distances: &[_] =
+            if self.by_distance { &[Some(Distance::Near), Some(Distance::Far)] } else { &[None] };
+        let ranked = distances.iter().filter_map(|&distance| {
+            let order = ranking(entrants, distance, way);
+            let place = distance.map_or("any", Distance::name);
+            (!order.is_empty()).then(|| format!("{place}: {order}"))
+        });
+        ranked.collect::<Vec<_>>().join("\n    ")
+    }
+}
+
+/// Once everyone who has been tried too little for being chosen or given up.
+fn try_all(
+    entrants: &mut [Entrant],
+    setup: &Setup,
+    distance: Option<Distance>,
+    way: usize,
+) -> Result<(), Trouble> {
+    for index in 0..entrants.len() {
+        let least = best(entrants, distance, way)
+            .and_then(|best| entrants[best].figure(distance, way))
+            .unwrap_or(f64::INFINITY);
+        let entrant = &mut entrants[index];
+        let hopeless =
+            entrant.figure(distance, way).is_some_and(|figure| figure > HOPELESS * least);
+        if !hopeless && entrant.at(distance, way).len() < TRIES {
+            entrant.take(setup)?;
+        }
+    }
+    Ok(())
+}
+
+fn best(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> Option<usize> {
+    order(entrants, distance, way).first().map(|&(index, _)| index)
+}
+
+/// Who has a figure, the best first.
+fn order(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> Vec<(usize, f64)> {
+    let figures = entrants.iter().enumerate();
+    let mut order: Vec<(usize, f64)> = figures
+        .filter_map(|(index, entrant)| Some((index, entrant.figure(distance, way)?)))
+        .collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    order
+}
+
+/// Every rival in its best setting.
+fn ranking(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> String {
+    let mut named: Vec<&str> = Vec::new();
+    let mut shown = Vec::new();
+    for (index, figure) in order(entrants, distance, way) {
+        let Entrant { name, setting, .. } = &entrants[index];
+        if !named.contains(&name.as_str()) {
+            named.push(name);
+            shown.push(format!("{name} \"{setting}\" {}", Unit::Nanoseconds.show(figure)));
+        }
+    }
+    shown.join(", ")
+}
