@@ -78,6 +78,9 @@ pub use mp_delegate::{comm, overlap, trace};
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
+/// With [`AsyncBroadcast`](broadcast::AsyncBroadcast) any rank broadcasts at any time, and those who
+/// receive call nothing: their handlers run.
+///
 /// A rank that dies ends the broadcasts of all others with [`Error::PeerLost`].
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;

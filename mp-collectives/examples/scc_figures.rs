@@ -5,20 +5,21 @@
 //! cargo run --release --example scc_figures -- OUT_DIR
 //! ```
 //!
-//! prints tables 3.1 and 4.2 of the thesis and the values its text gives, and writes figures 3.2
-//! (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG. Without it, only the tables
-//! are printed.
+//! prints tables 3.1 and 4.2 of the thesis, the values its text gives and figure 3.4 as a table, and
+//! writes figures 3.2 and 3.4 (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG.
+//! Without it, only the tables are printed.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-use mp_collectives::broadcast::Options;
+use mp_collectives::broadcast::asynchronous::AsyncOptions;
+use mp_collectives::broadcast::{Leaves, Options};
 use mp_collectives::experiments::{self, Algorithm, ExperimentError, scc_with_rcce};
 use mp_model::scc::figures::{self, DEGREES, SHORT_LINES};
 use mp_model::scc::{CHUNK_LINES, Parameters};
-use mp_model::sim::Machine;
+use mp_model::sim::{InterruptCosts, Machine};
 use plotters::prelude::*;
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
@@ -26,11 +27,14 @@ const COLOURS: [RGBColor; 4] =
     [RGBColor(0, 114, 178), RGBColor(0, 158, 115), RGBColor(230, 159, 0), RGBColor(0, 0, 0)];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    print!("{}\n{}", table_4_2()?, measured()?);
+    let throughput = figure_3_4()?;
+    print!("{}\n{}\n{}\n", table_4_2()?, measured()?, asynchronous()?);
+    print!("{}", throughput.table());
     if let Some(folder) = env::args_os().nth(1) {
         let folder = Path::new(&folder);
         fs::create_dir_all(folder)?;
-        for figure in [figure_4_5()?, figure_4_5b()?, figure_3_2a()?, figure_3_2b()?] {
+        let synchronous = [figure_4_5()?, figure_4_5b()?, figure_3_2a()?, figure_3_2b()?];
+        for figure in synchronous.into_iter().chain([throughput]) {
             fs::write(folder.join(figure.name).with_extension("csv"), figure.csv())?;
             fs::write(folder.join(figure.name).with_extension("svg"), figure.svg()?)?;
         }
@@ -70,30 +74,75 @@ fn measured() -> Result<String, Box<dyn Error>> {
     Ok(out)
 }
 
+/// The second row of table 3.1. The papers do not say whether a child that passes nothing on gets a
+/// chunk by its own MPB: for long messages they lie between the two.
+fn asynchronous() -> Result<String, ExperimentError> {
+    let mut out =
+        String::from("Asynchronous, µs         published     by MPB     direct (leaves)\n");
+    for (lines, published) in [(1, 40.2), (32, 75.5), (64, 118.0), (128, 196.7)] {
+        let latency = |leaves| {
+            let options = AsyncOptions { leaves, ..AsyncOptions::scc(47) };
+            experiments::async_latency(&scc(), options, lines).map(|time| time.as_micros())
+        };
+        let (by_mpb, direct) = (latency(Leaves::ByMpb)?, latency(Leaves::Direct)?);
+        let name = format!("k = 47, {lines} lines");
+        out += &format!("{name:<22} {published:>10.1} {by_mpb:>10.1} {direct:>10.1}\n");
+    }
+    Ok(out)
+}
+
+/// Figure 3.4, of which only the best value is published as a number: 68% of 55 MB/s.
+fn figure_3_4() -> Result<Figure, ExperimentError> {
+    let throughput = |degree, sources: usize| {
+        let times = (240 / sources).clamp(5, 40);
+        experiments::async_mb_per_s(&scc(), AsyncOptions::scc(degree), sources, 128, times)
+    };
+    let point = |degree: u64| {
+        let [one, five, all] = [1, 5, 48].map(|sources| throughput(degree as usize, sources));
+        Ok::<_, ExperimentError>((degree, [one?, five?, all?, 0.68 * 55.0]))
+    };
+    Ok(Figure {
+        name: "figure-3-4",
+        title: "Asynchronous broadcast of 128 lines, simulated",
+        across: "k",
+        unit: "MB/s",
+        logarithmic: false,
+        curves: ["1 source", "5 sources", "48 sources", "measured at best"].map(str::to_owned),
+        points: (1..48).map(point).collect::<Result<_, _>>()?,
+    })
+}
+
 fn oc_bcast(degree: usize) -> Algorithm {
     Algorithm::OcBcast(Options::scc(degree))
 }
 
 fn machine(algorithm: Algorithm) -> Machine {
-    let scc = Machine { costs: Parameters::FITTED, ..Machine::scc() };
     match algorithm {
-        Algorithm::OcBcast(_) => scc,
-        Algorithm::Binomial | Algorithm::ScatterAllgather => scc_with_rcce(scc),
+        Algorithm::OcBcast(_) => scc(),
+        Algorithm::Binomial | Algorithm::ScatterAllgather => scc_with_rcce(scc()),
     }
 }
 
-/// Curves over the message's size.
+fn scc() -> Machine {
+    let interrupts = InterruptCosts::FITTED;
+    Machine { costs: Parameters::FITTED, interrupts, ..Machine::scc() }
+}
+
+/// Curves over the message's size, or the degree.
 struct Figure {
     /// Of its files.
     name: &'static str,
     title: &'static str,
+    across: &'static str,
     unit: &'static str,
-    /// Message sizes that double from tick to tick.
+    /// Values across that double from tick to tick.
     logarithmic: bool,
     curves: [String; 4],
-    /// Cache lines, and a value for each curve.
+    /// Where, and a value for each curve.
     points: Vec<(u64, [f64; 4])>,
 }
+
+const LINES: &str = "message size (cache lines)";
 
 fn curves(last: &str) -> [String; 4] {
     let [a, b, c] = DEGREES.map(|degree| format!("k = {degree}"));
@@ -108,6 +157,7 @@ fn figure_4_5() -> Result<Figure, Box<dyn Error>> {
     Ok(Figure {
         name: "figure-4-5a",
         title: "Broadcast latency by formulas 4.21 and 4.22",
+        across: LINES,
         unit: "microseconds",
         logarithmic: false,
         curves: curves("binomial"),
@@ -130,6 +180,7 @@ fn figure_3_2a() -> Result<Figure, ExperimentError> {
     Ok(Figure {
         name: "figure-3-2a",
         title: "Broadcast latency, simulated",
+        across: LINES,
         unit: "microseconds",
         logarithmic: false,
         curves: curves("binomial"),
@@ -147,6 +198,7 @@ fn figure_3_2b() -> Result<Figure, ExperimentError> {
     Ok(Figure {
         name: "figure-3-2b",
         title: "Broadcast throughput, simulated",
+        across: LINES,
         unit: "MB/s",
         logarithmic: true,
         curves: curves("scatter-allgather"),
@@ -171,10 +223,23 @@ fn simulated(
 
 impl Figure {
     fn csv(&self) -> String {
-        let mut out = format!("lines,{} ({})\n", self.curves.join(","), self.unit);
+        let across = if self.across == LINES { "lines" } else { self.across };
+        let mut out = format!("{across},{} ({})\n", self.curves.join(","), self.unit);
         for (lines, values) in &self.points {
             let cells = values.map(|value| format!("{value:.3}")).join(",");
             out += &format!("{lines},{cells}\n");
+        }
+        out
+    }
+
+    fn table(&self) -> String {
+        let heads = self.curves.iter().map(|name| format!("{name:>18}"));
+        let mut out = format!("{}, {}\n{:<4}", self.title, self.unit, self.across);
+        out.extend(heads.chain(["\n".to_owned()]));
+        for (at, values) in &self.points {
+            out += &format!("{at:<4}");
+            out.extend(values.map(|value| format!("{value:>18.1}")));
+            out.push('\n');
         }
         out
     }
@@ -195,7 +260,7 @@ impl Figure {
             .build_cartesian_2d(0.0..right, 0.0..1.05 * top)?;
         chart
             .configure_mesh()
-            .x_desc("message size (cache lines)")
+            .x_desc(self.across)
             .y_desc(self.unit)
             .x_label_formatter(&|&x| lines(x).to_string())
             .y_label_formatter(&|y| y.to_string())

@@ -10,6 +10,7 @@ use mp_model::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
 use mp_model::sim::{Core, Machine, SimError, run};
 use thiserror::Error;
 
+use crate::broadcast::asynchronous::{AsyncError, AsyncOptions, AsyncOptionsError, Served};
 use crate::broadcast::{
     BroadcastError, OcBcast, Options, OptionsError, binomial, scatter_allgather,
 };
@@ -41,6 +42,12 @@ pub enum ExperimentError {
     /// A broadcast failed.
     #[error(transparent)]
     Broadcast(#[from] BroadcastError<Misfit>),
+    /// Asynchronous broadcasts do not fit the machine.
+    #[error(transparent)]
+    AsyncOptions(#[from] AsyncOptionsError),
+    /// An asynchronous broadcast failed.
+    #[error(transparent)]
+    Async(#[from] AsyncError<Misfit>),
 }
 
 /// The SCC with MPBs long enough for the flags of two-sided messages, which RCCE packs closer than
@@ -60,7 +67,6 @@ pub fn latency(
     algorithm: Algorithm,
     lines: usize,
 ) -> Result<Time, ExperimentError> {
-    const ROUNDS: usize = 16;
     // More than any of them takes, and no multiple of a look at a flag.
     let interval = Time::from_nanos(2_000_037);
     let run = run(machine.clone(), async |core| {
@@ -110,7 +116,95 @@ pub fn mb_per_s(
     Ok(megabytes_per_second((times * lines) as u64, end))
 }
 
+/// The mean latency of an asynchronous broadcast of so many lines: from the source's call until the
+/// last core's handler has the message.
+///
+/// The other cores do nothing when they are interrupted.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn async_latency(
+    machine: &Machine,
+    options: AsyncOptions,
+    lines: usize,
+) -> Result<Time, ExperimentError> {
+    let interval = Time::from_nanos(2_000_037);
+    let call = |round: usize| (round as u64 + 1) * interval;
+    let run = run(machine.clone(), async |core| {
+        let mut served = Served::new(core, options)?;
+        let bytes = lines * machine.line_bytes;
+        let memory = vec![0; ROUNDS * bytes];
+        let mut took = Vec::new();
+        let mut handler = async |core: &mut Core, _: usize, _: &[u8]| {
+            took.push(core.now().saturating_sub(call(took.len())));
+        };
+        if core.rank() == SOURCE {
+            for round in 0..ROUNDS {
+                idle_until(core, &mut served, &mut handler, call(round)).await?;
+                let message = &memory[round * bytes..(round + 1) * bytes];
+                served.broadcast(core, message, &mut handler).await?;
+            }
+        }
+        served.finish(core, &mut handler).await?;
+        Ok::<_, ExperimentError>(took)
+    })?;
+    let took = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let last = |round: usize| took.iter().filter_map(|core| core.get(round)).max();
+    let sum: Time = (0..ROUNDS).filter_map(last).copied().sum();
+    Ok(sum / ROUNDS as u64)
+}
+
+/// The children have answered, and nothing is left to do, when the time has come.
+async fn idle_until(
+    core: &mut Core,
+    served: &mut Served,
+    handler: &mut impl AsyncFnMut(&mut Core, usize, &[u8]),
+    time: Time,
+) -> Result<(), ExperimentError> {
+    while served.member().awaited().is_some() {
+        served.serve_next(core, handler).await?;
+    }
+    core.sleep_until(time);
+    Ok(())
+}
+
+/// The throughput, in MB/s, of so many cores that each broadcast so many messages of so many lines in
+/// a row: all data that is broadcast, over the time until the last core has the last of it (section
+/// 3.3.4). The sources are spread over the ranks.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn async_mb_per_s(
+    machine: &Machine,
+    options: AsyncOptions,
+    sources: usize,
+    lines: usize,
+    times: usize,
+) -> Result<f64, ExperimentError> {
+    let cores = machine.cores();
+    let sources = sources.min(cores);
+    let run = run(machine.clone(), async |core| {
+        let mut served = Served::new(core, options)?;
+        let bytes = lines * machine.line_bytes;
+        let mut end = Time::ZERO;
+        let mut handler = async |core: &mut Core, _: usize, _: &[u8]| end = core.now();
+        if (0..sources).any(|source| source * cores / sources == core.rank()) {
+            let memory = vec![0; times * bytes];
+            for message in memory.chunks(bytes.max(1)) {
+                served.broadcast(core, message, &mut handler).await?;
+            }
+        }
+        served.finish(core, &mut handler).await?;
+        Ok::<_, ExperimentError>(end)
+    })?;
+    let ends = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let end = ends.into_iter().max().unwrap_or_default();
+    Ok(megabytes_per_second((sources * times * lines) as u64, end))
+}
+
 const SOURCE: usize = 0;
+
+const ROUNDS: usize = 16;
 
 /// One core's part in an algorithm.
 enum Running {

@@ -1,8 +1,10 @@
 //! The MPBs of real ranks, threads or processes, as algorithms see them.
 
+use std::borrow::Borrow;
 use std::future::{Ready, ready};
 
 use mp_core::mpb;
+use mp_model::interrupts::Interrupts;
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
 
@@ -28,14 +30,21 @@ use crate::two_sided::NoRoom;
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct RealMpb(mpb::Mpb);
+pub struct RealMpb<M = mpb::Mpb>(M);
 
-impl RealMpb {
-    /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened.
-    pub fn new(mpb: mpb::Mpb) -> Self {
+impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
+    /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened, or of a reference to them.
+    pub fn new(mpb: M) -> Self {
         Self(mpb)
     }
 
+    #[inline(always)]
+    fn mpb(&self) -> &mpb::Mpb {
+        self.0.borrow()
+    }
+}
+
+impl RealMpb {
     /// The buffers, which other threads of the rank may use meanwhile.
     pub fn get_ref(&self) -> &mpb::Mpb {
         &self.0
@@ -117,32 +126,32 @@ fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
 }
 
 /// Operations are done when they are called, so that no future has a state.
-impl Mpb for RealMpb {
+impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     type Error = RealError;
 
     #[inline]
     fn rank(&self) -> usize {
-        self.0.rank()
+        self.mpb().rank()
     }
 
     #[inline]
     fn ranks(&self) -> usize {
-        self.0.ranks()
+        self.mpb().ranks()
     }
 
     #[inline]
     fn lines(&self) -> usize {
-        self.0.lines()
+        self.mpb().lines()
     }
 
     #[inline]
     fn line_bytes(&self) -> usize {
-        self.0.line_bytes()
+        self.mpb().line_bytes()
     }
 
     #[inline(always)]
     fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.put(source, real(to)))
+        done(self.mpb().put(source, real(to)))
     }
 
     #[inline(always)]
@@ -152,7 +161,7 @@ impl Mpb for RealMpb {
         count: usize,
         to: Line,
     ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.put_own(from, count, real(to)))
+        done(self.mpb().put_own(from, count, real(to)))
     }
 
     #[inline(always)]
@@ -161,7 +170,7 @@ impl Mpb for RealMpb {
         from: Line,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.get(real(from), target))
+        done(self.mpb().get(real(from), target))
     }
 
     #[inline(always)]
@@ -171,12 +180,12 @@ impl Mpb for RealMpb {
         count: usize,
         to: usize,
     ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.get_own(real(from), count, to))
+        done(self.mpb().get_own(real(from), count, to))
     }
 
     #[inline(always)]
     fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.set_flag(real(flag), value))
+        done(self.mpb().set_flag(real(flag), value))
     }
 
     #[inline(always)]
@@ -186,17 +195,17 @@ impl Mpb for RealMpb {
         value: u64,
         payload: &[u8],
     ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.set_flag_with(real(flag), value, payload))
+        done(self.mpb().set_flag_with(real(flag), value, payload))
     }
 
     #[inline]
     fn expect_set(&mut self, flag: Line) {
-        self.0.expect_set(real(flag));
+        self.mpb().expect_set(real(flag));
     }
 
     #[inline(always)]
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
-        done(self.0.flag(line))
+        done(self.mpb().flag(line))
     }
 
     #[inline(always)]
@@ -205,7 +214,7 @@ impl Mpb for RealMpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, RealError>> {
-        done(self.0.wait_flag(line, reached))
+        done(self.mpb().wait_flag(line, reached))
     }
 
     #[inline(always)]
@@ -215,7 +224,7 @@ impl Mpb for RealMpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, RealError>> {
-        done(self.0.wait_flag_from(setter, line, reached))
+        done(self.mpb().wait_flag_from(setter, line, reached))
     }
 
     #[inline(always)]
@@ -224,6 +233,30 @@ impl Mpb for RealMpb {
         line: usize,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.0.flag_payload(line, target))
+        done(self.mpb().flag_payload(line, target))
+    }
+}
+
+impl<M: Borrow<mpb::Mpb>> Interrupts for RealMpb<M> {
+    #[inline]
+    fn interrupt(
+        &mut self,
+        ranks: impl Iterator<Item = usize> + Clone,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().interrupt(ranks))
+    }
+
+    #[inline]
+    fn take_interrupts(
+        &mut self,
+        sources: &mut Vec<usize>,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        self.mpb().take_interrupts(sources);
+        done(Ok(()))
+    }
+
+    #[inline]
+    fn answer(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().answer(real(flag), value))
     }
 }

@@ -137,6 +137,53 @@ mod machine {
             }
         }
 
+        /// Adds one to the word and wakes the sleepers that sleep with any of these bits, by a
+        /// single system call.
+        pub(crate) fn advance_and_wake_bits(&self, bits: u32) {
+            // Release: pairs with the Acquire in `value`.
+            self.0.fetch_add(1, Ordering::Release);
+            #[cfg(miri)]
+            let _ = bits;
+            // SAFETY: FUTEX_WAKE_BITSET takes the address only as a key; the word is alive for the
+            // call.
+            #[cfg(not(miri))]
+            unsafe {
+                nix::libc::syscall(
+                    nix::libc::SYS_futex,
+                    self.0.as_ptr(),
+                    nix::libc::FUTEX_WAKE_BITSET,
+                    i32::MAX,
+                    std::ptr::null::<nix::libc::timespec>(),
+                    std::ptr::null::<u32>(),
+                    bits,
+                );
+            }
+        }
+
+        /// As [`sleep`](Self::sleep) without a limit, for those that wake any of these bits; at
+        /// least one is set.
+        pub(crate) fn sleep_bits(&self, expected: u32, bits: u32) {
+            #[cfg(miri)]
+            {
+                let _ = (expected, bits);
+                std::thread::yield_now();
+            }
+            // SAFETY: the word is alive for the call; the kernel only reads it. No time limit is
+            // given.
+            #[cfg(not(miri))]
+            unsafe {
+                nix::libc::syscall(
+                    nix::libc::SYS_futex,
+                    self.0.as_ptr(),
+                    nix::libc::FUTEX_WAIT_BITSET,
+                    expected,
+                    std::ptr::null::<nix::libc::timespec>(),
+                    std::ptr::null::<u32>(),
+                    bits,
+                );
+            }
+        }
+
         /// Sleeps until woken, but only while the word still has the value `expected`; returns
         /// after `timeout` at the latest, and may return early for no reason.
         pub(crate) fn sleep(&self, expected: u32, timeout: Option<Duration>) {
@@ -225,6 +272,15 @@ mod model {
             self.word.fetch_add(1, Ordering::Release);
             let _queue = self.queue.lock().unwrap();
             self.bell.notify_all();
+        }
+
+        /// The others wake as well, for no reason.
+        pub(crate) fn advance_and_wake_bits(&self, _bits: u32) {
+            self.advance_and_wake();
+        }
+
+        pub(crate) fn sleep_bits(&self, expected: u32, _bits: u32) {
+            self.sleep(expected, None);
         }
 
         /// Of a model's words, only the first.

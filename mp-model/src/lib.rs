@@ -7,6 +7,7 @@
 //! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
 //! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
+//! | [`interrupts`] | and of interrupts between ranks | thesis, sections 2.3 and 3.2.1 |
 //! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
 //! | [`cla`] | cache-line-aware design on coherent memory: bounds, and shapes that are searched for | Ramos and Hoefler |
 //!
@@ -18,7 +19,11 @@
 
 mod time;
 
+<<<<<<< HEAD
 pub mod cla;
+=======
+pub mod interrupts;
+>>>>>>> async
 pub mod mpb;
 pub mod scc;
 pub mod sim;

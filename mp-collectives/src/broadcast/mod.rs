@@ -8,7 +8,11 @@
 //! | [`LineBcast`] | a few lines, each with its payload in the notification | Ramos & Hoefler, section 4.1 |
 //! | [`binomial`] | short messages, on two-sided ones | thesis, section 3.3.2 |
 //! | [`scatter_allgather`] | long messages, on two-sided ones | thesis, section 3.3.2 |
+//!
+//! In those all ranks take part by a call. With [`AsyncBroadcast`] (thesis, algorithm 2) any rank
+//! broadcasts at any time, and who receives calls nothing.
 
+pub mod asynchronous;
 mod choice;
 mod chosen;
 mod lines;
@@ -16,6 +20,7 @@ mod oc_bcast;
 mod routes;
 mod two_sided;
 
+pub use asynchronous::AsyncBroadcast;
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
 pub use chosen::{Broadcasts, Settings};
 pub use lines::{LineBcast, LineOptions, LineOptionsError};

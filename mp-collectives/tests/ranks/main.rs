@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod asynchronous;
 mod broadcasts;
 mod chosen;
 mod deaths;

@@ -11,6 +11,8 @@ use crate::{
 
 /// Bytes kept of a program's name.
 const NAME: usize = 128;
+/// Threads of a rank that can wait for interrupts of the same MPBs.
+pub(crate) const SEATS: usize = 2;
 /// Tables of held buffers a rank can have, each twice as long as the one before.
 pub(crate) const TABLES: usize = 24;
 
@@ -69,6 +71,8 @@ pub(crate) struct WorldControl {
     pub(crate) rounds: AtomicU32,
     /// Ranks whose results are in, and that have not left the round yet.
     pub(crate) outcomes: CachePadded<AtomicU32>,
+    /// Where threads of all ranks sleep that wait for interrupts: a word for each seat.
+    pub(crate) interrupts: [CachePadded<Futex>; SEATS],
     pub(crate) name: Text<{ NAME / 8 }>,
 }
 
@@ -137,7 +141,8 @@ unsafe impl Shared for RankControl {}
 const BLOCKED: usize = 12;
 
 /// A rank's delegated sends, as far as others want to know of them. Written when lanes are made
-/// and when the threads that serve them go to sleep, never on the way of a message.
+/// and when the threads that serve them go to sleep, never on the way of a message. The threads that
+/// attend to its interrupts count as lanes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Delegations {

@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 
-pub(crate) use control::{RankControl, RankState, WorldControl};
+pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
 pub(crate) use ranks::RankSet;
 pub(crate) use text::Text;

@@ -1,6 +1,6 @@
 //! Where ranks find their MPBs, and who of them is still there.
 //!
-//! The MPBs of all ranks by one name are one block of the heap: a [`Descriptor`], a [`Mark`] for
+//! The MPBs of all ranks by one name are one block of the heap: a [`Descriptor`], a [`Side`] for
 //! each rank, and from the next page on the buffers, each on pages of its own. Whoever opens them
 //! first makes them. A rank that will set no flag any more is **gone**; what it had is
 //! **released** when nothing of it can touch the memory any more. The block is freed when every
@@ -12,7 +12,8 @@ use std::{ptr::NonNull, sync::Arc};
 use crossbeam_utils::CachePadded;
 
 use super::{
-    Mpbs,
+    Mpbs, interrupt,
+    interrupt::Status,
     line::{LINE_BYTES, Line},
     mark::{MOST_LINES, Mark},
 };
@@ -41,6 +42,8 @@ pub(crate) struct Descriptor {
     gone: RankSet,
     /// Gone by dying.
     lost: RankSet,
+    /// Who will interrupt nobody any more that does not wait for it: they may go.
+    farewells: RankSet,
     released: RankSet,
     /// What a waiting rank must know: how many ranks are gone, [`LOST`], [`MISMATCH`]. Hardly ever
     /// written, so that looking costs a hit in the first-level cache.
@@ -54,6 +57,14 @@ unsafe impl Shared for Descriptor {}
 const LOST: u32 = 1 << 31;
 /// In `ends`: a rank wanted other MPBs.
 const MISMATCH: u32 = 1 << 30;
+
+/// What stands in front of the buffers for each rank.
+#[derive(Debug)]
+#[repr(C)]
+struct Side {
+    mark: CachePadded<Mark>,
+    status: Status,
+}
 
 /// See [`Descriptor::outline`].
 #[derive(Clone, Debug)]
@@ -90,7 +101,7 @@ impl Descriptor {
 
 /// What changes when the structures here do.
 pub(crate) fn layout() -> u64 {
-    fingerprint([size_of::<Descriptor>(), size_of::<Mark>(), size_of::<Line>()])
+    fingerprint([size_of::<Descriptor>(), size_of::<Side>(), size_of::<Line>()])
 }
 
 /// Where in a block what lies.
@@ -100,7 +111,7 @@ struct Geometry {
     lines: usize,
 }
 
-const MARKS: usize = size_of::<Descriptor>();
+const SIDES: usize = size_of::<Descriptor>();
 
 impl Geometry {
     /// Lines from one rank's MPB to the next.
@@ -110,8 +121,8 @@ impl Geometry {
 
     /// From the start of a block's payload at this place in the segment.
     fn first_line(self, payload: u64) -> u64 {
-        let marks = self.ranks * size_of::<CachePadded<Mark>>();
-        (payload + (MARKS + marks) as u64).next_multiple_of(PAGE) - payload
+        let sides = self.ranks * size_of::<Side>();
+        (payload + (SIDES + sides) as u64).next_multiple_of(PAGE) - payload
     }
 
     fn buffers(self) -> u64 {
@@ -134,7 +145,7 @@ pub(super) struct Opened {
     pub(super) lines: usize,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
-    marks: NonNull<CachePadded<Mark>>,
+    sides: NonNull<Side>,
     first: NonNull<Line>,
     stride: usize,
 }
@@ -172,7 +183,7 @@ impl Opened {
             let (ours, theirs) = (mpbs, Mpbs::lines(theirs));
             return Err(Error::MpbMismatch { mpbs: name.into(), ours, theirs });
         }
-        let (marks, first) = parts(&context, block, geometry)?;
+        let (sides, first) = parts(&context, block, geometry)?;
         descriptor.opened.insert(me);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
@@ -185,7 +196,7 @@ impl Opened {
             lines,
             block,
             descriptor,
-            marks,
+            sides,
             first,
         })
     }
@@ -236,9 +247,42 @@ impl Opened {
     /// The mark of a rank that exists.
     #[inline(always)]
     pub(super) fn mark(&self, rank: usize) -> &Mark {
+        &self.side(rank).mark
+    }
+
+    /// The interrupts of a rank that exists.
+    pub(super) fn status(&self, rank: usize) -> &Status {
+        &self.side(rank).status
+    }
+
+    #[inline(always)]
+    fn side(&self, rank: usize) -> &Side {
         debug_assert!(rank < self.ranks);
         // SAFETY: there is one for each rank (`parts`), and callers have checked the rank.
-        unsafe { self.marks.add(rank).as_ref() }
+        unsafe { self.sides.add(rank).as_ref() }
+    }
+
+    /// This rank will interrupt nobody any more that does not wait for it.
+    pub(super) fn say_farewell(&self) {
+        self.descriptor().farewells.insert(self.context.me);
+    }
+
+    /// Why an interrupt may never come that is waited for: a rank is gone that had not said so.
+    pub(super) fn over_for_interrupts(&self) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() {
+            return None;
+        }
+        let lost = self.why_over(descriptor, Some(self.context.size()));
+        let left = || !descriptor.gone.is_subset_of(&descriptor.farewells);
+        lost.or_else(|| left().then(|| Error::Disconnected { channel: self.name.clone() }))
+    }
+
+    /// Leaves as if the rank had died: who waits for it gets [`Error::PeerLost`].
+    pub(super) fn abandon(&self) -> Result<(), SegmentError> {
+        let mut heap = self.context.lock_heap()?;
+        let leaving = Leaving::Ended { lost: true, released: false };
+        leave(&self.context, &mut heap, self.descriptor(), self.block, self.context.me, leaving)
     }
 
     /// Why no flag will be set any more: none that `setter` alone sets, if it is known.
@@ -288,16 +332,16 @@ impl Drop for Opened {
     }
 }
 
-/// The marks and the first rank's first line.
+/// The ranks' sides and the first rank's first line.
 fn parts(
     context: &Context,
     block: BlockKey,
     geometry: Geometry,
-) -> Result<(NonNull<CachePadded<Mark>>, NonNull<Line>), SegmentError> {
+) -> Result<(NonNull<Side>, NonNull<Line>), SegmentError> {
     let (payload, first) = (block.payload(), geometry.first_line(block.payload()));
-    let marks = context.segment.range(payload + MARKS as u64, first - MARKS as u64, "MPBs")?;
+    let sides = context.segment.range(payload + SIDES as u64, first - SIDES as u64, "MPBs")?;
     let lines = context.segment.range(payload + first, geometry.buffers(), "MPBs")?;
-    Ok((marks.cast(), lines.cast()))
+    Ok((sides.cast(), lines.cast()))
 }
 
 /// The oldest MPBs by this name that this rank has not opened yet: those of several calls pair up
@@ -342,7 +386,8 @@ fn make(
         return Err(error.into());
     }
     let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
-    for set in [&descriptor.opened, &descriptor.gone, &descriptor.lost, &descriptor.released] {
+    let Descriptor { opened, gone, lost, farewells, released, .. } = descriptor;
+    for set in [opened, gone, lost, farewells, released] {
         set.assign(&[]);
     }
     descriptor.name.write(name);
@@ -353,11 +398,11 @@ fn make(
     made.store(serial.wrapping_add(1), Ordering::Relaxed);
     descriptor.serial.store(serial, Ordering::Relaxed);
     descriptor.tell_ends();
-    let (marks, lines) = parts(context, block, geometry)?;
+    let (sides, lines) = parts(context, block, geometry)?;
     // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
-    // and zeros are marks of nobody, and lines.
+    // and zeros are sides of ranks that do nothing, and lines.
     unsafe {
-        marks.write_bytes(0, geometry.ranks);
+        sides.write_bytes(0, geometry.ranks);
         lines.write_bytes(0, geometry.stride() * geometry.ranks);
     }
     // Ranks that ended before will never open it. Before it can be found: a maker that dies here
@@ -406,6 +451,14 @@ fn leave(
     for rank in 0..context.size() as u32 {
         context.ring(rank);
     }
+    let ranks = context.size();
+    let length = (ranks * size_of::<Side>()) as u64;
+    let sides = context.segment.range(block.payload() + SIDES as u64, length, "MPBs")?;
+    let sides = sides.cast::<Side>();
+    // SAFETY: there is one for each rank, made of atomics, in a block that is not freed before the
+    // end of this.
+    let statuses = (0..ranks).map(|rank| (rank, unsafe { &sides.add(rank).as_ref().status }));
+    interrupt::wake_everybody(context, statuses);
     let all_gone = descriptor.gone.len() as usize == context.size();
     if all_gone && descriptor.opened.is_subset_of(&descriptor.released) {
         heap.delist(block)?;

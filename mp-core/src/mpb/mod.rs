@@ -46,6 +46,7 @@
 //! named to set, and a wait of the last rank that is left.
 
 mod directory;
+mod interrupt;
 mod line;
 mod mark;
 #[cfg(all(test, loom))]
@@ -55,8 +56,10 @@ use std::{fmt, sync::Arc};
 
 pub(crate) use directory::{Descriptor, Outline, layout, retire};
 
+pub use self::interrupt::{Attendant, Notifier};
 use self::{
     directory::Opened,
+    interrupt::Seats,
     line::{LINE_BYTES, PAYLOAD},
     mark::Sleeper,
 };
@@ -126,6 +129,7 @@ pub struct Mpb {
     looks: AtomicU32,
     /// Tells the rank's waits apart.
     waits: AtomicU32,
+    seats: Seats,
 }
 
 /// As long as a flag takes that is just under way.
@@ -141,7 +145,8 @@ impl Mpb {
         let asymmetry = opened.context.waiting.asymmetry;
         let looks = AtomicU32::new(looks(&opened.context));
         let waits = AtomicU32::new(0);
-        Ok(Self { opened, asymmetry, wait: Wait::forever(), looks, waits })
+        let seats = Seats::default();
+        Ok(Self { opened, asymmetry, wait: Wait::forever(), looks, waits, seats })
     }
 
     /// Who am I: 0 to [`ranks`](Self::ranks) − 1.

@@ -9,7 +9,7 @@ use crate::{
     channel::{Channel, Receiver, Sender},
     context::{Context, RankState},
     error::{Error, Result},
-    mpb::{Line, Mpb, Mpbs},
+    mpb::{Line, Mpb, Mpbs, Notifier},
     segment::{BlockKind, Segment},
     sync::{Ordering, mortal::live_for},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
@@ -388,6 +388,52 @@ fn while_it_makes_message_passing_buffers() {
                 after_mpb(rank, stage, mpb, mine);
             } else {
                 refused(mpb.wait_flag(1, |value| value == SET));
+            }
+        },
+    );
+}
+
+/// A thread of the survivor sleeps until interrupts come, with every answer of the victim expected.
+#[test]
+fn while_it_interrupts() {
+    at_every_store(
+        |rank, stage| {
+            let mpb = Arc::new(mpb(rank));
+            let other = self::mpb(&stage.rank(OTHER));
+            other.say_farewell();
+            drop(other);
+            without_other(stage);
+            let attending = std::thread::spawn({
+                let mpb = Arc::clone(&mpb);
+                move || {
+                    let mut attendant = mpb.attendant(Notifier::Futex).unwrap();
+                    let mut sources = Vec::new();
+                    loop {
+                        mpb.expect_answer(VICTIM as usize).unwrap();
+                        match attendant.wait(|| false) {
+                            Ok(_) => mpb.take_interrupts(&mut sources),
+                            Err(error) => return (sources, error),
+                        }
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_micros(300));
+            (mpb, attending)
+        },
+        |rank, _| {
+            let mpb = mpb(rank);
+            mpb.put(&[7; 100], Line { rank: VICTIM as usize, line: 1 }).unwrap();
+            mpb.interrupt([SURVIVOR as usize].into_iter()).unwrap();
+            mpb.answer(Line { rank: SURVIVOR as usize, line: 1 }, SET).unwrap();
+        },
+        |_, _, (mpb, attending), _| {
+            let (sources, error) = attending.join().unwrap();
+            refused::<()>(Err(error));
+            if !sources.is_empty() {
+                assert_eq!(sources, [VICTIM as usize]);
+                let mut got = [0; 100];
+                mpb.get(Line { rank: VICTIM as usize, line: 1 }, &mut got).unwrap();
+                assert_eq!(got, [7; 100], "the interrupt came before the data");
             }
         },
     );

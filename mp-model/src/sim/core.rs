@@ -8,6 +8,7 @@ use std::task::Poll;
 use super::cache::Cache;
 use super::engine::{Engine, Watch};
 use crate::Time;
+use crate::interrupts::{Interrupts, WaitForInterrupt};
 use crate::mpb::{Line, Misfit, Mpb, check_lines, check_payload, lines_of};
 use crate::scc::Parameters;
 
@@ -106,6 +107,15 @@ impl Core {
     async fn turn(&self, owner: usize, service: Time) -> Time {
         let turn = self.engine.borrow_mut().take_port(owner, service);
         self.reach(turn).await;
+        turn
+    }
+
+    /// The wait for the interrupt controller, and its work; returns the instant at which that began.
+    async fn access_controller(&mut self) -> Time {
+        self.reach(self.clock).await;
+        let turn = self.engine.borrow_mut().take_controller();
+        self.reach(turn).await;
+        self.clock = turn + self.engine.borrow().machine.interrupts.access;
         turn
     }
 
@@ -258,6 +268,7 @@ impl Mpb for Core {
         }
         Ok(value)
     }
+
     /// The look that saw the flag brought its whole line; what is left is to write it to memory.
     async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), Misfit> {
         check_lines(line, 1, self.lines)?;
@@ -269,5 +280,100 @@ impl Mpb for Core {
         self.clock += self.costs.mem_write(self.memory_hops);
         self.cache.keep(target);
         Ok(())
+    }
+}
+
+impl Interrupts for Core {
+    /// An access to the controller for each mask of ranks.
+    async fn interrupt(
+        &mut self,
+        ranks: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), Misfit> {
+        if let Some(rank) = ranks.clone().find(|&rank| rank >= self.cores) {
+            return Err(Misfit::Rank { rank, ranks: self.cores });
+        }
+        let costs = self.engine.borrow().machine.interrupts;
+        let mut masks: Vec<_> = ranks.clone().map(|rank| rank / costs.mask).collect();
+        masks.sort_unstable();
+        masks.dedup();
+        for mask in masks {
+            let turn = self.access_controller().await;
+            let mut engine = self.engine.borrow_mut();
+            for target in ranks.clone().filter(|rank| rank / costs.mask == mask) {
+                engine.send_interrupt(turn + costs.delivery, self.rank, target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing where no interrupt is there: the core need not ask for that. Otherwise an access to the
+    /// controller, and the way of software into a program's handler.
+    async fn take_interrupts(&mut self, sources: &mut Vec<usize>) -> Result<(), Misfit> {
+        self.reach(self.clock).await;
+        if self.engine.borrow().is_interrupted(self.rank) {
+            self.access_controller().await;
+            self.engine.borrow_mut().take_interrupts(self.rank, sources);
+            self.clock += self.engine.borrow().machine.interrupts.software;
+        }
+        Ok(())
+    }
+}
+
+impl WaitForInterrupt for Core {
+    async fn wait_interrupt(&mut self) -> Result<(), Misfit> {
+        self.reach(self.clock).await;
+        let mut asleep = false;
+        future::poll_fn(|_| {
+            let mut engine = self.engine.borrow_mut();
+            let interrupted = engine.is_interrupted(self.rank);
+            if asleep == interrupted {
+                asleep = !interrupted;
+                engine.sleep(self.rank, asleep);
+            }
+            if interrupted { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        self.clock = self.clock.max(self.engine.borrow().now());
+        Ok(())
+    }
+
+    /// Reads of the flag, one after another, until one sees it or an interrupt comes.
+    async fn wait_flag_or_interrupt(
+        &mut self,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<Option<u64>, Misfit> {
+        let mut value = self.flag(line).await?;
+        let own = self.own_hops();
+        let back = own * self.costs.hop;
+        let look = self.clock - back;
+        let period = self.costs.flag_read + self.costs.mpb_read(own);
+        while !reached(value) {
+            let mut asleep = false;
+            let interrupted = future::poll_fn(|_| {
+                let mut engine = self.engine.borrow_mut();
+                let interrupted = engine.is_interrupted(self.rank);
+                if !asleep && !interrupted {
+                    engine.watch(self.rank, Watch { line, look, period });
+                    engine.sleep(self.rank, true);
+                    asleep = true;
+                } else if asleep && (interrupted || engine.watched(self.rank).is_none()) {
+                    engine.unwatch(self.rank);
+                    engine.sleep(self.rank, false);
+                    asleep = false;
+                }
+                if asleep { Poll::Pending } else { Poll::Ready(interrupted) }
+            })
+            .await;
+            if interrupted {
+                self.clock = self.clock.max(self.engine.borrow().now());
+                return Ok(None);
+            }
+            let service = self.engine.borrow().machine.port.read;
+            let turn = self.turn(self.rank, service).await;
+            self.clock = turn + back;
+            value = self.engine.borrow().flag(self.rank, line);
+        }
+        Ok(Some(value))
     }
 }

@@ -16,6 +16,18 @@ pub(super) struct Engine {
     events: BinaryHeap<Reverse<(Time, u64, usize)>>,
     planned: u64,
     buffers: Vec<Buffer>,
+    /// Until when the interrupt controller has work.
+    controller_busy: Time,
+    statuses: Vec<Status>,
+}
+
+/// What the interrupt controller has for one core.
+#[derive(Default)]
+struct Status {
+    /// Interrupts that the core has not taken: when they are there, and who sent them.
+    sent: Vec<(Time, usize)>,
+    /// Whether the core sleeps until one is there.
+    asleep: bool,
 }
 
 /// One core's MPB.
@@ -53,7 +65,16 @@ impl Engine {
         let bytes = machine.lines * machine.line_bytes;
         let buffer = || Buffer { bytes: vec![0; bytes], busy: Time::ZERO, watch: None };
         let buffers = (0..machine.cores()).map(|_| buffer()).collect();
-        Engine { machine, now: Time::ZERO, events: BinaryHeap::new(), planned: 0, buffers }
+        let statuses = (0..machine.cores()).map(|_| Status::default()).collect();
+        Engine {
+            machine,
+            now: Time::ZERO,
+            events: BinaryHeap::new(),
+            planned: 0,
+            buffers,
+            controller_busy: Time::ZERO,
+            statuses,
+        }
     }
 
     pub(super) fn plan(&mut self, time: Time, core: usize) {
@@ -66,6 +87,10 @@ impl Engine {
         let Reverse((time, _, core)) = self.events.pop()?;
         self.now = time;
         Some(core)
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.now
     }
 
     /// Whether this instant is the present one, or past.
@@ -113,6 +138,63 @@ impl Engine {
 
     pub(super) fn watch(&mut self, owner: usize, watch: Watch) {
         self.buffers[owner].watch = Some(watch);
+    }
+
+    /// A core no longer sleeps on a flag, if it did.
+    pub(super) fn unwatch(&mut self, core: usize) {
+        self.buffers[core].watch = None;
+    }
+
+    /// Accesses the interrupt controller at the present instant. Returns when it is this access' turn.
+    pub(super) fn take_controller(&mut self) -> Time {
+        let costs = self.machine.interrupts;
+        let turn = self.controller_busy.saturating_sub(costs.slack).max(self.now);
+        self.controller_busy = self.controller_busy.max(self.now) + costs.access;
+        turn
+    }
+
+    /// An interrupt that will be there at `time`.
+    pub(super) fn send_interrupt(&mut self, time: Time, source: usize, target: usize) {
+        let status = &mut self.statuses[target];
+        status.sent.push((time, source));
+        if status.asleep {
+            self.plan(time, target);
+        }
+    }
+
+    /// Whether an interrupt is there for this core.
+    pub(super) fn is_interrupted(&self, core: usize) -> bool {
+        self.statuses[core].sent.iter().any(|&(time, _)| self.has_come(time))
+    }
+
+    /// The sources of the interrupts that are there, in order of rank, each once.
+    pub(super) fn take_interrupts(&mut self, core: usize, sources: &mut Vec<usize>) {
+        let now = self.now;
+        let before = sources.len();
+        self.statuses[core].sent.retain(|&(time, source)| {
+            let there = time <= now;
+            if there && !sources[before..].contains(&source) {
+                sources.push(source);
+            }
+            !there
+        });
+        sources[before..].sort_unstable();
+    }
+
+    /// The core goes to sleep until an interrupt is there, or has woken up.
+    pub(super) fn sleep(&mut self, core: usize, asleep: bool) {
+        let status = &mut self.statuses[core];
+        status.asleep = asleep;
+        if asleep {
+            for time in status.sent.iter().map(|&(time, _)| time).collect::<Vec<_>>() {
+                self.plan(time, core);
+            }
+        }
+    }
+
+    /// Whether a core sleeps until an interrupt is there.
+    pub(super) fn sleeps(&self, core: usize) -> bool {
+        self.statuses[core].asleep
     }
 
     /// The flag that a core sleeps on.

@@ -30,10 +30,12 @@
 //! ([`Port`]), which is what slows down many accesses to one MPB (section 4.1.3). The mesh and the
 //! memory controllers do not: the thesis measured that they are no bottleneck. A put from memory that
 //! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is looking at it again
-//! and again, so that up to a whole look passes until it is seen.
+//! and again, so that up to a whole look passes until it is seen. Interrupts take a latency and
+//! accesses to the registers of one controller ([`InterruptCosts`], section 3.3.4).
 //!
 //! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some
 //! cores were slowed down twice as much as others. Looks that see nothing do not burden the port.
+//! A core takes an interrupt where its algorithm asks or waits for one, not in the middle of a put.
 
 mod cache;
 mod core;
@@ -50,7 +52,7 @@ use thiserror::Error;
 
 pub use self::core::Core;
 use self::engine::Engine;
-pub use self::machine::{Layout, Machine, MachineError, Port, Sharing};
+pub use self::machine::{InterruptCosts, Layout, Machine, MachineError, Port, Sharing};
 use crate::Time;
 
 /// What came of a run.
@@ -75,11 +77,14 @@ pub enum SimError {
     /// The machine's description makes no sense.
     #[error("the machine cannot be simulated")]
     Machine(#[from] MachineError),
-    /// All cores that are not done wait for flags that nobody will set.
-    #[error("deadlock: {}", list(.waiting))]
+    /// All cores that are not done wait for flags that nobody will set, or interrupts that nobody
+    /// will send.
+    #[error("deadlock: {}", list(.waiting, .asleep))]
     Deadlock {
         /// Which cores wait, and for which lines of their MPBs.
         waiting: Vec<(usize, usize)>,
+        /// Which cores wait for interrupts alone.
+        asleep: Vec<usize>,
     },
     /// A core waits for something that is not of the simulator.
     #[error("core {core} awaits a future of another kind")]
@@ -89,9 +94,11 @@ pub enum SimError {
     },
 }
 
-fn list(waiting: &[(usize, usize)]) -> String {
-    let one = |(core, line): &(usize, usize)| format!("core {core} waits for its line {line}");
-    waiting.iter().map(one).collect::<Vec<_>>().join(", ")
+fn list(waiting: &[(usize, usize)], asleep: &[usize]) -> String {
+    let flag = |(core, line): &(usize, usize)| format!("core {core} waits for its line {line}");
+    let interrupt = |core: &usize| format!("core {core} waits for an interrupt");
+    let all = waiting.iter().map(flag).chain(asleep.iter().map(interrupt));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// Runs `algorithm` on every core of a machine, all from time 0 on, to the end.
@@ -134,15 +141,16 @@ pub fn run<T>(
 }
 
 fn finish<T>(done: Vec<Option<(T, Time)>>, engine: &Engine) -> Result<Run<T>, SimError> {
-    let mut waiting = Vec::new();
+    let (mut waiting, mut asleep) = (Vec::new(), Vec::new());
     for (core, _) in done.iter().enumerate().filter(|(_, result)| result.is_none()) {
         match engine.watched(core) {
             Some(line) => waiting.push((core, line)),
+            None if engine.sleeps(core) => asleep.push(core),
             None => return Err(SimError::Foreign { core }),
         }
     }
-    if !waiting.is_empty() {
-        return Err(SimError::Deadlock { waiting });
+    if !waiting.is_empty() || !asleep.is_empty() {
+        return Err(SimError::Deadlock { waiting, asleep });
     }
     let (outputs, finished) = done.into_iter().flatten().unzip();
     Ok(Run { outputs, finished })

@@ -1,4 +1,5 @@
 use super::*;
+use crate::interrupts::{Interrupts, WaitForInterrupt};
 use crate::mpb::{Line, Misfit, Mpb};
 use crate::scc::Parameters;
 
@@ -211,7 +212,7 @@ fn a_deadlock_names_who_waits() {
         _ => Ok(()),
     });
     let error = stuck.unwrap_err();
-    assert_eq!(error, SimError::Deadlock { waiting: vec![(5, 6), (9, 10)] });
+    assert_eq!(error, SimError::Deadlock { waiting: vec![(5, 6), (9, 10)], asleep: vec![] });
     let said = "deadlock: core 5 waits for its line 6, core 9 waits for its line 10";
     assert_eq!(error.to_string(), said);
 }
@@ -356,4 +357,105 @@ fn a_thousand_cores() {
     assert_eq!(run.outputs, vec![Ok(()); 1024]);
     let least = 4 * (COSTS.put_from_mem(64, 10, 1) + COSTS.put_from_mpb_latency(1, 1));
     assert!(run.end() > least && run.end() < 2 * least, "{}", run.end());
+}
+
+/// When each core has taken the interrupt of core 0, which it sends to cores 0 to n − 1.
+fn interrupted(cores: usize, costs: InterruptCosts) -> Vec<Time> {
+    let machine = Machine { interrupts: costs, ..Machine::scc() };
+    let run = run(machine, async |core| {
+        if core.rank() == 0 {
+            core.interrupt(0..cores).await.unwrap();
+        }
+        if core.rank() < cores {
+            let mut sources = Vec::new();
+            core.wait_interrupt().await.unwrap();
+            core.take_interrupts(&mut sources).await.unwrap();
+            assert_eq!(sources, [0]);
+        }
+    });
+    run.unwrap().finished
+}
+
+#[test]
+fn figure_3_3_interrupts() {
+    let cycles = |time: &Time| time.as_cycles(533);
+    // Without the registers, all after about 2,000 cycles.
+    let free = InterruptCosts { access: Time::ZERO, ..InterruptCosts::SCC };
+    assert!(interrupted(48, free).iter().map(cycles).all(|took| (1_990..2_010).contains(&took)));
+    // With them up to 6,000 with 48 cores, and no difference to speak of with 20.
+    let all = interrupted(48, InterruptCosts::SCC);
+    let (first, last) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+    assert!((2_000..2_300).contains(&cycles(first)), "{first}");
+    assert!((5_600..6_300).contains(&cycles(last)), "{last}");
+    let few = interrupted(20, InterruptCosts::SCC);
+    assert!(few[..20].iter().map(cycles).all(|took| (2_000..2_400).contains(&took)), "{few:?}");
+}
+
+#[test]
+fn interrupts_of_one_source_that_nobody_takes_are_one() {
+    let run = run(Machine::scc(), async |core| {
+        let mut sources = Vec::new();
+        match core.rank() {
+            0 | 3 => {
+                core.interrupt([1].into_iter()).await.unwrap();
+                core.interrupt([1].into_iter()).await.unwrap();
+            }
+            1 => {
+                core.take_interrupts(&mut sources).await.unwrap();
+                assert_eq!((core.now(), sources.len()), (Time::ZERO, 0));
+                core.spend(Time::from_nanos(100_000));
+                // There is one before the flag is looked at a second time.
+                let seen = core.wait_flag_or_interrupt(7, |value| value > 0).await;
+                assert_eq!(seen, Ok(None));
+                core.take_interrupts(&mut sources).await.unwrap();
+                let seen = core.wait_flag_or_interrupt(7, |value| value > 0).await;
+                assert_eq!(seen, Ok(Some(4)));
+            }
+            2 => {
+                core.spend(Time::from_nanos(200_000));
+                core.set_flag(at(1, 7), 4).await.unwrap();
+            }
+            _ => {}
+        }
+        sources
+    });
+    assert_eq!(run.unwrap().outputs[1], [0, 3]);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_flag() {
+    let sent = Time::from_nanos(50_000);
+    let run = run(Machine::scc(), async |core| match core.rank() {
+        0 => {
+            core.spend(sent);
+            core.interrupt([1].into_iter()).await.unwrap();
+            core.spend(Time::from_nanos(50_000));
+            core.set_flag(at(1, 7), 4).await.unwrap();
+        }
+        1 => {
+            assert_eq!(core.wait_flag_or_interrupt(7, |value| value > 0).await, Ok(None));
+            assert_eq!(core.now(), sent + InterruptCosts::SCC.delivery);
+            core.take_interrupts(&mut Vec::new()).await.unwrap();
+            assert_eq!(core.wait_flag_or_interrupt(7, |value| value > 0).await, Ok(Some(4)));
+        }
+        2 => {
+            let far = Err(Misfit::Rank { rank: 48, ranks: 48 });
+            assert_eq!(core.interrupt([1, 48].into_iter()).await, far);
+        }
+        _ => {}
+    });
+    run.unwrap();
+}
+
+#[test]
+fn a_deadlock_names_who_waits_for_interrupts() {
+    let stuck = run(Machine::scc(), async |core| match core.rank() {
+        3 => core.wait_interrupt().await,
+        4 => core.wait_flag_or_interrupt(1, |value| value > 0).await.map(|_| ()),
+        _ => Ok(()),
+    });
+    let error = stuck.unwrap_err();
+    assert_eq!(error, SimError::Deadlock { waiting: vec![(4, 1)], asleep: vec![3] });
+    let said = "deadlock: core 4 waits for its line 1, core 3 waits for an interrupt";
+    assert_eq!(error.to_string(), said);
 }

@@ -1,0 +1,559 @@
+//! Asynchronous broadcasts between real ranks, threads or processes.
+//!
+//! A rank's [`Member`] is under a lock, and whoever has something to do for it does that: the thread
+//! that broadcasts puts a chunk and wakes the children itself; two *attendants* take what comes. One of
+//! them attends, and the moment it has a message it hands that over to the other, and runs the handler.
+//! So a message costs the source one wake-up for all its children, and each rank no second one, however
+//! long handlers take.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread::{self, JoinHandle, ThreadId};
+
+use mp_core::mpb::{Attendant, Mpb, Mpbs, Notifier};
+use mp_core::{Rank, Wait};
+use mp_model::mpb::complete;
+use thiserror::Error;
+
+use super::{
+    AsyncError, AsyncOptions, AsyncOptionsError, Leaves, Member, Order, Progress, Sending,
+};
+use crate::real::{RealError, RealMpb};
+
+/// What can be chosen for [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncSettings {
+    /// k: the most children that a rank has, from 1 to P − 1; without it, all others are children of
+    /// the source.
+    pub degree: Option<usize>,
+    /// Bytes in a chunk, rounded up to whole lines.
+    pub chunk_bytes: usize,
+    /// How many chunks a source may be ahead of the slowest handler.
+    pub window: u32,
+    /// In which order messages are handled.
+    pub order: Order,
+    /// How this rank's threads are woken. With signals, a program that is started in the handler has
+    /// that signal blocked.
+    pub notifier: Notifier,
+}
+
+impl Default for AsyncSettings {
+    /// All others are children of the source; chunks of 16 KiB, a window of 32; each source's order;
+    /// the futex.
+    fn default() -> AsyncSettings {
+        AsyncSettings {
+            degree: None,
+            chunk_bytes: 16 << 10,
+            window: 32,
+            order: Order::PerSource,
+            notifier: Notifier::Futex,
+        }
+    }
+}
+
+/// Broadcasts that any rank may begin at any time. Who receives calls nothing: the handler that each
+/// rank has given gets (source, message), in a thread of its own.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncSettings};
+/// use mp_core::World;
+///
+/// let heard = World::threads(3).run(|rank| {
+///     let (sender, news) = mpsc::channel();
+///     let broadcasts = AsyncBroadcast::open(rank, "news", AsyncSettings::default(), {
+///         move |source, message| sender.send((source, message.to_vec())).unwrap_or_default()
+///     })?;
+///     // No other rank does anything for this.
+///     broadcasts.broadcast(format!("from {}", rank.id()).as_bytes())?;
+///     broadcasts.finish()?;
+///     let mut heard: Vec<_> = news.iter().collect();
+///     heard.sort();
+///     Ok(heard)
+/// })?;
+/// assert_eq!(heard[0], [(1, b"from 1".to_vec()), (2, b"from 2".to_vec())]);
+/// assert_eq!(heard[2], [(0, b"from 0".to_vec()), (1, b"from 1".to_vec())]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// Messages of one source are handled in the order in which it sent them, by one call of the handler at
+/// a time. With [`Order::Total`] all ranks handle all messages, their own too, in the same order. The
+/// [module](super) says how it works, how much memory it takes, and what a slow handler does.
+///
+/// # Ends
+/// [`finish`](AsyncBroadcast::finish) is the end in good order; all ranks call it, and it waits for the
+/// others. A rank that drops its part without that, whose handler panics, or which is lost takes the
+/// others with it: their calls get [`mp_core::Error::PeerLost`], as [`AsyncFailure::Core`]. The rank
+/// whose handler has panicked gets [`AsyncFailure::HandlerPanicked`]. Dropping waits for a handler
+/// that still runs, and for nothing else.
+#[derive(Debug)]
+pub struct AsyncBroadcast {
+    shared: Arc<Shared>,
+    attendants: Vec<JoinHandle<()>>,
+}
+
+/// Why an asynchronous broadcast failed.
+#[derive(Debug, Error)]
+pub enum AsyncFailure {
+    /// The ranks' buffers or the world failed.
+    #[error(transparent)]
+    Core(#[from] mp_core::Error),
+    /// The broadcast itself failed.
+    #[error(transparent)]
+    Broadcast(AsyncError<RealError>),
+    /// There can be no such broadcasts.
+    #[error(transparent)]
+    Options(#[from] AsyncOptionsError),
+    /// This rank's handler panicked: it handles nothing more, and broadcasts nothing.
+    #[error("the handler of asynchronous broadcasts panicked: {message}")]
+    HandlerPanicked {
+        /// What it said.
+        message: String,
+    },
+    /// It has failed before, for a reason that was told then.
+    #[error("asynchronous broadcasts have failed before: {reason}")]
+    FailedBefore {
+        /// Why.
+        reason: String,
+    },
+    /// A handler cannot wait until there is room for a message, or for the end: both come when handlers
+    /// have returned.
+    #[error("a handler would have to wait for what comes when handlers have returned")]
+    InHandler,
+}
+
+/// So that rank code can return it with `?`.
+impl From<AsyncFailure> for mp_core::Error {
+    fn from(failure: AsyncFailure) -> Self {
+        match failure {
+            AsyncFailure::Core(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
+impl From<RealError> for AsyncFailure {
+    fn from(error: RealError) -> Self {
+        AsyncFailure::Core(error.into())
+    }
+}
+
+impl From<AsyncError<RealError>> for AsyncFailure {
+    fn from(error: AsyncError<RealError>) -> Self {
+        match error {
+            AsyncError::Mpb(error) => error.into(),
+            other => AsyncFailure::Broadcast(other),
+        }
+    }
+}
+
+type Handler = Box<dyn FnMut(usize, &[u8]) + Send>;
+
+struct Shared {
+    mpb: Mpb,
+    state: Mutex<State>,
+    /// One message of this rank after the other.
+    sending: Mutex<()>,
+    /// Whether the attendants are to stop. Changes under the state's lock.
+    ended: AtomicBool,
+}
+
+struct State {
+    member: Member,
+    handler: Option<Handler>,
+    /// The thread in which the handler runs.
+    handling: Option<ThreadId>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    reason: String,
+    /// Until it has been told.
+    error: Option<AsyncFailure>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("mpb", &self.mpb).finish_non_exhaustive()
+    }
+}
+
+impl AsyncBroadcast {
+    /// This rank's part in the broadcasts of this name, which all ranks open. Nobody waits for the others
+    /// to do so, and what others broadcast before is not lost. Two threads begin, which sleep until
+    /// something comes.
+    ///
+    /// # Errors
+    /// [`AsyncFailure::Options`]; [`AsyncFailure::Core`] for lack of memory, when ranks ask for
+    /// different settings, or threads cannot be started.
+    pub fn open(
+        rank: &Rank,
+        name: &str,
+        settings: AsyncSettings,
+        handler: impl FnMut(usize, &[u8]) + Send + 'static,
+    ) -> Result<AsyncBroadcast, AsyncFailure> {
+        let ranks = rank.size();
+        let chunk_lines = settings.chunk_bytes.div_ceil(LINE_BYTES).max(1);
+        let options = AsyncOptions {
+            degree: settings.degree.unwrap_or((ranks - 1).max(1)),
+            chunk_lines,
+            window: settings.window,
+            // A copy less, and the parent waits for one copy either way.
+            leaves: Leaves::Direct,
+            order: settings.order,
+            first_line: 0,
+        };
+        let lines = AsyncOptions::lines_before_chunk(ranks, LINE_BYTES).saturating_add(chunk_lines);
+        let mpb = rank.mpb(name, Mpbs::lines(lines))?;
+        let member = Member::new(&RealMpb::new(&mpb), options)?;
+        let state =
+            State { member, handler: Some(Box::new(handler)), handling: None, failure: None };
+        let shared = Arc::new(Shared {
+            mpb,
+            state: Mutex::new(state),
+            sending: Mutex::new(()),
+            ended: AtomicBool::new(false),
+        });
+        let mut broadcasts = AsyncBroadcast { shared, attendants: Vec::new() };
+        let (ready, started) = mpsc::channel();
+        for number in 0..ATTENDANTS {
+            let (shared, ready) = (Arc::clone(&broadcasts.shared), ready.clone());
+            let attendant = thread::Builder::new()
+                .name(format!("broadcast {}.{number}", rank.id()))
+                .spawn(move || shared.attend(settings.notifier, &ready))
+                .map_err(mp_core::Error::other)?;
+            broadcasts.attendants.push(attendant);
+        }
+        drop(ready);
+        started.iter().take(ATTENDANTS).collect::<Result<(), _>>()?;
+        Ok(broadcasts)
+    }
+
+    /// Broadcasts a message to all other ranks. Returns when it is on its way, and `message` can be
+    /// used again; it waits only while a slow handler keeps this source's window closed. Several
+    /// threads may call this; their messages do not mix.
+    ///
+    /// # Errors
+    /// [`AsyncFailure`]. In a handler [`AsyncFailure::InHandler`] instead of waiting, and then nothing
+    /// has been sent.
+    pub fn broadcast(&self, message: &[u8]) -> Result<(), AsyncFailure> {
+        let shared = &*self.shared;
+        if shared.lock().handling == Some(thread::current().id()) {
+            return match self.try_broadcast(message)? {
+                true => Ok(()),
+                false => Err(AsyncFailure::InHandler),
+            };
+        }
+        let _turn = shared.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = Sending::default();
+        while let Some((rank, line, said)) = shared.advance(message, &mut sending)? {
+            shared.wait(rank, line, |value| value != said)?;
+        }
+        Ok(())
+    }
+
+    /// As [`broadcast`](AsyncBroadcast::broadcast), but never waits: false, and nothing has been sent,
+    /// when the window is closed for some of the message's chunks, or another thread is broadcasting.
+    ///
+    /// # Errors
+    /// [`AsyncFailure`].
+    pub fn try_broadcast(&self, message: &[u8]) -> Result<bool, AsyncFailure> {
+        let shared = &*self.shared;
+        let _turn = match shared.sending.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
+        if !shared.has_room(message)? {
+            return Ok(false);
+        }
+        // The room can only grow while it is this thread's turn.
+        Ok(shared.advance(message, &mut Sending::default())?.is_none())
+    }
+
+    /// Ends this rank's part: it broadcasts no more, and handles what others still do, until all have
+    /// called this. Then its threads end.
+    ///
+    /// # Errors
+    /// [`AsyncFailure`]; [`AsyncFailure::InHandler`] in the handler, which is not over then.
+    pub fn finish(mut self) -> Result<(), AsyncFailure> {
+        let shared = Arc::clone(&self.shared);
+        let line = {
+            let mut state = shared.checked()?;
+            if state.handling == Some(thread::current().id()) {
+                return Err(AsyncFailure::InHandler);
+            }
+            state.member.say_farewell();
+            shared.mpb.say_farewell();
+            shared.progress(&mut state)?;
+            shared.call_for_deliveries(&state)?;
+            shared.see_whether_over(&state)?;
+            state.member.flag_of(shared.mpb.rank())
+        };
+        let ended = || shared.ended.load(Ordering::Acquire);
+        if let Err(error) = shared.mpb.wait_until(line, ended) {
+            shared.fail(error.into());
+        }
+        self.join();
+        shared.checked().map(|_| ())
+    }
+
+    /// Bytes of messages that this rank keeps at this moment: on their way in, to be handled, to be
+    /// forwarded.
+    pub fn kept_bytes(&self) -> usize {
+        self.shared.lock().member.kept_bytes()
+    }
+
+    /// Waits for the attendants, which are about to end. One of them may be the caller.
+    fn join(&mut self) {
+        for attendant in self.attendants.drain(..) {
+            if attendant.thread().id() != thread::current().id() {
+                // What it panicked with is in the state.
+                let _ = attendant.join();
+            }
+        }
+    }
+}
+
+impl Drop for AsyncBroadcast {
+    fn drop(&mut self) {
+        if !self.attendants.is_empty() {
+            let dropped = "dropped before it was finished".to_owned();
+            self.shared.fail(AsyncFailure::FailedBefore { reason: dropped });
+            self.join();
+        }
+    }
+}
+
+/// Bytes of a line of real ranks' buffers.
+const LINE_BYTES: usize = 64;
+
+/// Threads of each rank.
+const ATTENDANTS: usize = 2;
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has said so in the state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, if nothing has failed.
+    fn checked(&self) -> Result<MutexGuard<'_, State>, AsyncFailure> {
+        let mut state = self.lock();
+        match &mut state.failure {
+            None => Ok(state),
+            Some(Failure { reason, error }) => {
+                let again = || AsyncFailure::FailedBefore { reason: reason.clone() };
+                Err(error.take().unwrap_or_else(again))
+            }
+        }
+    }
+
+    /// Remembers the first failure; ends this rank's part, and the others'.
+    fn fail(&self, error: AsyncFailure) {
+        {
+            let mut state = self.lock();
+            if state.failure.is_some() || self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            state.failure = Some(Failure { reason: error.to_string(), error: Some(error) });
+            self.ended.store(true, Ordering::Release);
+        }
+        // In a segment too broken for that the others will find out by themselves.
+        let _ = self.mpb.abandon();
+        let _ = self.mpb.look_again();
+    }
+
+    /// Waits for a flag, or until all is over.
+    fn wait(
+        &self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<(), AsyncFailure> {
+        let ended = || self.ended.load(Ordering::Acquire);
+        let waited = self
+            .mpb
+            .wait_flag_with(Wait::forever(), Some(setter), line, |value| reached(value) || ended());
+        if let Err(error) = waited {
+            self.fail(error.into());
+        }
+        drop(self.checked()?);
+        Ok(())
+    }
+
+    fn has_room(&self, message: &[u8]) -> Result<bool, AsyncFailure> {
+        let mut state = self.checked()?;
+        let Ok(chunks) = u32::try_from(state.member.chunks(message.len())) else {
+            return Ok(false);
+        };
+        Ok(complete(state.member.has_room(&mut RealMpb::new(&self.mpb), chunks))?.is_ok())
+    }
+
+    /// Sends what can be sent of a message. If not all: the rank that is to be waited for, its flag, and
+    /// what that says so far.
+    fn advance(
+        &self,
+        message: &[u8],
+        sending: &mut Sending,
+    ) -> Result<Option<(usize, usize, u64)>, AsyncFailure> {
+        let advanced = {
+            let mut state = self.checked()?;
+            self.advance_with(&mut state, message, sending)
+        };
+        advanced.inspect_err(|failure| {
+            // Nobody can say what has been sent.
+            let reason = failure.to_string();
+            self.fail(AsyncFailure::FailedBefore { reason });
+        })
+    }
+
+    fn advance_with(
+        &self,
+        state: &mut State,
+        message: &[u8],
+        sending: &mut Sending,
+    ) -> Result<Option<(usize, usize, u64)>, AsyncFailure> {
+        let mut mpb = RealMpb::new(&self.mpb);
+        let progress = complete(state.member.send_or_copy(&mut mpb, message, sending))?;
+        let waits = match progress {
+            // What the flag said when it was found that there is no room: it may be read again below.
+            Progress::Window(rank) => {
+                Some((rank, state.member.flag_of(rank), state.member.said(rank)))
+            }
+            Progress::Done | Progress::Busy => None,
+        };
+        match state.member.is_queued() {
+            true => self.progress(state)?,
+            false => self.settle(state)?,
+        }
+        self.call_for_deliveries(state)?;
+        Ok(waits)
+    }
+
+    /// An own message may be the next in the order.
+    fn call_for_deliveries(&self, state: &State) -> Result<(), AsyncFailure> {
+        if state.member.has_delivery() && state.handling.is_none() {
+            self.mpb.call_attendant()?;
+        }
+        Ok(())
+    }
+
+    fn progress(&self, state: &mut State) -> Result<(), AsyncFailure> {
+        complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+        self.settle(state)
+    }
+
+    /// Where something waits for a child's answer, has that wake an attendant.
+    fn settle(&self, state: &mut State) -> Result<(), AsyncFailure> {
+        while let Some(child) = state.member.awaited()
+            && state.member.wants_answer()
+            && self.mpb.expect_answer(child)?
+        {
+            // It may have answered before.
+            complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+        }
+        Ok(())
+    }
+
+    fn see_whether_over(&self, state: &State) -> Result<(), AsyncFailure> {
+        if state.member.is_over() && state.handling.is_none() {
+            self.ended.store(true, Ordering::Release);
+            self.mpb.look_again()?;
+        }
+        Ok(())
+    }
+
+    /// What an attendant does, from beginning to end.
+    fn attend(&self, notifier: Notifier, ready: &mpsc::Sender<Result<(), mp_core::Error>>) {
+        /// Tells of a panic that is not the handler's.
+        struct Bail<'a>(&'a Shared);
+        impl Drop for Bail<'_> {
+            fn drop(&mut self) {
+                if thread::panicking() {
+                    let reason = "an attendant panicked".to_owned();
+                    self.0.fail(AsyncFailure::FailedBefore { reason });
+                }
+            }
+        }
+        let _bail = Bail(self);
+        let attendant = self.mpb.attendant(notifier);
+        let mut attendant = match attendant {
+            Ok(attendant) => attendant,
+            Err(error) => return ready.send(Err(error)).unwrap_or_default(),
+        };
+        // The opener takes as many answers as there are attendants, if it is still there.
+        ready.send(Ok(())).unwrap_or_default();
+        let ended = || self.ended.load(Ordering::Acquire);
+        let mut sources = Vec::new();
+        while !ended() {
+            if attendant.is_attending()
+                && let Err(failure) = self.look(&mut attendant, &mut sources)
+            {
+                return self.fail(failure);
+            }
+            match attendant.wait(ended) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.fail(error.into()),
+            }
+        }
+    }
+
+    /// Takes what has come, passes it on, and handles it.
+    fn look(
+        &self,
+        attendant: &mut Attendant<'_>,
+        sources: &mut Vec<usize>,
+    ) -> Result<(), AsyncFailure> {
+        let mut mpb = RealMpb::new(&self.mpb);
+        let mut state = self.lock();
+        loop {
+            self.mpb.take_interrupts(sources);
+            for parent in sources.drain(..) {
+                complete(state.member.receive(&mut mpb, parent))?;
+            }
+            self.progress(&mut state)?;
+            // Or the other attendant would be woken for it. Windows keep that from going on for ever.
+            if !attendant.look_again() {
+                break;
+            }
+        }
+        while state.handling.is_none()
+            && let Some(mut handler) = state.handler.take()
+        {
+            let Some(delivery) = state.member.next_delivery() else {
+                state.handler = Some(handler);
+                break;
+            };
+            state.handling = Some(thread::current().id());
+            drop(state);
+            attendant.hand_over()?;
+            let (source, message) = (delivery.source(), delivery.message());
+            let handled = catch_unwind(AssertUnwindSafe(|| handler(source, message)));
+            state = self.lock();
+            state.handling = None;
+            if let Err(payload) = handled {
+                drop(state);
+                return Err(AsyncFailure::HandlerPanicked { message: said(payload) });
+            }
+            state.handler = Some(handler);
+            complete(state.member.handled(&mut mpb, delivery))?;
+            self.settle(&mut state)?;
+        }
+        self.see_whether_over(&state)
+    }
+}
+
+/// What a panic said.
+fn said(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast_ref::<&str>() {
+            Some(text) => (*text).to_owned(),
+            None => "something that is no text".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,389 @@
+//! Interrupts between ranks: one call has something done by threads of many other ranks, which sleep
+//! until then (thesis, sections 2.3 and 3.2).
+//!
+//! What the SCC has in a controller off its chip is here a [`Status`] for each rank, in the block of
+//! the MPBs, and a way to wake threads. A rank has a thread or two for its interrupts; each takes a
+//! seat ([`Mpb::attendant`]) and chooses how it is woken ([`Notifier`]):
+//!
+//! - **by a futex**: one word for the whole world, and of each rank one of 32 bits, by which the kernel
+//!   finds the sleepers to wake: all ranks that are to be interrupted by a single system call. Ranks
+//!   whose bit is the same wake for nothing, look and sleep again.
+//! - **by a signal**: one system call for each rank. It comes to the very thread, which has it blocked
+//!   and fetches it (sigwaitinfo). So no code runs in a signal handler, and no other thread's mask is
+//!   touched. Each sleep is ended by exactly one signal, so that no more than one is ever queued.
+
+mod signal;
+mod status;
+
+#[cfg(all(test, loom))]
+mod model;
+
+use std::time::{Duration, Instant};
+
+use self::signal::Thread;
+pub(super) use self::status::Status;
+use super::{Line, Mpb};
+use crate::{
+    context::{Context, Delegations, SEATS},
+    error::{Error, Result},
+    sync::{Futex, Mutex, Ordering},
+    wait::{Doing, Flag, Operation, Wait, WaitPolicy},
+};
+
+/// How threads that wait for interrupts are woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Notifier {
+    /// By one futex that all ranks share: one system call wakes threads of many ranks.
+    #[default]
+    Futex,
+    /// By a real-time signal (SIGRTMAX − 3) to the thread, which has it blocked and waits for it: one
+    /// system call for each. Interrupting fails with [`Error::Os`] when the user may have no more
+    /// signals queued.
+    Signal,
+}
+
+/// Which of a rank's seats are taken.
+#[derive(Debug, Default)]
+pub(super) struct Seats(Mutex<[bool; SEATS]>);
+
+impl Seats {
+    fn change(&self, taken: bool, which: impl Fn(usize) -> bool) -> Option<usize> {
+        // A thread that panicked has left a whole table.
+        let mut seats = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seat = (0..SEATS).find(|&seat| seats[seat] != taken && which(seat))?;
+        seats[seat] = taken;
+        Some(seat)
+    }
+}
+
+/// The bit of a rank, of those by which the world's futex tells its sleepers apart.
+fn bit(rank: usize) -> u32 {
+    1 << (rank % 32)
+}
+
+/// A rank is gone: everybody who waits for interrupts must look at who is left.
+pub(super) fn wake_everybody<'a>(
+    context: &Context,
+    statuses: impl Iterator<Item = (usize, &'a Status)>,
+) {
+    for word in context.world().iter().flat_map(|world| &world.interrupts) {
+        word.advance_and_wake_bits(u32::MAX);
+    }
+    for (_, status) in statuses.filter(|&(rank, _)| !context.dead(rank as u32)) {
+        wake_by_signals(status);
+    }
+}
+
+/// To be called under the heap's lock, under which threads leave: a number that is signalled is not
+/// another thread's yet.
+fn wake_by_signals(status: &Status) {
+    for thread in &status.threads {
+        let thread = thread.load(Ordering::Relaxed);
+        if thread != 0 {
+            // Where no signal can be queued, one is: that thread will wake.
+            let _ = Thread(thread).signal();
+        }
+    }
+}
+
+impl Mpb {
+    /// Interrupts ranks: a thread of each that [attends](Self::attendant) will find out. What this rank
+    /// had put before, that thread sees. All threads that must be woken by the futex are woken by one
+    /// system call, and by none if nobody sleeps.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], and then nobody is interrupted; [`Error::Os`] when a signal could not be
+    /// sent.
+    pub fn interrupt(&self, ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
+        for rank in ranks.clone() {
+            self.opened.context.check_rank(rank)?;
+        }
+        let mut waking = Waking::default();
+        for rank in ranks {
+            let status = self.opened.status(rank);
+            status.send(self.rank());
+            waking.add(rank, status, status.ring());
+        }
+        waking.finish(&self.opened.context)
+    }
+
+    /// [`set_flag`](Self::set_flag), and interrupts the flag's owner if it [expects](Self::expect_answer)
+    /// that of this rank.
+    ///
+    /// # Errors
+    /// As `set_flag`; [`Error::Os`] when a signal could not be sent.
+    pub fn answer(&self, flag: Line, value: u64) -> Result<()> {
+        self.set_flag(flag, value)?;
+        let status = self.opened.status(flag.rank);
+        let mut waking = Waking::default();
+        waking.add(flag.rank, status, status.answered(self.rank()));
+        waking.finish(&self.opened.context)
+    }
+
+    /// From now on the next [answer](Self::answer) of this rank wakes an attendant, as an interrupt
+    /// does. One that came before does not: look at the flag after this. Only one rank's answer is
+    /// expected at a time, the last named. False if it was this rank's already.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    pub fn expect_answer(&self, rank: usize) -> Result<bool> {
+        let rank = self.opened.context.check_rank(rank)?;
+        Ok(self.opened.status(self.rank()).expect_answer(rank as usize))
+    }
+
+    /// Takes the interrupts that have come, and adds the ranks that they are from, in order, to
+    /// `sources`: each once. For the thread that attends.
+    pub fn take_interrupts(&self, sources: &mut Vec<usize>) {
+        self.opened.status(self.rank()).take(sources);
+    }
+
+    /// The calling thread takes a seat for this rank's interrupts. There are two, so that one thread
+    /// may do something that takes long, while the other attends.
+    ///
+    /// With [`Notifier::Signal`] this blocks the signal in the calling thread, for good: it should be a
+    /// thread made for this.
+    ///
+    /// # Errors
+    /// [`Error::BadMpbs`] when both seats are taken; [`Error::Os`].
+    pub fn attendant(&self, notifier: Notifier) -> Result<Attendant<'_>> {
+        let Some(seat) = self.seats.change(true, |_| true) else {
+            let reason = "no seat is left for another thread that attends to interrupts";
+            return Err(Error::BadMpbs { mpbs: self.opened.name.clone(), reason: reason.into() });
+        };
+        let thread = match notifier {
+            Notifier::Futex => Ok(Thread(0)),
+            Notifier::Signal => Thread::current(),
+        };
+        let thread = thread.inspect_err(|_| {
+            self.seats.change(false, |free| free == seat);
+        })?;
+        let mut attendant = Attendant { mpb: self, seat, notifier, attending: false };
+        attendant.status().threads[seat].store(thread.0, Ordering::Relaxed);
+        attendant.attending = attendant.status().begin();
+        attendant.tell(Delegations::begin);
+        Ok(attendant)
+    }
+
+    /// Waits until `done` is true of a moment after [`look_again`](Self::look_again) was called: for
+    /// what attendants bring about. A report shows it as a wait for flag `line`, by any other rank.
+    ///
+    /// # Errors
+    /// As [`Attendant::wait`]; [`Error::NoSuchLines`].
+    pub fn wait_until(&self, line: usize, done: impl Fn() -> bool) -> Result<()> {
+        let (opened, context) = (&self.opened, &self.opened.context);
+        let watched = std::ptr::from_ref(opened.line(self.rank(), line)?).cast();
+        let doing = Doing { operation: Operation::Flag, channel: opened.place() };
+        let look = || done().then_some(Ok(()));
+        let poll = || {
+            look().or_else(|| {
+                let over = opened.over_for_interrupts()?;
+                look().or(Some(Err(over)))
+            })
+        };
+        let waited = context.wait(Wait::forever(), doing, watched, &Unmarked { line }, poll)?;
+        waited.unwrap_or(Ok(()))
+    }
+
+    /// Nobody waits for an interrupt that is yet to come from this rank when it closes its MPB: that it
+    /// does is no reason for others to stop waiting then.
+    pub fn say_farewell(&self) {
+        self.opened.say_farewell();
+    }
+
+    /// Leaves the others alone: those who wait, for whatever, get [`Error::PeerLost`], as if this rank
+    /// had died.
+    ///
+    /// # Errors
+    /// [`Error::Segment`].
+    pub fn abandon(&self) -> Result<()> {
+        Ok(self.opened.abandon()?)
+    }
+
+    /// An attendant of this rank itself is to look, as if something had come.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when a signal could not be sent.
+    pub fn call_attendant(&self) -> Result<()> {
+        let status = self.opened.status(self.rank());
+        let mut waking = Waking::default();
+        waking.add(self.rank(), status, status.ring());
+        waking.finish(&self.opened.context)
+    }
+
+    /// Has this rank's threads that wait look again: those that wait for flags at their condition, those
+    /// that attend whether they are to stop.
+    ///
+    /// # Errors
+    /// [`Error::Segment`].
+    pub fn look_again(&self) -> Result<()> {
+        let context = &self.opened.context;
+        context.ring(context.me);
+        for word in &context.world()?.interrupts {
+            word.advance_and_wake_bits(bit(self.rank()));
+        }
+        let _leaving = context.lock_heap()?;
+        wake_by_signals(self.opened.status(self.rank()));
+        Ok(())
+    }
+}
+
+/// A wait that no setter of a flag looks for.
+struct Unmarked {
+    line: usize,
+}
+
+impl Flag for Unmarked {
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+
+    /// The line, and nobody in particular.
+    fn further(&self) -> Vec<u64> {
+        vec![self.line as u64, 0]
+    }
+}
+
+/// Threads that are to be woken.
+#[derive(Default)]
+struct Waking {
+    bits: [u32; SEATS],
+    failed: Option<Error>,
+}
+
+impl Waking {
+    fn add(&mut self, rank: usize, status: &Status, seat: Option<usize>) {
+        let Some(seat) = seat else { return };
+        match status.threads[seat].load(Ordering::Relaxed) {
+            0 => self.bits[seat] |= bit(rank),
+            thread => {
+                if let Err(error) = Thread(thread).signal() {
+                    self.failed = Some(error);
+                }
+            }
+        }
+    }
+
+    fn finish(self, context: &Context) -> Result<()> {
+        for (seat, bits) in self.bits.into_iter().enumerate().filter(|&(_, bits)| bits != 0) {
+            context.world()?.interrupts[seat].advance_and_wake_bits(bits);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+/// A thread that waits for a rank's interrupts: see [`Mpb::attendant`].
+///
+/// At every instant one of a rank's attendants at most *attends*: after [`wait`](Self::wait) has said
+/// so, until the next call of that, or of [`hand_over`](Self::hand_over). It takes the interrupts.
+#[derive(Debug)]
+pub struct Attendant<'a> {
+    mpb: &'a Mpb,
+    seat: usize,
+    notifier: Notifier,
+    attending: bool,
+}
+
+/// How long an attendant looks before it sleeps, where cores are idle: about what waking it costs.
+const LOOKING: Duration = Duration::from_micros(20);
+
+impl Attendant<'_> {
+    fn status(&self) -> &Status {
+        self.mpb.opened.status(self.mpb.rank())
+    }
+
+    /// Whether a rank has a thread at work decides whether it is stuck while it waits.
+    fn tell(&self, change: impl Fn(&Delegations)) {
+        let context = &self.mpb.opened.context;
+        if let Ok(rank) = context.rank(context.me) {
+            change(&rank.delegations);
+        }
+    }
+
+    /// Whether it is this thread that attends.
+    pub fn is_attending(&self) -> bool {
+        self.attending
+    }
+
+    /// Waits until this thread is to look at what has come: interrupts, or an expected answer. False
+    /// when `stop` is true of a moment after [`Mpb::look_again`] was called.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] when a rank was lost, [`Error::Disconnected`] when one is gone without a
+    /// [farewell](Mpb::say_farewell); [`Error::MpbMismatch`]; [`Error::Segment`].
+    pub fn wait(&mut self, stop: impl Fn() -> bool) -> Result<bool> {
+        if self.attending {
+            self.look();
+        }
+        if !self.status().rest(self.seat, self.attending) {
+            self.attending = true;
+            return Ok(true);
+        }
+        self.attending = false;
+        let opened = &self.mpb.opened;
+        let word: &Futex = &opened.context.world()?.interrupts[self.seat];
+        let over = || match stop() {
+            true => Some(Ok(false)),
+            false => opened.over_for_interrupts().map(Err),
+        };
+        self.tell(|all| all.rest(None));
+        let woken = self.status().sleep(self.seat, word, over, |heard| match self.notifier {
+            Notifier::Futex => word.sleep_bits(heard, bit(self.mpb.rank())),
+            Notifier::Signal => Thread::sleep(),
+        });
+        self.tell(|all| all.wake(None));
+        woken.unwrap_or_else(|| {
+            self.attending = true;
+            Ok(true)
+        })
+    }
+
+    /// Looks for a while before it sleeps, if the world has a core for such a thread.
+    fn look(&self) {
+        let waiting = self.mpb.opened.context.waiting;
+        let idle_cores = waiting.spare >= self.mpb.ranks() as i64;
+        if !idle_cores || waiting.policy == WaitPolicy::Park || cfg!(any(loom, miri)) {
+            return;
+        }
+        let began = Instant::now();
+        while !self.status().is_rung() && began.elapsed() < LOOKING {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Whether more has come, at which this thread is to look before it does anything else.
+    pub fn look_again(&mut self) -> bool {
+        self.attending && self.status().is_rung() && {
+            self.status().take_ring();
+            true
+        }
+    }
+
+    /// This thread will do something that takes long: another one attends from now on.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the other could not be sent a signal; [`Error::Segment`].
+    pub fn hand_over(&mut self) -> Result<()> {
+        if !self.attending {
+            return Ok(());
+        }
+        self.attending = false;
+        let mut waking = Waking::default();
+        let seat = self.status().hand_over();
+        waking.add(self.mpb.rank(), self.status(), seat);
+        waking.finish(&self.mpb.opened.context)
+    }
+}
+
+impl Drop for Attendant<'_> {
+    fn drop(&mut self) {
+        // An error leaves the other thread asleep, which is to leave as well.
+        let _ = self.hand_over();
+        self.tell(Delegations::end);
+        {
+            // Who signals all threads does it under this lock. Others signal only who sleeps.
+            let _leaving = self.mpb.opened.context.lock_heap();
+            self.status().threads[self.seat].store(0, Ordering::Relaxed);
+        }
+        self.mpb.seats.change(false, |seat| seat == self.seat);
+    }
+}

@@ -1,0 +1,90 @@
+//! Real-time signals to single threads, which wait for them and have no handler: thesis, section
+//! 3.2.4, without what may not be done in a handler.
+
+use crate::error::Error;
+
+/// A thread of some process, in a word: not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Thread(pub(super) u64);
+
+/// The signal: near the end of those that are free to programs, where few look for theirs.
+#[cfg(not(miri))]
+fn number() -> i32 {
+    nix::libc::SIGRTMAX() - 3
+}
+
+#[cfg(not(miri))]
+fn own_set() -> nix::libc::sigset_t {
+    // SAFETY: zeros are a set; sigemptyset and sigaddset write into it, and the number is one of a
+    // signal.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        nix::libc::sigemptyset(&raw mut set);
+        nix::libc::sigaddset(&raw mut set, number());
+        set
+    }
+}
+
+impl Thread {
+    /// The calling thread, which from now on has the signal blocked: it would end the process.
+    #[cfg(not(miri))]
+    pub(super) fn current() -> Result<Self, Error> {
+        let set = own_set();
+        // SAFETY: the set is alive for the call; the old one is not asked for.
+        let failed = unsafe {
+            nix::libc::pthread_sigmask(nix::libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
+        };
+        if failed != 0 {
+            return Err(Error::os("pthread_sigmask")(nix::errno::Errno::from_raw(failed)));
+        }
+        let process = u64::from(std::process::id());
+        Ok(Self(process << 32 | nix::unistd::gettid().as_raw() as u64))
+    }
+
+    /// Sends the signal. A thread that is not there any more needs none.
+    #[cfg(not(miri))]
+    pub(super) fn signal(self) -> Result<(), Error> {
+        let (process, thread) = ((self.0 >> 32) as i32, self.0 as u32 as i32);
+        // SAFETY: zeros are a siginfo_t. The kernel reads the whole of it, and writes nothing.
+        let sent = unsafe {
+            let mut info: nix::libc::siginfo_t = std::mem::zeroed();
+            info.si_signo = number();
+            info.si_code = nix::libc::SI_QUEUE;
+            nix::libc::syscall(
+                nix::libc::SYS_rt_tgsigqueueinfo,
+                process,
+                thread,
+                number(),
+                &raw const info,
+            )
+        };
+        match nix::errno::Errno::last() {
+            _ if sent == 0 => Ok(()),
+            nix::errno::Errno::ESRCH => Ok(()),
+            errno => Err(Error::os("rt_tgsigqueueinfo")(errno)),
+        }
+    }
+
+    /// Sleeps until the signal has come; may return early for no reason.
+    #[cfg(not(miri))]
+    pub(super) fn sleep() {
+        let set = own_set();
+        // SAFETY: the set is alive for the call; nothing else is asked for.
+        unsafe { nix::libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) };
+    }
+
+    #[cfg(miri)]
+    pub(super) fn current() -> Result<Self, Error> {
+        Err(Error::os("pthread_sigmask")(nix::errno::Errno::ENOSYS))
+    }
+
+    #[cfg(miri)]
+    pub(super) fn signal(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    #[cfg(miri)]
+    pub(super) fn sleep() {
+        std::thread::yield_now();
+    }
+}

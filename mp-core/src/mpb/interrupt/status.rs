@@ -1,0 +1,265 @@
+//! What is known of a rank's interrupts: who has sent some, and which of the rank's threads is to be
+//! woken. The SCC has this in its interrupt controller.
+//!
+//! A rank has up to [`SEATS`] threads for its interrupts. At every instant at most one of them
+//! **attends**: it looks at what has come, or will before it does anything else. The others sleep, or
+//! do something that takes long. Whoever has sent something **rings**: while somebody attends, that is
+//! one bit; otherwise it makes one of the sleepers the attendant and wakes that one, and no other.
+//!
+//! | bits of the state | |
+//! |---|---|
+//! | 0 | rung: something has come since the attendant last asked |
+//! | 1 | attended |
+//! | 2.. | the thread in this seat sleeps, or is about to |
+//! | 32.. | 1 + the rank whose answer is to ring |
+//!
+//! All changes are read-modify-write, so that of a change that rings and one that goes to sleep
+//! either the first sees the sleeper or the second sees the ring.
+
+use crate::{
+    context::{MAX_RANKS, SEATS},
+    sync::{AtomicU64, Futex, Ordering},
+};
+
+const RUNG: u64 = 1;
+const ATTENDED: u64 = 2;
+const SLEEPS: u64 = 4;
+const EXPECTED: u32 = 32;
+
+const WORDS: usize = if cfg!(loom) { 1 } else { MAX_RANKS / 64 };
+
+/// See the [module](self). In small worlds all of it that an interrupt changes is one line.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(in crate::mpb) struct Status {
+    state: AtomicU64,
+    /// The thread in each seat that is woken by a signal, as [`super::signal::Thread`] has it; 0 for
+    /// one that is not.
+    pub(super) threads: [AtomicU64; SEATS],
+    /// Who has sent an interrupt that was not taken.
+    sent: [AtomicU64; WORDS],
+}
+
+impl Status {
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        let words = || AtomicU64::new(0);
+        Self {
+            state: words(),
+            threads: std::array::from_fn(|_| words()),
+            sent: std::array::from_fn(|_| words()),
+        }
+    }
+
+    /// Changes the state, if `new` says how, and returns what it was.
+    fn change(&self, new: impl Fn(u64) -> Option<u64>) -> u64 {
+        let mut old = self.state.load(Ordering::Relaxed);
+        // Also where nothing changes, so that it is the newest state: Release and Acquire pair with
+        // those of the other changes. What was sent before a ring is seen by who takes the ring.
+        while let Some(new) = new(old) {
+            match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(newer) => old = newer,
+            }
+        }
+        old
+    }
+
+    /// An interrupt by this rank; to be followed by [`ring`](Self::ring).
+    pub(super) fn send(&self, from: usize) {
+        // Release: pairs with the Acquire in `take`, which may come before this one's ring.
+        self.sent[from / 64].fetch_or(1 << (from % 64), Ordering::Release);
+    }
+
+    /// Something is to be looked at. The seat of the thread that must be woken, if any.
+    #[must_use]
+    pub(super) fn ring(&self) -> Option<usize> {
+        seat_woken(self.change(|old| Some(rung(old))))
+    }
+
+    /// This rank has set a flag here. As `ring`, if that was what is waited for.
+    #[must_use]
+    pub(super) fn answered(&self, by: usize) -> Option<usize> {
+        let expected = |old: u64| old >> EXPECTED == 1 + by as u64;
+        let without = |old: u64| old & ((1 << EXPECTED) - 1);
+        let old = self.change(|old| Some(if expected(old) { rung(without(old)) } else { old }));
+        if expected(old) { seat_woken(old) } else { None }
+    }
+
+    /// Has a rank's answer ring, from the next one on. False if it does already.
+    pub(super) fn expect_answer(&self, rank: usize) -> bool {
+        let of = (1 + rank as u64) << EXPECTED;
+        let old = self.change(|old| {
+            (old >> EXPECTED << EXPECTED != of).then_some(of | old & ((1 << EXPECTED) - 1))
+        });
+        old >> EXPECTED << EXPECTED != of
+    }
+
+    /// The attendant takes what was sent. Before that it must have taken the ring.
+    pub(super) fn take(&self, sources: &mut Vec<usize>) {
+        for (index, word) in self.sent.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            // Acquire: pairs with the Release in `send`.
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                sources.push(index * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// The thread in this seat begins to attend, if nobody does.
+    pub(super) fn begin(&self) -> bool {
+        let old = self.change(|old| (old & ATTENDED == 0).then_some(old | ATTENDED));
+        old & ATTENDED == 0
+    }
+
+    /// The thread in this seat goes to sleep. Not if there is something to look at, and nobody else
+    /// attends: then it is the attendant.
+    pub(super) fn rest(&self, seat: usize, attending: bool) -> bool {
+        let old = self.change(|old| {
+            if !attending && old & ATTENDED != 0 {
+                Some(old | SLEEPS << seat)
+            } else if old & RUNG != 0 {
+                Some(old & !RUNG | ATTENDED)
+            } else {
+                Some(old & !ATTENDED | SLEEPS << seat)
+            }
+        });
+        !attending && old & ATTENDED != 0 || old & RUNG == 0
+    }
+
+    /// The attendant does something else. The seat of the thread that must be woken in its place,
+    /// because something is to be looked at.
+    pub(super) fn hand_over(&self) -> Option<usize> {
+        let next = |old: u64| if old & RUNG != 0 { rung(old & !ATTENDED) } else { old & !ATTENDED };
+        let old = self.change(|old| Some(next(old)));
+        if old & RUNG != 0 { seat_woken(old & !ATTENDED) } else { None }
+    }
+
+    /// Whether something is to be looked at.
+    pub(super) fn is_rung(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & RUNG != 0
+    }
+
+    /// Whether the thread in this seat sleeps, as far as others know.
+    fn sleeps(&self, seat: usize) -> bool {
+        // Acquire: pairs with the Release of who rang.
+        self.state.load(Ordering::Acquire) & SLEEPS << seat != 0
+    }
+
+    /// The thread in this seat sleeps no more. False if it has been made the attendant.
+    fn withdraw(&self, seat: usize) -> bool {
+        let bit = SLEEPS << seat;
+        self.change(|old| (old & bit != 0).then_some(old & !bit)) & bit != 0
+    }
+
+    /// Sleeps until this thread, which is at rest, is the attendant (`None`), or `over` says that it is
+    /// to sleep no more. `word` has advanced whenever that may be.
+    pub(super) fn sleep<T>(
+        &self,
+        seat: usize,
+        word: &Futex,
+        mut over: impl FnMut() -> Option<T>,
+        mut sleep: impl FnMut(u32),
+    ) -> Option<T> {
+        loop {
+            let heard = word.value();
+            if !self.sleeps(seat) {
+                self.take_ring();
+                return None;
+            }
+            if let Some(over) = over() {
+                // Who has rung and gone has rung before.
+                if self.withdraw(seat) {
+                    return Some(over);
+                }
+                self.take_ring();
+                return None;
+            }
+            sleep(heard);
+        }
+    }
+
+    /// The attendant will look at all that has come so far.
+    pub(super) fn take_ring(&self) {
+        self.change(|old| (old & RUNG != 0).then_some(old & !RUNG));
+    }
+}
+
+/// The state after a ring.
+fn rung(old: u64) -> u64 {
+    match seat_woken(old) {
+        Some(seat) => (old | RUNG | ATTENDED) & !(SLEEPS << seat),
+        None => old | RUNG,
+    }
+}
+
+/// Whom a ring in this state wakes.
+fn seat_woken(old: u64) -> Option<usize> {
+    let sleeps = |&seat: &usize| old & SLEEPS << seat != 0;
+    if old & ATTENDED != 0 { None } else { (0..SEATS).find(sleeps) }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn taken(status: &Status) -> Vec<usize> {
+        let mut sources = Vec::new();
+        status.take(&mut sources);
+        sources
+    }
+
+    #[test]
+    fn one_attends_and_one_is_woken() {
+        let status = Status::new();
+        assert!(status.begin() && !status.begin());
+        // Somebody attends.
+        status.send(3);
+        assert_eq!(status.ring(), None);
+        assert!(!status.rest(0, true), "rung");
+        assert_eq!(taken(&status), [3]);
+        assert!(status.rest(1, false) && status.rest(0, true));
+        // The first of two sleepers, and for two rings once.
+        status.send(1);
+        assert_eq!(status.ring(), Some(0));
+        status.send(1023);
+        status.send(1);
+        assert_eq!(status.ring(), None);
+        status.take_ring();
+        assert_eq!(taken(&status), [1, 1023]);
+        // While it does something else, the other.
+        assert_eq!(status.hand_over(), None);
+        assert_eq!(status.ring(), Some(1));
+        assert!(status.rest(0, false), "the other attends");
+        status.take_ring();
+        assert!(status.rest(1, true));
+    }
+
+    #[test]
+    fn who_hands_over_leaves_nothing_unseen() {
+        let status = Status::new();
+        assert!(status.begin() && status.rest(1, false));
+        assert_eq!(status.ring(), None);
+        assert_eq!(status.hand_over(), Some(1));
+        // With nobody to hand over to, it is found later.
+        assert_eq!(status.ring(), None);
+        assert_eq!(status.hand_over(), None);
+        assert!(!status.rest(1, false));
+    }
+
+    #[test]
+    fn only_the_expected_answer_rings() {
+        let status = Status::new();
+        assert!(status.rest(0, false));
+        assert_eq!(status.answered(7), None);
+        assert!(status.expect_answer(7) && !status.expect_answer(7));
+        assert_eq!(status.answered(6), None);
+        assert_eq!(status.answered(7), Some(0));
+        assert_eq!(status.answered(7), None);
+        assert!(status.expect_answer(0) && status.expect_answer(1023));
+    }
+}
