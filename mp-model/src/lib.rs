@@ -19,11 +19,8 @@
 
 mod time;
 
-<<<<<<< HEAD
 pub mod cla;
-=======
 pub mod interrupts;
->>>>>>> async
 pub mod mpb;
 pub mod scc;
 pub mod sim;
