@@ -41,6 +41,7 @@ pub enum Job {
     LargeMoved(Large),
     Untouched(Untouched),
     Park(Wakes),
+    Handled(Wakes, rows::park::Woken),
     Pairs(Pairs),
     Broadcast(Broadcasting, Timing),
     /// A broadcast that does not come.
@@ -66,6 +67,7 @@ impl Job {
             Job::LargeMoved(plan) => rows::large::moved(rank, plan),
             Job::Untouched(plan) => rows::buffer::perform(rank, plan),
             Job::Park(plan) => rows::park::perform(rank, plan),
+            Job::Handled(plan, woken) => rows::park::handled(rank, plan, woken),
             Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
             Job::Broadcast(plan, timing) => rows::broadcast::perform(rank, plan, timing),
             Job::BroadcastIdle => rows::broadcast::wait_for_one(rank),
