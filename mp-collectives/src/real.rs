@@ -198,9 +198,23 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
         done(self.mpb().set_flag_with(real(flag), value, payload))
     }
 
-    #[inline]
-    fn expect_set(&mut self, flag: Line) {
-        self.mpb().expect_set(real(flag));
+    #[inline(always)]
+    fn set_flags_with(
+        &mut self,
+        first: Line,
+        value: u64,
+        payload: &[u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flags_with(real(first), value, payload))
+    }
+
+    #[inline(always)]
+    fn flag_payloads(
+        &mut self,
+        first: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().flag_payloads(first, target))
     }
 
     #[inline(always)]

@@ -146,10 +146,23 @@ pub trait Mpb {
         payload: &[u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// This rank will soon set this flag: a machine may bring the line near meanwhile. Any line will
-    /// do; one that does not exist is ignored.
-    fn expect_set(&mut self, flag: Line) {
-        let _ = flag;
+    /// Sets flags one line after the other, from `first` on, as [`set_flag_with`](Mpb::set_flag_with)
+    /// does: each beside as much of the payload as it can take, and to a value one greater than the one
+    /// before. A machine may bring all the lines near at the same time.
+    fn set_flags_with(
+        &mut self,
+        first: Line,
+        value: u64,
+        payload: &[u8],
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            let most = self.line_bytes().saturating_sub(FLAG).max(1);
+            for (index, piece) in payload.chunks(most).enumerate() {
+                let flag = first.offset(index);
+                self.set_flag_with(flag, value.wrapping_add(index as u64), piece).await?;
+            }
+            Ok(())
+        }
     }
 
     /// Reads a flag of the own MPB.
@@ -181,6 +194,22 @@ pub trait Mpb {
         line: usize,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Reads what was set beside flags of the own MPB one line after the other, from `first` on, as
+    /// [`set_flags_with`](Mpb::set_flags_with) has set them, after the last flag was seen.
+    fn flag_payloads(
+        &mut self,
+        first: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            let most = self.line_bytes().saturating_sub(FLAG).max(1);
+            for (index, piece) in target.chunks_mut(most).enumerate() {
+                self.flag_payload(first.saturating_add(index), piece).await?;
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Bytes of a flag.

@@ -95,9 +95,9 @@ pub struct Explanation {
 
 /// Lines up to which a message is short.
 ///
-/// Each line more costs about half a line transfer; to be told first and then to get costs one, and
-/// what goes with it, whatever the length (`cargo bench --bench ratios -- broadcast`).
-const SHORT: usize = 3;
+/// Each line more costs about a tenth of a line transfer; to be told first and then to get costs one,
+/// and what goes with it, whatever the length (`cargo bench --bench ratios -- broadcast`).
+const SHORT: usize = 8;
 
 /// The algorithm for a message of so many bytes.
 #[inline]
@@ -144,8 +144,8 @@ mod tests {
     fn short_messages_go_by_lines_and_long_ones_in_chunks() {
         let machine = Machine { ranks: 3, cores: 4, payload: 56 };
         let algorithm = |bytes| choose(machine, bytes, None).algorithm;
-        assert_eq!([0, 1, 168].map(algorithm), [Algorithm::Lines; 3]);
-        assert_eq!([169, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
+        assert_eq!([0, 1, 448].map(algorithm), [Algorithm::Lines; 3]);
+        assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
         let forced = choose(machine, 5, Some(Algorithm::Binomial));
         assert_eq!((forced.algorithm, forced.reason), (Algorithm::Binomial, Reason::Forced));
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn explanations_give_the_facts() {
         let text = choose(Machine { ranks: 8, cores: 2, payload: 56 }, 100, None).to_string();
-        for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "168"] {
+        for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "448"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
     }

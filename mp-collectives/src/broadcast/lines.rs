@@ -214,11 +214,11 @@ impl Pairs {
             self.wait_until_taken(mpb, child, before).await?;
         }
         let slot = |number| Line { rank: child, line: self.slot_line(me, number) };
-        // All on the way at the same time, but for the first, which the child may be looking at, and
-        // would at once take back.
-        (sent + 2..=last).for_each(|number| mpb.expect_set(slot(number)));
-        for (number, piece) in (sent + 1..=last).zip(pieces.chunks(self.payload)) {
-            mpb.set_flag_with(slot(number), number, piece).await?;
+        let (upper, around) = pieces.split_at(self.up_to_the_end(sent + 1, pieces.len()));
+        mpb.set_flags_with(slot(sent + 1), sent + 1, upper).await?;
+        if !around.is_empty() {
+            let number = sent + 1 + self.lines(upper.len());
+            mpb.set_flags_with(slot(number), number, around).await?;
         }
         Ok(())
     }
@@ -236,8 +236,11 @@ impl Pairs {
         // away from the writer.
         let line = self.slot_line(parent, last);
         mpb.wait_flag_from(parent, line, |seen| seen == last).await?;
-        for (number, piece) in (received + 1..=last).zip(pieces.chunks_mut(self.payload)) {
-            mpb.flag_payload(self.slot_line(parent, number), piece).await?;
+        let (upper, around) = pieces.split_at_mut(self.up_to_the_end(received + 1, pieces.len()));
+        mpb.flag_payloads(self.slot_line(parent, received + 1), upper).await?;
+        if !around.is_empty() {
+            let number = received + 1 + self.lines(upper.len());
+            mpb.flag_payloads(self.slot_line(parent, number), around).await?;
         }
         if let Some(flag) = self.says_taken(mpb.rank(), parent, received, last) {
             mpb.set_flag(flag, last).await?;
@@ -263,6 +266,12 @@ impl Pairs {
         // A power of two: another half begins where the bits from it on change.
         let begins = (before ^ last) & !(self.half() - 1) != 0;
         begins.then(|| Line { rank: parent, line: self.taken_line(me) })
+    }
+
+    /// Of so many bytes, those in the slots from the one of line `number` up to the last slot.
+    fn up_to_the_end(&self, number: u64, bytes: usize) -> usize {
+        let slots = self.slots - (number & (self.slots - 1));
+        bytes.min(slots as usize * self.payload)
     }
 
     fn lines(&self, bytes: usize) -> u64 {

@@ -233,13 +233,26 @@ impl Mpb {
         Ok(())
     }
 
-    /// Brings a flag's line near, for a flag that will soon be set. One that does not exist is
-    /// ignored.
+    /// Sets flags one line after the other, from `first` on, as [`set_flag_with`](Self::set_flag_with)
+    /// does: each beside up to 56 bytes of the payload, and to a value one greater than the one before.
+    /// None, if there is no payload. All lines are brought near at the same time.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
     #[inline]
-    pub fn expect_set(&self, flag: Line) {
-        if let Ok(line) = self.opened.line(flag.rank, flag.line) {
+    pub fn set_flags_with(&self, first: Line, value: u64, payload: &[u8]) -> Result<()> {
+        let count = payload.len().div_ceil(PAYLOAD);
+        let lines = self.opened.lines(first.rank, first.line, count)?;
+        // Not the first, which its owner may be looking at, and would at once take back.
+        for line in lines.iter().skip(1) {
             prefetch_to_write(std::ptr::from_ref(line).cast());
         }
+        for (index, (line, piece)) in lines.iter().zip(payload.chunks(PAYLOAD)).enumerate() {
+            line.set_payload(piece);
+            line.set_flag(value.wrapping_add(index as u64));
+            self.attend(Line { rank: first.rank, line: first.line + index });
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -275,6 +288,20 @@ impl Mpb {
         let line = self.opened.line(self.rank(), line)?;
         self.check_payload(target.len())?;
         line.payload(target);
+        Ok(())
+    }
+
+    /// Reads what was set beside flags of the own MPB one line after the other, from `first` on, after
+    /// the last flag was seen.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLines`].
+    #[inline]
+    pub fn flag_payloads(&self, first: usize, target: &mut [u8]) -> Result<()> {
+        let lines = self.opened.lines(self.rank(), first, target.len().div_ceil(PAYLOAD))?;
+        for (line, piece) in lines.iter().zip(target.chunks_mut(PAYLOAD)) {
+            line.payload(piece);
+        }
         Ok(())
     }
 
