@@ -34,6 +34,7 @@
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
+//! | wait until all ranks have come | [`barrier`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -85,6 +86,27 @@ pub use mp_delegate::{comm, overlap, trace};
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;
     pub use mp_collectives::two_sided::{NoRoom, TwoSided};
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
+
+/// Nobody goes on before all have come.
+///
+/// ```
+/// use onchip::{barrier::{Barriers, Settings}, prelude::*};
+///
+/// World::threads(4).run(|rank| {
+///     let mut barriers = Barriers::open(rank, "step", Settings::default())?;
+///     for _ in 0..100 {
+///         barriers.wait()?;
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the barriers of all others with [`Error::PeerLost`].
+pub mod barrier {
+    pub use mp_collectives::barrier::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod barrier;
 pub mod broadcast;
 pub mod experiments;
 mod real;

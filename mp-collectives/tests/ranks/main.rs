@@ -5,6 +5,7 @@
 mod support;
 
 mod asynchronous;
+mod barriers;
 mod broadcasts;
 mod chosen;
 mod deaths;
