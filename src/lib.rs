@@ -35,6 +35,7 @@
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have come | [`barrier`] |
+//! | add up what all ranks have | [`reduce`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -107,6 +108,29 @@ pub mod broadcast {
 /// A rank that dies ends the barriers of all others with [`Error::PeerLost`].
 pub mod barrier {
     pub use mp_collectives::barrier::*;
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
+
+/// The elements of all ranks are combined, place by place: for all ranks, or for one.
+///
+/// ```
+/// use onchip::{prelude::*, reduce::{Reductions, Settings, Sum}};
+///
+/// let sums = World::threads(4).run(|rank| {
+///     let mut reductions = Reductions::open(rank, "sums", Settings::default())?;
+///     let mut sums = vec![rank.id() as u64; 1_000];
+///     reductions.all_reduce(&mut sums, Sum)?;
+///     let mut longest = [sums.len() + rank.id()];
+///     reductions.reduce(&mut longest, |left: usize, right| left.max(right), 0)?;
+///     Ok(sums.iter().sum::<u64>())
+/// })?;
+/// assert_eq!(sums, [6_000; 4]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the reductions of all others with [`Error::PeerLost`].
+pub mod reduce {
+    pub use mp_collectives::reduce::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 

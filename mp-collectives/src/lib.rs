@@ -9,7 +9,9 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod experiments;
+mod pairs;
 mod real;
+pub mod reduce;
 mod stamp;
 pub mod two_sided;
 

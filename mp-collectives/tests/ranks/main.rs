@@ -10,3 +10,4 @@ mod broadcasts;
 mod chosen;
 mod deaths;
 mod mortal;
+mod reductions;
