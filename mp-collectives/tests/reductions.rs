@@ -99,8 +99,8 @@ fn what_can_not_be() {
         assert_eq!(chunks(0, 2, 0), Some(ReduceOptionsError::NoBuffer));
         let mut chunks =
             ChunkReduce::new(core, ChunkOptions { chunk_lines: 1, buffers: 1, first_line: 0 });
-        let large = chunks.as_mut().unwrap().reduce(core, &mut [[0_u8; 33]], &|a, _| a, 0).await;
-        assert_eq!(large, Err(ReduceError::ElementTooLong { bytes: 33, most: 32 }));
+        let large = chunks.as_mut().unwrap().reduce(core, &mut [[0_u8; 48]], &|a, _| a, 0).await;
+        assert_eq!(large, Err(ReduceError::ElementTooLong { bytes: 48, most: 32 }));
         let mut lines = LineReduce::new(core, 4, 0).unwrap();
         let long = lines.reduce(core, &mut [0_u8; 49], &Sum, 0).await;
         assert_eq!(long, Err(ReduceError::TooLong { bytes: 49, most: 48 }));

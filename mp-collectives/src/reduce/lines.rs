@@ -78,10 +78,11 @@ impl LineReduce {
             return Ok(());
         }
         if mpb.ranks() > 2 || bytes > self.pairs.payload() {
-            return Ok(match meeting {
-                Meeting::Doubling => self.double(mpb, vector, operation).await?,
-                Meeting::FirstRank => self.meet(mpb, vector, operation).await?,
-            });
+            let done = match meeting {
+                Meeting::Doubling => self.double(mpb, vector, operation).await,
+                Meeting::FirstRank => self.meet(mpb, vector, operation).await,
+            };
+            return done.map_err(ReduceError::Mpb);
         }
         // Two ranks and one line: as `double` does it, without what it takes to have more.
         let (me, other) = (mpb.rank(), 1 - mpb.rank());

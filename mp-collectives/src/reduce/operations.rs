@@ -257,8 +257,8 @@ mod tests {
             assert_eq!((Min.combine(left, right), Max.combine(left, right)), (1.0, 1.0));
         }
         assert!(Min.combine(nan, nan).is_nan());
-        assert!(Min.combine(-0.0, 0.0).is_sign_negative() && Max.combine(0.0, -0.0) == 0.0);
-        assert!(Min.combine(0.0, -0.0).is_sign_positive());
+        assert!(Min.combine(-0.0_f64, 0.0).is_sign_negative() && Max.combine(0.0, -0.0) == 0.0);
+        assert!(Min.combine(0.0_f64, -0.0).is_sign_positive());
         assert_eq!((Min.combine(3, -4), Max.combine(3, -4)), (-4, 3));
         let [two, three] = [2.0, 3.0].map(half::f16::from_f32);
         assert_eq!((Sum.combine(two, three).to_f32(), Max.combine(two, three)), (5.0, three));
