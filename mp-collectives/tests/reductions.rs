@@ -1,7 +1,7 @@
 //! Reductions on simulated machines.
 
 use mp_collectives::reduce::{
-    BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting, ReduceError,
+    BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting, Prefix, ReduceError,
     ReduceOptionsError, Sum,
 };
 use mp_model::Time;
@@ -75,6 +75,38 @@ fn all_algorithms_on_all_numbers_of_cores() {
                     let expected: Vec<_> = (0..count).map(place).collect();
                     assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
                 }
+            }
+        });
+        run.unwrap();
+    }
+}
+
+#[test]
+fn scans_on_all_numbers_of_cores() {
+    for cores in (1..=12).chain([16, 33, 48]) {
+        let first = LineReduce::lines(2, cores).unwrap();
+        let chunks = ChunkOptions { chunk_lines: 1, buffers: 2, first_line: first };
+        let lines = first + chunks.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let me = core.rank();
+            let mut by_lines = LineReduce::new(core, 2, 0).unwrap();
+            let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
+            for number in 0..24 {
+                if (me * 3 + number).is_multiple_of(7) {
+                    core.spend(Time::from_nanos(20_000));
+                }
+                let prefix = [Prefix::Inclusive, Prefix::Exclusive][number / 2 % 2];
+                let count = if number % 2 == 0 { number / 2 } else { number * 9 };
+                let own = (0..count).map(|index| element(me, index, number));
+                let (mut got, sum) = (own.collect::<Vec<_>>(), u16::wrapping_add);
+                match number % 2 {
+                    0 => by_lines.scan(core, &mut got, &sum, prefix).await.unwrap(),
+                    _ => by_chunks.scan(core, &mut got, &sum, prefix).await.unwrap(),
+                }
+                let end = if prefix == Prefix::Exclusive && me > 0 { me } else { me + 1 };
+                let place = |index| (0..end).map(|rank| element(rank, index, number)).fold(0, sum);
+                let expected: Vec<_> = (0..count).map(place).collect();
+                assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
             }
         });
         run.unwrap();

@@ -28,6 +28,24 @@ pub enum Reduce {
     Scattered,
 }
 
+/// How each rank gets the result of those up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scan {
+    /// Lines, by doubling: [`LineReduce::scan`](super::LineReduce::scan).
+    Doubling,
+    /// Chunks, from each rank to the next: [`ChunkReduce::scan`](super::ChunkReduce::scan).
+    Chain,
+}
+
+/// Whose elements a scan combines for a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Prefix {
+    /// Those of the ranks below it and its own.
+    Inclusive,
+    /// Those of the ranks below it.
+    Exclusive,
+}
+
 /// In which order elements are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -46,13 +64,13 @@ pub enum Reason {
     Forced,
     /// So few bytes go in lines, beside their flags.
     Short,
-    /// Short, and one rank can combine in the order that was asked for.
+    /// Short, and in the order that was asked for.
     Ordered,
     /// Ranks share cores, and few waits count for more than what one rank has to do.
     Crowded,
     /// To get more costs less than to wait once more.
     Middle,
-    /// Each element is to be moved as few times as possible, by all ranks at the same time.
+    /// All ranks are to work at the same time, each on another part.
     Long,
 }
 
@@ -129,6 +147,36 @@ pub fn choose_reduce(
     Explanation { bytes, machine, algorithm, reason }
 }
 
+/// The same for a scan.
+#[inline]
+pub fn choose_scan(
+    machine: Machine,
+    bytes: usize,
+    most: usize,
+    order: Order,
+    forced: Option<Scan>,
+) -> Explanation<Scan> {
+    // Doubling takes up to two ranks one after the other, the chain any number.
+    let in_order = order == Order::Algorithm || machine.ranks <= 2;
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if !is_short(machine, bytes, most) => (Scan::Chain, Reason::Long),
+        None if machine.crowded() && machine.ranks > 2 => (Scan::Chain, Reason::Crowded),
+        None if in_order => (Scan::Doubling, Reason::Short),
+        None => (Scan::Chain, Reason::Ordered),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+impl fmt::Display for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scan::Doubling => "lines by doubling",
+            Scan::Chain => "chunks from each rank to the next",
+        })
+    }
+}
+
 impl fmt::Display for AllReduce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -155,10 +203,10 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Forced => "forced",
             Reason::Short => "so few bytes go beside their flags",
-            Reason::Ordered => "so few bytes go beside their flags, and one rank keeps the order",
+            Reason::Ordered => "this keeps the order of ranks",
             Reason::Crowded => "ranks share cores, and few waits count most",
             Reason::Middle => "to get more costs less than to wait once more",
-            Reason::Long => "all ranks combine a part at the same time",
+            Reason::Long => "all ranks work at the same time, each on another part",
         })
     }
 }
@@ -201,6 +249,19 @@ mod tests {
         assert_eq!([choose(2, 2, 57, 56), choose(2, 2, 1 << 30, 56)], [Reduce::Chunks; 2]);
         assert_eq!([choose(8, 2, 1 << 30, 56), choose(8, 8, 2000, 56)], [Reduce::Chunks; 2]);
         assert_eq!(choose(8, 8, 1 << 20, 56), Reduce::Scattered);
+    }
+
+    #[test]
+    fn scan() {
+        let choose = |ranks, cores, bytes, order| {
+            let machine = Machine { ranks, cores, payload: 56 };
+            choose_scan(machine, bytes, 1_000, order, None).algorithm
+        };
+        let any = |ranks, cores, bytes| choose(ranks, cores, bytes, Order::Algorithm);
+        assert_eq!([any(2, 1, 8), any(8, 8, 168)], [Scan::Doubling; 2]);
+        assert_eq!([any(3, 2, 8), any(8, 8, 169)], [Scan::Chain; 2]);
+        assert_eq!(choose(3, 3, 8, Order::Ranks), Scan::Chain);
+        assert_eq!(choose(2, 2, 8, Order::Ranks), Scan::Doubling);
     }
 
     #[test]

@@ -4,7 +4,10 @@ use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Rank, Wait};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::{AllReduce, Explanation, Order, Reduce, choose_all_reduce, choose_reduce};
+use super::choice::{
+    AllReduce, Explanation, Order, Prefix, Reduce, Scan, choose_all_reduce, choose_reduce,
+    choose_scan,
+};
 use super::operations::Operation;
 use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting};
 use crate::broadcast::Machine;
@@ -24,6 +27,9 @@ pub struct Settings {
     pub all_reduce: Option<AllReduce>,
     /// Always this algorithm where one rank gets the result. A vector too long for it is an error.
     pub reduce: Option<Reduce>,
+    /// Always this algorithm where each rank gets the result of those up to it. A vector too long for
+    /// it is an error.
+    pub scan: Option<Scan>,
 }
 
 /// Chunks that a rank may have under way to a root.
@@ -155,6 +161,50 @@ impl Reductions {
         Ok(())
     }
 
+    /// Combines, for each rank, the vectors of the ranks below it and its own: all call this with the
+    /// same length and operation. A rank's call does not wait for those above it.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Reductions::all_reduce).
+    #[inline]
+    pub fn scan<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        self.scan_of(vector, &operation, Prefix::Inclusive)
+    }
+
+    /// Combines, for each rank, the vectors of the ranks below it, without its own, as
+    /// [`scan`](Reductions::scan) does. Rank 0's vector stays as it was.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Reductions::all_reduce).
+    #[inline]
+    pub fn exclusive_scan<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        self.scan_of(vector, &operation, Prefix::Exclusive)
+    }
+
+    fn scan_of<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> mp_core::Result<()> {
+        let mpb = &mut self.mpb;
+        let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
+        let Settings { order, scan, .. } = self.settings;
+        match choose_scan(self.machine, bytes, most, order, scan).algorithm {
+            Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
+            Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
+        }
+        Ok(())
+    }
+
     /// Which algorithm a vector of so many bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;
@@ -164,6 +214,12 @@ impl Reductions {
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
         choose_reduce(self.machine, bytes, self.lines.most_bytes(), self.settings.reduce)
+    }
+
+    /// The same for a scan.
+    pub fn explain_scan(&self, bytes: usize) -> Explanation<Scan> {
+        let Settings { order, scan, .. } = self.settings;
+        choose_scan(self.machine, bytes, self.lines.most_bytes(), order, scan)
     }
 
     /// This rank.

@@ -1,7 +1,8 @@
 //! Reductions of long vectors to one rank, by chunks that it gets from all others.
 //!
 //! Each other rank puts chunk after chunk into its MPB and tells the root so; the root gets them,
-//! combines them in the order of ranks, and tells each rank that it has. Every pair of ranks has flags
+//! combines them in the order of ranks, and tells each rank that it has. A scan goes from each rank
+//! to the next in the same way. Every pair of ranks has flags
 //! of its own, so that roots may change at no cost.
 //!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
@@ -17,8 +18,9 @@
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
 
+use super::choice::Prefix;
 use super::fold::Fold;
-use super::operations::Operation;
+use super::operations::{Operation, prepend};
 use super::scratch::Scratch;
 use super::{ReduceError, ReduceOptionsError};
 
@@ -42,7 +44,7 @@ impl ChunkOptions {
     }
 }
 
-/// One rank's part in a series of reductions to a root.
+/// One rank's part in a series of reductions to a root, and of scans.
 #[derive(Debug)]
 pub struct ChunkReduce {
     options: ChunkOptions,
@@ -50,7 +52,7 @@ pub struct ChunkReduce {
     line_bytes: usize,
     /// The number of the last chunk.
     chunk: u64,
-    /// The chunk in each buffer that a root may still be getting.
+    /// The chunk in each buffer that another rank may still be getting.
     filled: Vec<Option<Filled>>,
     /// What each rank's got flag said when it was last looked at.
     got: Vec<u64>,
@@ -109,6 +111,45 @@ impl ChunkReduce {
                 self.collect(mpb, elements, operation).await?;
             } else {
                 self.put(mpb, bytemuck::cast_slice(elements), root).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of this rank and those below it, along a chain: each rank gets what the one
+    /// below has, adds its own, and hands that on, chunk by chunk. The order is that of ranks. All ranks
+    /// call this with vectors of the same length. An exclusive one leaves rank 0's as it was.
+    ///
+    /// # Errors
+    /// As [`reduce`](ChunkReduce::reduce).
+    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> Result<(), ReduceError<M::Error>> {
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        for own in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
+            self.chunk += 1;
+            let me = mpb.rank();
+            if let Some(below) = me.checked_sub(1) {
+                let (chunk, flag, line) = (self.chunk, self.put_line(below), self.buffer_line());
+                let got = Line { rank: below, line: self.got_line(me) };
+                let before = self.scratch.elements::<T>(own.len());
+                mpb.wait_flag_from(below, flag, |put| put >= chunk).await?;
+                mpb.get(Line { rank: below, line }, bytemuck::cast_slice_mut(before)).await?;
+                mpb.set_flag(got, chunk).await?;
+                prepend(operation, before, own);
+            }
+            if me + 1 < self.ranks {
+                self.put(mpb, bytemuck::cast_slice(own), me + 1).await?;
+            }
+            if prefix == Prefix::Exclusive && me > 0 {
+                own.copy_from_slice(self.scratch.elements(own.len()));
             }
         }
         Ok(())

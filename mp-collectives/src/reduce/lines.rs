@@ -7,6 +7,7 @@ use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
 
 use super::ReduceError;
+use super::choice::Prefix;
 use super::fold::Fold;
 use super::operations::{Operation, append, prepend};
 use super::scratch::Scratch;
@@ -129,6 +130,47 @@ impl LineReduce {
             self.collect(mpb, vector, operation).await?;
         } else {
             self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of this rank and those below it, by doubling: in each round a rank sends
+    /// what it has of twice as many ranks to one that is twice as far above it. All ranks call this with
+    /// vectors of the same length. An exclusive one leaves rank 0's as it was.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](LineReduce::all_reduce).
+    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> Result<(), ReduceError<M::Error>> {
+        self.check(size_of_val(vector))?;
+        if size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let LineReduce { pairs, scratch } = self;
+        let (me, ranks, count) = (mpb.rank(), mpb.ranks(), vector.len());
+        let (before, theirs) = scratch.elements::<T>(2 * count).split_at_mut(count);
+        let mut far = 1;
+        while far < ranks {
+            if far < ranks - me {
+                pairs.send(mpb, bytemuck::cast_slice(vector), me + far).await?;
+            }
+            if far <= me {
+                pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), me - far).await?;
+                prepend(operation, theirs, vector);
+                match far {
+                    1 => before.copy_from_slice(theirs),
+                    _ => prepend(operation, theirs, before),
+                }
+            }
+            far *= 2;
+        }
+        if prefix == Prefix::Exclusive && me > 0 {
+            vector.copy_from_slice(before);
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
-//! The elements of all ranks are combined, place by place: for all ranks, or for one.
+//! The elements of all ranks are combined, place by place: for all ranks, for one, or for each those of
+//! the ranks up to it (a *scan*).
 //!
 //! [`Reductions`] picks an algorithm for each vector. Each can also be used by itself:
 //!
 //! | | for | what |
 //! |---|---|---|
-//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root |
+//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root; scans |
 //! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
-//! | [`ChunkReduce`] | all sizes, to a root | chunks straight to the root |
+//! | [`ChunkReduce`] | all sizes | chunks straight to a root; scans along a chain |
 //!
 //! # Order
 //! Elements of ranks next to each other are combined, the lower rank's as the first argument, so that
@@ -26,7 +27,10 @@ mod scratch;
 
 pub use crate::broadcast::{LineOptionsError, Machine};
 pub use blocks::{BlockOptions, BlockReduce};
-pub use choice::{AllReduce, Explanation, Order, Reason, Reduce, choose_all_reduce, choose_reduce};
+pub use choice::{
+    AllReduce, Explanation, Order, Prefix, Reason, Reduce, Scan, choose_all_reduce, choose_reduce,
+    choose_scan,
+};
 pub use chosen::{Reductions, Settings};
 pub use chunks::{ChunkOptions, ChunkReduce};
 pub use error::{ReduceError, ReduceOptionsError};

@@ -6,7 +6,7 @@ use mp_collectives::{
     RealMpb, complete,
     reduce::{
         AllReduce, BitXor, LineReduce, Located, LogicalAnd, Max, MaxLocation, Meeting, Min,
-        MinLocation, Operation, Order, Product, Reduce, Reductions, Settings, Sum,
+        MinLocation, Operation, Order, Product, Reduce, Reductions, Scan, Settings, Sum,
     },
 };
 use mp_core::{Cause, Error, Plain, Rank, Result, World, mpb::Mpbs};
@@ -43,6 +43,7 @@ const SMALL: Settings = Settings {
     slots: Some(8),
     all_reduce: None,
     reduce: None,
+    scan: None,
 };
 
 const ALL_REDUCE: [AllReduce; 4] =
@@ -237,6 +238,47 @@ fn operations_that_do_not_commute() {
     }
 }
 
+/// Of matrices, inclusive and exclusive, with reductions in between.
+#[test]
+fn scans() {
+    for ranks in [1, 2, 3, 5, 8, 16] {
+        on_all(ranks, |rank| {
+            let me = rank.id();
+            for (scan, order) in [
+                (Some(Scan::Doubling), Order::Algorithm),
+                (Some(Scan::Chain), Order::Algorithm),
+                (None, Order::Algorithm),
+                (None, Order::Ranks),
+            ] {
+                let settings = Settings { scan, order, ..SMALL };
+                let mut reductions = Reductions::open(rank, "scans", settings)?;
+                let counts = [0, 1, 7, 8, 20, 27];
+                let long = [16, 17, 80 * 2 + 3];
+                for (number, &count) in counts.iter().chain(&long).cycle().take(36).enumerate() {
+                    if scan == Some(Scan::Doubling) && count > 27 {
+                        continue;
+                    }
+                    let element = |rank: usize, index: usize| {
+                        [0, 1, 2, 3].map(|entry| u16::from(bytes(number, rank, index * 4 + entry)))
+                    };
+                    let own: Vec<_> = (0..count).map(|index| element(me, index)).collect();
+                    let mut got = own.clone();
+                    reductions.scan(&mut got, product)?;
+                    check(&got, &reference(me + 1, count, element, &product), settings)?;
+                    let mut got = own.clone();
+                    reductions.exclusive_scan(&mut got, product)?;
+                    let below = if me == 0 { own } else { reference(me, count, element, &product) };
+                    check(&got, &below, settings)?;
+                    let mut all = [me; 40];
+                    reductions.reduce(&mut all, Max, number % ranks)?;
+                    ensure!(me != number % ranks || all == [ranks - 1; 40], "{all:?}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
 fn tenths(rank: usize, index: usize) -> f64 {
     0.1 * (1 + rank) as f64 + 1e15 / (index + 1) as f64 * [1.0, -1.0, 0.7][(rank + index) % 3]
 }
@@ -328,6 +370,7 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
         ensure!(told.algorithm == AllReduce::Doubling, "{told}");
         let told = all.explain_all_reduce(1 << 20).to_string();
         ensure!(told.contains("reduce-scatter"), "{told}");
+        ensure!(all.explain_scan(8).algorithm == Scan::Doubling, "{}", all.explain_scan(8));
         ensure!(all.explain_reduce(1 << 20).algorithm == Reduce::Chunks, "to the root");
         for count in [1, 100, 10_000] {
             let nobody = all.reduce(&mut vec![1_u8; count], Sum, 2);
