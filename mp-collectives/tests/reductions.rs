@@ -1,12 +1,15 @@
 //! Reductions on simulated machines.
 
+mod support;
+
 use mp_collectives::reduce::{
     BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting, Prefix, ReduceError,
     ReduceOptionsError, Sum,
 };
-use mp_model::Time;
 use mp_model::mpb::Mpb;
 use mp_model::sim::{Layout, Machine, Sharing, run};
+
+use support::Erratic;
 
 fn machine(cores: usize, lines: usize) -> Machine {
     let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
@@ -18,7 +21,7 @@ fn element(rank: usize, index: usize, number: usize) -> u16 {
     (rank * rank + 3 * index + 7 * number) as u16
 }
 
-/// All algorithms in turn on cores that are late now and then.
+/// All algorithms in turn on cores that are late now and then, at any operation.
 #[test]
 fn all_algorithms_on_all_numbers_of_cores() {
     for cores in (1..=12).chain([16, 33, 48]) {
@@ -30,14 +33,12 @@ fn all_algorithms_on_all_numbers_of_cores() {
         let lines = first + chunks.lines(cores).unwrap();
         let run = run(machine(cores, lines), async |core| {
             let me = core.rank();
+            let core = &mut Erratic::new(core);
             let mut by_lines = LineReduce::new(core, slots, 0).unwrap();
             let mut by_blocks = BlockReduce::new(core, blocks).unwrap();
             let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
             let lengths = [0, 1, 11, 12, 13, 24, 33, 200, 1_003];
             for number in 0..6 * lengths.len() {
-                if (me * 3 + number).is_multiple_of(7) {
-                    core.spend(Time::from_nanos(20_000));
-                }
                 let (count, root) = (lengths[number / 6], (number * 5) % cores);
                 let short = count.min(24);
                 let count = if number % 6 < 3 { short } else { count };
@@ -89,12 +90,10 @@ fn scans_on_all_numbers_of_cores() {
         let lines = first + chunks.lines(cores).unwrap();
         let run = run(machine(cores, lines), async |core| {
             let me = core.rank();
+            let core = &mut Erratic::new(core);
             let mut by_lines = LineReduce::new(core, 2, 0).unwrap();
             let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
             for number in 0..24 {
-                if (me * 3 + number).is_multiple_of(7) {
-                    core.spend(Time::from_nanos(20_000));
-                }
                 let prefix = [Prefix::Inclusive, Prefix::Exclusive][number / 2 % 2];
                 let count = if number % 2 == 0 { number / 2 } else { number * 9 };
                 let own = (0..count).map(|index| element(me, index, number));
