@@ -18,7 +18,6 @@ use crate::{
     group::Group,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
-    request::Ticket,
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -101,7 +100,7 @@ impl Communicator {
 
     /// The ranks as a group (`MPI_Comm_group`).
     pub fn group(&self) -> Group {
-        Group::of(self)
+        Group::new(self.members.all().to_vec(), self.engine.borrow().me)
     }
 
     #[inline(always)]
@@ -540,10 +539,6 @@ impl Communicator {
     }
 
     // --- what others are made of ---
-
-    pub(crate) fn ticket(&self, handle: Handle) -> Ticket {
-        Ticket::new(Rc::clone(&self.engine), Rc::clone(&self.members), handle)
-    }
 
     pub(crate) fn status(&self, envelope: &Envelope) -> Status {
         status(&self.members, envelope)

@@ -1,12 +1,9 @@
 //! Sets of ranks, in an order.
 
-use crate::{
-    communicator::Communicator,
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
 
 /// Ranks in an order, without a way to communicate (`MPI_Group`). Made from a communicator, or from
-/// other groups; [`Communicator::create`] makes it one.
+/// other groups; [`Communicator::create`](crate::Communicator::create) makes it one.
 ///
 /// ```
 /// use mp_comm::Communicator;
@@ -31,9 +28,9 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn of(communicator: &Communicator) -> Self {
-        let me = communicator.engine.borrow().me;
-        Self { ranks: communicator.members.all().to_vec(), me }
+    /// Of these ranks of the world, as rank `me` of the world has it.
+    pub(crate) fn new(ranks: Vec<u32>, me: u32) -> Self {
+        Self { ranks, me }
     }
 
     pub(crate) fn world_ranks(&self) -> &[u32] {

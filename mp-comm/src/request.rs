@@ -25,10 +25,6 @@ struct Place {
 pub(crate) struct Ticket(Option<Place>);
 
 impl Ticket {
-    pub(crate) fn new(engine: Shared, members: Rc<Members>, handle: Handle) -> Self {
-        Self(Some(Place { engine, members, handle }))
-    }
-
     /// Nothing is left to let go of.
     fn forget(mut self) {
         self.0 = None;
@@ -135,6 +131,11 @@ pub struct ReceiveRequest<B: BufferMut> {
 }
 
 impl Communicator {
+    fn ticket(&self, handle: Handle) -> Ticket {
+        let (engine, members) = (Rc::clone(&self.engine), Rc::clone(&self.members));
+        Ticket(Some(Place { engine, members, handle }))
+    }
+
     /// Begins to send (`MPI_Isend`), and returns at once. The elements are given away until
     /// [`SendRequest::wait`] gives them back: a `Vec`, an array, a boxed slice, a
     /// [`SharedBuffer`](mp_core::SharedBuffer), or a slice that lives for ever. What is only borrowed can be sent along

@@ -2,7 +2,9 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use crate::{channel::ChannelSpec, mpb::Mpbs, segment::SegmentError, topology, wait::Operation};
+use crate::{
+    channel::ChannelSpec, mpb::spec::Mpbs, segment::SegmentError, topology, wait::Operation,
+};
 
 /// A result whose error is the library's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -58,6 +58,8 @@ pub enum Job {
 }
 
 impl Job {
+    /// Each job is a function of its own, never inlined here: what one needs must not change what the
+    /// compiler makes of another.
     fn perform(self, rank: &Rank, setup: &Setup) -> onchip::Result<Vec<f64>> {
         match self {
             Job::PingPong(plan) => rows::pingpong::perform(rank, plan),

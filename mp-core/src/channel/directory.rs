@@ -18,7 +18,7 @@ use super::{
     spec::ChannelSpec,
 };
 use crate::{
-    context::{Context, RankSet, RankState, Text},
+    context::{Context, Leaving, RankSet, RankState, Text},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -539,17 +539,6 @@ impl Drop for Opened {
     }
 }
 
-/// How a rank leaves an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    /// It could not open it.
-    NeverOpened,
-    /// It dropped it.
-    Closed,
-    /// The rank itself ended; `released` when nothing of it can touch the channel any more.
-    Ended { lost: bool, released: bool },
-}
-
 /// Takes a rank out of one end, tells the other end when it was the last one, and frees the
 /// channel when nobody is left.
 fn leave(
@@ -562,18 +551,7 @@ fn leave(
     leaving: Leaving,
 ) -> Result<(), SegmentError> {
     let side = descriptor.side(end);
-    if leaving == (Leaving::Ended { lost: true, released: true })
-        || leaving == (Leaving::Ended { lost: true, released: false })
-    {
-        // Only what it had not closed itself before it died.
-        if !side.gone.contains(rank) {
-            side.lost.insert(rank);
-        }
-    }
-    side.gone.insert(rank);
-    if !matches!(leaving, Leaving::Ended { released: false, .. }) {
-        side.released.insert(rank);
-    }
+    leaving.note(rank, &side.gone, &side.lost, &side.released);
     let middle = context
         .segment
         .range(block.payload() + MIDDLE, size_of::<Middle>() as u64, "a channel")?

@@ -17,7 +17,7 @@ use nix::{
 
 pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
-pub(crate) use ranks::RankSet;
+pub(crate) use ranks::{Leaving, RankSet};
 pub(crate) use text::Text;
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Sets of ranks in shared memory.
+//! Sets of ranks in shared memory, and how ranks leave what several have opened.
 
 use super::MAX_RANKS;
 use crate::sync::{AtomicU64, Ordering};
@@ -51,5 +51,30 @@ impl RankSet {
 
     pub(crate) fn equals(&self, ranks: &[u32]) -> bool {
         self.iter().eq(ranks.iter().copied())
+    }
+}
+
+/// How a rank leaves something that several ranks have opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It could not open it.
+    NeverOpened,
+    /// It dropped it.
+    Closed,
+    /// The rank itself ended; `released` when nothing of it can touch the thing any more.
+    Ended { lost: bool, released: bool },
+}
+
+impl Leaving {
+    /// Writes down that the rank has left.
+    pub(crate) fn note(self, rank: u32, gone: &RankSet, lost: &RankSet, released: &RankSet) {
+        // Only what it had not closed itself before it died.
+        if matches!(self, Leaving::Ended { lost: true, .. }) && !gone.contains(rank) {
+            lost.insert(rank);
+        }
+        gone.insert(rank);
+        if !matches!(self, Leaving::Ended { released: false, .. }) {
+            released.insert(rank);
+        }
     }
 }

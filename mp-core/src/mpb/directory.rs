@@ -18,7 +18,7 @@ use super::{
     mark::{MOST_LINES, Mark},
 };
 use crate::{
-    context::{Context, RankSet, RankState, Text},
+    context::{Context, Leaving, RankSet, RankState, Text},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -419,17 +419,6 @@ fn make(
     Ok(block)
 }
 
-/// How a rank leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    /// It wanted other MPBs.
-    NeverOpened,
-    /// It dropped its access.
-    Closed,
-    /// The rank itself ended; `released` when nothing of it can touch the MPBs any more.
-    Ended { lost: bool, released: bool },
-}
-
 /// Takes a rank out, tells the others, and frees the MPBs when nobody is left.
 fn leave(
     context: &Context,
@@ -439,14 +428,7 @@ fn leave(
     rank: u32,
     leaving: Leaving,
 ) -> Result<(), SegmentError> {
-    // Only what it had not closed itself before it died.
-    if matches!(leaving, Leaving::Ended { lost: true, .. }) && !descriptor.gone.contains(rank) {
-        descriptor.lost.insert(rank);
-    }
-    descriptor.gone.insert(rank);
-    if !matches!(leaving, Leaving::Ended { released: false, .. }) {
-        descriptor.released.insert(rank);
-    }
+    leaving.note(rank, &descriptor.gone, &descriptor.lost, &descriptor.released);
     descriptor.tell_ends();
     for rank in 0..context.size() as u32 {
         context.ring(rank);

@@ -51,17 +51,21 @@ mod line;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+pub(crate) mod spec;
 
 use std::{fmt, sync::Arc};
 
 pub(crate) use directory::{Descriptor, Outline, layout, retire};
 
-pub use self::interrupt::{Attendant, Notifier};
 use self::{
     directory::Opened,
     interrupt::Seats,
     line::{LINE_BYTES, PAYLOAD},
     mark::Sleeper,
+};
+pub use self::{
+    interrupt::{Attendant, Notifier},
+    spec::Mpbs,
 };
 use crate::{
     context::Context,
@@ -70,33 +74,6 @@ use crate::{
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };
-
-/// How the MPBs of a world are to be made. All ranks must ask for the same, or get
-/// [`Error::MpbMismatch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mpbs {
-    lines: usize,
-}
-
-impl Mpbs {
-    /// So many lines of 64 bytes for each rank.
-    pub const fn lines(lines: usize) -> Self {
-        Self { lines }
-    }
-}
-
-impl Default for Mpbs {
-    /// 8 KiB for each rank, as on the SCC.
-    fn default() -> Self {
-        Self::lines((8 << 10) / LINE_BYTES)
-    }
-}
-
-impl fmt::Display for Mpbs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} lines for each rank", self.lines)
-    }
-}
 
 /// The most bytes that a line holds beside a flag: 56.
 pub const PAYLOAD_BYTES: usize = PAYLOAD;

@@ -139,6 +139,48 @@ impl Core {
             self.write_line(to.rank, to_hops, to.line + index, &line).await;
         }
     }
+
+    /// Reads of the flag, one after another, until one sees it, or, if that ends the wait, an
+    /// interrupt comes. Reads that see nothing new do not burden the port.
+    async fn watch(
+        &mut self,
+        line: usize,
+        reached: &impl Fn(u64) -> bool,
+        interruptible: bool,
+    ) -> Result<Option<u64>, Misfit> {
+        let mut value = self.flag(line).await?;
+        let own = self.own_hops();
+        let back = own * self.costs.hop;
+        let look = self.clock - back;
+        let period = self.costs.flag_read + self.costs.mpb_read(own);
+        while !reached(value) {
+            let mut asleep = false;
+            let interrupted = future::poll_fn(|_| {
+                let mut engine = self.engine.borrow_mut();
+                let interrupted = interruptible && engine.is_interrupted(self.rank);
+                if !asleep && !interrupted {
+                    engine.watch(self.rank, Watch { line, look, period });
+                    engine.sleep(self.rank, interruptible);
+                    asleep = true;
+                } else if asleep && (interrupted || engine.watched(self.rank).is_none()) {
+                    engine.unwatch(self.rank);
+                    engine.sleep(self.rank, false);
+                    asleep = false;
+                }
+                if asleep { Poll::Pending } else { Poll::Ready(interrupted) }
+            })
+            .await;
+            if interrupted {
+                self.clock = self.clock.max(self.engine.borrow().now());
+                return Ok(None);
+            }
+            let service = self.engine.borrow().machine.port.read;
+            let turn = self.turn(self.rank, service).await;
+            self.clock = turn + back;
+            value = self.engine.borrow().flag(self.rank, line);
+        }
+        Ok(Some(value))
+    }
 }
 
 impl Mpb for Core {
@@ -239,34 +281,17 @@ impl Mpb for Core {
         Ok(u64::from_le_bytes(value))
     }
 
-    /// Reads of the flag, one after another. Those that see nothing new do not burden the port.
     async fn wait_flag(
         &mut self,
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64, Misfit> {
-        let mut value = self.flag(line).await?;
-        let own = self.own_hops();
-        let back = own * self.costs.hop;
-        let look = self.clock - back;
-        let period = self.costs.flag_read + self.costs.mpb_read(own);
-        while !reached(value) {
-            let mut asleep = false;
-            future::poll_fn(|_| {
-                let mut engine = self.engine.borrow_mut();
-                if !asleep {
-                    engine.watch(self.rank, Watch { line, look, period });
-                    asleep = true;
-                }
-                if engine.watched(self.rank).is_none() { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-            let service = self.engine.borrow().machine.port.read;
-            let turn = self.turn(self.rank, service).await;
-            self.clock = turn + back;
-            value = self.engine.borrow().flag(self.rank, line);
+        loop {
+            // Nothing but the flag ends it.
+            if let Some(value) = self.watch(line, &reached, false).await? {
+                return Ok(value);
+            }
         }
-        Ok(value)
     }
 
     /// The look that saw the flag brought its whole line; what is left is to write it to memory.
@@ -337,43 +362,11 @@ impl WaitForInterrupt for Core {
         Ok(())
     }
 
-    /// Reads of the flag, one after another, until one sees it or an interrupt comes.
     async fn wait_flag_or_interrupt(
         &mut self,
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<Option<u64>, Misfit> {
-        let mut value = self.flag(line).await?;
-        let own = self.own_hops();
-        let back = own * self.costs.hop;
-        let look = self.clock - back;
-        let period = self.costs.flag_read + self.costs.mpb_read(own);
-        while !reached(value) {
-            let mut asleep = false;
-            let interrupted = future::poll_fn(|_| {
-                let mut engine = self.engine.borrow_mut();
-                let interrupted = engine.is_interrupted(self.rank);
-                if !asleep && !interrupted {
-                    engine.watch(self.rank, Watch { line, look, period });
-                    engine.sleep(self.rank, true);
-                    asleep = true;
-                } else if asleep && (interrupted || engine.watched(self.rank).is_none()) {
-                    engine.unwatch(self.rank);
-                    engine.sleep(self.rank, false);
-                    asleep = false;
-                }
-                if asleep { Poll::Pending } else { Poll::Ready(interrupted) }
-            })
-            .await;
-            if interrupted {
-                self.clock = self.clock.max(self.engine.borrow().now());
-                return Ok(None);
-            }
-            let service = self.engine.borrow().machine.port.read;
-            let turn = self.turn(self.rank, service).await;
-            self.clock = turn + back;
-            value = self.engine.borrow().flag(self.rank, line);
-        }
-        Ok(Some(value))
+        self.watch(line, &reached, true).await
     }
 }

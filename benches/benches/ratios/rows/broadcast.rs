@@ -143,6 +143,7 @@ impl Turns {
 }
 
 /// One rank's part: every rank gives its times.
+#[inline(never)]
 pub fn perform(rank: &Rank, plan: Broadcasting, timing: Timing) -> onchip::Result<Vec<f64>> {
     let mut party = Party {
         root: rank.id() == ROOT,
@@ -211,6 +212,7 @@ impl Party {
 }
 
 /// All ranks but the root wait for a broadcast while rank 0 finds what that takes.
+#[inline(never)]
 pub fn wait_for_one(rank: &Rank) -> onchip::Result<Vec<f64>> {
     const NUMBER: u64 = 1;
     let mut broadcasts = Broadcasts::open(rank, "broadcast", Settings::default())?;

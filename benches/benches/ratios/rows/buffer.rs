@@ -61,6 +61,7 @@ pub fn rows() -> Vec<Row> {
 const SEED: u64 = 12345;
 
 /// One buffer goes to and fro; it is read when all is over.
+#[inline(never)]
 pub fn perform(rank: &Rank, plan: Untouched) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let words = plan.bytes / 8;

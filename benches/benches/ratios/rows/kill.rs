@@ -50,6 +50,7 @@ const SURVIVOR: usize = 0;
 const VICTIM: usize = 1;
 const KILLER: usize = 2;
 
+#[inline(never)]
 pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(1);
     match rank.id() {

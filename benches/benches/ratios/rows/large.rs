@@ -56,6 +56,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Each rank writes memory of its own and sends it; the other reads it in place.
+#[inline(never)]
 pub fn sent(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let channel = Channel::degree(1).max_len(plan.words());
@@ -85,6 +86,7 @@ pub fn sent(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
 }
 
 /// One buffer goes to and fro: read where it is, and rewritten there.
+#[inline(never)]
 pub fn moved(rank: &Rank, plan: Large) -> onchip::Result<Vec<f64>> {
     let peer = 1 - rank.id();
     let mut out = rank.sender::<[u64]>("large", peer, Channel::degree(1))?;

@@ -44,6 +44,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Ranks 2i and 2i + 1 are a pair; even ranks give their beginning and end.
+#[inline(never)]
 pub fn perform(rank: &Rank, plan: Pairs) -> onchip::Result<Vec<f64>> {
     let peer = rank.id() ^ 1;
     let mut out = rank.sender::<u64>("pair", peer, Channel::degree(Pairs::DEGREE))?;

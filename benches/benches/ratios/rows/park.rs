@@ -68,6 +68,7 @@ pub enum Woken {
 }
 
 /// The message is the moment it was sent; rank 1 gives the times until its handler had them.
+#[inline(never)]
 pub fn handled(rank: &Rank, plan: Wakes, woken: Woken) -> onchip::Result<Vec<f64>> {
     let notifier = match woken {
         Woken::ByFutex => Notifier::Futex,
@@ -95,6 +96,7 @@ pub fn handled(rank: &Rank, plan: Wakes, woken: Woken) -> onchip::Result<Vec<f64
 }
 
 /// The message is the moment it was sent; rank 1 gives the times until it had them.
+#[inline(never)]
 pub fn perform(rank: &Rank, plan: Wakes) -> onchip::Result<Vec<f64>> {
     if rank.id() == 0 {
         let mut out = rank.sender::<u64>("wake", 1, Channel::degree(1))?;

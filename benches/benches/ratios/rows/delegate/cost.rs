@@ -60,6 +60,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Nanoseconds that a call of [`Delegated::send`] takes.
+#[inline(never)]
 pub fn calls(rank: &Rank, setup: &Setup, plan: Delegations) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(Delegations::BURST as u32);
     if plan.bytes == 8 {
@@ -73,6 +74,7 @@ pub fn calls(rank: &Rank, setup: &Setup, plan: Delegations) -> onchip::Result<Ve
 }
 
 /// Nanoseconds from the call until the message is there.
+#[inline(never)]
 pub fn messages(rank: &Rank, setup: &Setup, plan: Delegations) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(Delegations::BURST as u32);
     Ends::<u64>::open(rank, setup, channel)?.messages(plan)

@@ -52,6 +52,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Messages a second. They are accepted by the rank that sends them.
+#[inline(never)]
 pub fn perform(rank: &Rank, setup: &Setup, plan: Emitting) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(Emitting::DEGREE as u32).max_len(plan.words());
     let mut own = rank.sender::<[u64]>("own", rank.id(), channel)?;

@@ -69,6 +69,7 @@ pub fn lines(work: &mut Work, plan: Overlap) -> usize {
 
 /// Gives how much longer a round of computing and sending takes than one of computing alone, and
 /// how long the computing in it takes: nanoseconds, medians.
+#[inline(never)]
 pub fn perform(rank: &Rank, setup: &Setup, plan: Overlap) -> onchip::Result<Vec<f64>> {
     let channel = Channel::degree(2).max_len(plan.words());
     let to = rank.sender::<[u64]>("large", rank.id(), channel)?;

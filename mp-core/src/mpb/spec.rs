@@ -1,0 +1,32 @@
+//! What MPBs are made to.
+
+use std::fmt;
+
+use super::line::LINE_BYTES;
+
+/// How the MPBs of a world are to be made. All ranks must ask for the same, or get
+/// [`Error::MpbMismatch`](crate::Error::MpbMismatch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mpbs {
+    pub(super) lines: usize,
+}
+
+impl Mpbs {
+    /// So many lines of 64 bytes for each rank.
+    pub const fn lines(lines: usize) -> Self {
+        Self { lines }
+    }
+}
+
+impl Default for Mpbs {
+    /// 8 KiB for each rank, as on the SCC.
+    fn default() -> Self {
+        Self::lines((8 << 10) / LINE_BYTES)
+    }
+}
+
+impl fmt::Display for Mpbs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lines for each rank", self.lines)
+    }
+}
