@@ -34,6 +34,8 @@
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
+//! | wait until all ranks have come | [`barrier`] |
+//! | add up what all ranks have | [`reduce`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -85,6 +87,50 @@ pub use mp_delegate::{comm, overlap, trace};
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;
     pub use mp_collectives::two_sided::{NoRoom, TwoSided};
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
+
+/// Nobody goes on before all have come.
+///
+/// ```
+/// use onchip::{barrier::{Barriers, Settings}, prelude::*};
+///
+/// World::threads(4).run(|rank| {
+///     let mut barriers = Barriers::open(rank, "step", Settings::default())?;
+///     for _ in 0..100 {
+///         barriers.wait()?;
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the barriers of all others with [`Error::PeerLost`].
+pub mod barrier {
+    pub use mp_collectives::barrier::*;
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
+
+/// The elements of all ranks are combined, place by place: for all ranks, or for one.
+///
+/// ```
+/// use onchip::{prelude::*, reduce::{Reductions, Settings, Sum}};
+///
+/// let sums = World::threads(4).run(|rank| {
+///     let mut reductions = Reductions::open(rank, "sums", Settings::default())?;
+///     let mut sums = vec![rank.id() as u64; 1_000];
+///     reductions.all_reduce(&mut sums, Sum)?;
+///     let mut longest = [sums.len() + rank.id()];
+///     reductions.reduce(&mut longest, |left: usize, right| left.max(right), 0)?;
+///     Ok(sums.iter().sum::<u64>())
+/// })?;
+/// assert_eq!(sums, [6_000; 4]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the reductions of all others with [`Error::PeerLost`].
+pub mod reduce {
+    pub use mp_collectives::reduce::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 

@@ -6,9 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod barrier;
 pub mod broadcast;
 pub mod experiments;
+mod pairs;
 mod real;
+pub mod reduce;
 mod stamp;
 pub mod two_sided;
 

@@ -9,6 +9,7 @@ use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
 
 use crate::broadcast::{BroadcastError, OptionsError};
+use crate::reduce::ReduceError;
 use crate::two_sided::NoRoom;
 
 /// A rank's access to the message passing buffers of its world, for algorithms that are generic
@@ -92,6 +93,16 @@ impl From<BroadcastError<RealError>> for mp_core::Error {
     fn from(error: BroadcastError<RealError>) -> Self {
         match error {
             BroadcastError::Mpb(error) => error.into(),
+            other => Self::other(other),
+        }
+    }
+}
+
+/// So that rank code can return it with `?`.
+impl From<ReduceError<RealError>> for mp_core::Error {
+    fn from(error: ReduceError<RealError>) -> Self {
+        match error {
+            ReduceError::Mpb(error) => error.into(),
             other => Self::other(other),
         }
     }

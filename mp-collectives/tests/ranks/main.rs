@@ -5,7 +5,9 @@
 mod support;
 
 mod asynchronous;
+mod barriers;
 mod broadcasts;
 mod chosen;
 mod deaths;
 mod mortal;
+mod reductions;

@@ -1,0 +1,88 @@
+//! Which barrier suits the machine, and why.
+
+use std::fmt;
+
+use mp_model::cla::barrier::best_mixed_ways;
+use mp_model::cla::{Barrier, Machine, Parameters, Placement};
+
+/// Why a barrier was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The caller said so.
+    Forced,
+    /// Ranks share cores, and the fewest are to be woken.
+    Crowded,
+    /// Each rank has a core: the rounds that the cache-line-aware model finds best.
+    Modelled,
+}
+
+/// The choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// P.
+    pub ranks: usize,
+    /// Cores that they may use.
+    pub cores: usize,
+    /// What was chosen.
+    pub barrier: Barrier,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The barrier for so many ranks on so many cores.
+///
+/// The m of each round are those of [`best_mixed_ways`] with the paper's parameters of Sandy Bridge:
+/// what counts is what a line costs that comes from another core beside one that is there, which
+/// differs little between machines. Others can be found by [`mp_model::cla::best_barrier`], and forced.
+pub fn choose(ranks: usize, cores: usize, forced: Option<Barrier>) -> Explanation {
+    let (barrier, reason) = match forced {
+        Some(barrier) => (barrier, Reason::Forced),
+        // The two of a pair tell each other, wherever they are.
+        None if ranks > cores && ranks > 2 => (Barrier::Central, Reason::Crowded),
+        None => (Barrier::Dissemination(ways(ranks)), Reason::Modelled),
+    };
+    Explanation { ranks, cores, barrier, reason }
+}
+
+fn ways(ranks: usize) -> Vec<usize> {
+    let Ok(placement) = Placement::one_group(ranks) else { return Vec::new() };
+    best_mixed_ways(&Machine { parameters: Parameters::SANDY_BRIDGE, placement }, ranks)
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { ranks, cores, barrier, reason } = self;
+        write!(f, "a barrier of {ranks} ranks on {cores} cores: {barrier}; ")?;
+        f.write_str(match reason {
+            Reason::Forced => "forced",
+            Reason::Crowded => "ranks share cores, and so each is woken once at most",
+            Reason::Modelled => "the rounds that the cache-line-aware model finds best",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_share_cores_meet_at_one() {
+        let barrier = |ranks, cores| choose(ranks, cores, None).barrier;
+        assert_eq!(barrier(1, 1), Barrier::Dissemination(vec![]));
+        assert_eq!(barrier(2, 1), Barrier::Dissemination(vec![1]));
+        assert_eq!(barrier(2, 2), Barrier::Dissemination(vec![1]));
+        assert_eq!([barrier(3, 2), barrier(48, 47)], [Barrier::Central, Barrier::Central]);
+        assert!(matches!(barrier(48, 48), Barrier::Dissemination(_)));
+        assert_eq!(choose(9, 9, Some(Barrier::Central)).reason, Reason::Forced);
+    }
+
+    #[test]
+    fn explanations_give_the_facts() {
+        let text = choose(8, 2, None).to_string();
+        for fact in ["8 ranks", "2 cores", "central", "woken once"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+        let text = choose(2, 2, None).to_string();
+        assert!(text.contains("m = 1, r = 1"), "{text}");
+    }
+}

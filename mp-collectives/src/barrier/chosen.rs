@@ -1,0 +1,153 @@
+//! Barriers of one world, by the algorithm that suits it.
+
+use mp_core::mpb::Mpbs;
+use mp_core::{Rank, Wait};
+use mp_model::cla::{Barrier, Placement};
+use mp_model::mpb::{Mpb, complete};
+
+use super::choice::{Explanation, choose};
+use super::dissemination::rounds;
+use super::{BarrierError, Central, Dissemination};
+use crate::real::RealMpb;
+
+/// How barriers are to be done. All ranks must ask for the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// This barrier, and not the one that suits the machine.
+    pub barrier: Option<Barrier>,
+    /// Which ranks are near each other, for [`Barrier::Grouped`]; by default all are.
+    pub placement: Option<Placement>,
+}
+
+/// One rank's part in the barriers of its world.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use mp_collectives::barrier::{Barriers, Settings};
+/// use mp_core::World;
+///
+/// let come = AtomicUsize::new(0);
+/// World::threads(3).run(|rank| {
+///     let mut barriers = Barriers::open(rank, "step", Settings::default())?;
+///     come.fetch_add(1, Ordering::Relaxed);
+///     barriers.wait()?;
+///     assert_eq!(come.load(Ordering::Relaxed), 3);
+///     // With something to do while the others come.
+///     let arrived = barriers.arrive()?;
+///     let sum: u64 = (0..1_000).sum();
+///     arrived.wait()?;
+///     Ok(sum)
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Barriers {
+    mpb: RealMpb,
+    explanation: Explanation,
+    algorithm: Algorithm,
+}
+
+#[derive(Debug)]
+enum Algorithm {
+    Dissemination(Dissemination),
+    Central(Central),
+}
+
+impl Barriers {
+    /// All ranks of the world open the barriers of this name; none waits for the others to do so.
+    ///
+    /// # Errors
+    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// settings, as far as these change the room that they take; a [`BarrierError`]; lack of memory.
+    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Barriers> {
+        let Settings { barrier, placement } = settings;
+        let ranks = rank.size();
+        let explanation = choose(ranks, rank.cores(), barrier);
+        let placement = match placement {
+            Some(placement) => placement,
+            None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
+        };
+        if placement.ranks() != ranks {
+            let given = placement.ranks();
+            return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
+        }
+        let open = |lines: usize| rank.mpb(name, Mpbs::lines(lines.max(1))).map(RealMpb::new);
+        let (mpb, algorithm) = match &explanation.barrier {
+            Barrier::Central => {
+                let mpb = open(Central::lines(ranks))?;
+                let central = Central::new(&mpb, 0).map_err(mp_core::Error::other)?;
+                (mpb, Algorithm::Central(central))
+            }
+            barrier => {
+                let rounds = rounds(barrier, &placement).map_err(mp_core::Error::other)?;
+                let mpb = open(Dissemination::lines(&rounds))?;
+                let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
+                (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
+            }
+        };
+        Ok(Barriers { mpb, explanation, algorithm })
+    }
+
+    /// How calls wait from now on: with which policy, how long.
+    pub fn set_wait(&mut self, wait: impl Into<Wait>) {
+        self.mpb.get_mut().set_wait(wait);
+    }
+
+    /// Waits until all ranks have come to this barrier.
+    ///
+    /// # Errors
+    /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
+    /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others.
+    #[inline]
+    pub fn wait(&mut self) -> mp_core::Result<()> {
+        match &mut self.algorithm {
+            Algorithm::Dissemination(barrier) => complete(barrier.wait(&mut self.mpb))?,
+            Algorithm::Central(barrier) => complete(barrier.wait(&mut self.mpb))?,
+        }
+        Ok(())
+    }
+
+    /// Says that this rank has come, and waits for nobody: the others need not wait for it while it
+    /// does something else ("fuzzy barrier"). What takes more than one round of flags goes on only in
+    /// [`Arrived::wait`].
+    ///
+    /// Whoever drops what this returns waits with the next call, whatever that is.
+    ///
+    /// # Errors
+    /// As [`wait`](Barriers::wait).
+    #[inline]
+    pub fn arrive(&mut self) -> mp_core::Result<Arrived<'_>> {
+        match &mut self.algorithm {
+            Algorithm::Dissemination(barrier) => complete(barrier.arrive(&mut self.mpb))?,
+            Algorithm::Central(barrier) => complete(barrier.arrive(&mut self.mpb))?,
+        }
+        Ok(Arrived(self))
+    }
+
+    /// Which barrier it is, and why.
+    pub fn explain(&self) -> &Explanation {
+        &self.explanation
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.mpb.rank()
+    }
+}
+
+/// A rank has come to a barrier, and will wait.
+#[must_use = "nobody has waited yet"]
+#[derive(Debug)]
+pub struct Arrived<'a>(&'a mut Barriers);
+
+impl Arrived<'_> {
+    /// Waits until all ranks have come.
+    ///
+    /// # Errors
+    /// As [`Barriers::wait`].
+    #[inline]
+    pub fn wait(self) -> mp_core::Result<()> {
+        self.0.wait()
+    }
+}

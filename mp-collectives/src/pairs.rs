@@ -1,0 +1,226 @@
+//! Lines between every two ranks, each with its payload beside its number: what short messages go by.
+//!
+//! Every pair of ranks has lines of its own in each direction (Ramos & Hoefler's line privatization),
+//! so that no flag ever has two writers.
+//!
+//! The lines of an MPB, from the first on that they may use:
+//!
+//! ```text
+//! P       taken: how many lines rank i has taken of those from this one     set by rank i
+//! P · s   from rank i: the last s lines, each with its number               set by rank i
+//! ```
+//!
+//! 1. The sender waits until the receiver has taken the lines that the slots held before.
+//! 2. It writes the payload of each line, then its number (one line transfer).
+//! 3. The receiver waits for the number of the last line, up to half of the slots ahead, and copies
+//!    the payloads.
+//! 4. After every half of the slots it says how many lines it has taken. As long as it keeps up, the
+//!    sender never waits for that. Two ranks that send to each other and then receive, not more than
+//!    half of the slots at a time, do not wait for that either.
+//!
+//! Lines are counted in 64 bits, which do not come round.
+
+use mp_model::mpb::{Line, Mpb};
+
+use crate::broadcast::LineOptionsError;
+
+/// The lines between this rank and all others.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    first_line: usize,
+    /// Bytes beside a flag.
+    payload: usize,
+    /// A power of two.
+    slots: u64,
+    /// Counts of lines, for each rank.
+    sent: Vec<u64>,
+    /// Of those: how many it had taken when this rank last looked.
+    taken: Vec<u64>,
+    received: Vec<u64>,
+}
+
+/// A line that is to be sent or received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) line: usize,
+}
+
+impl Pairs {
+    pub(crate) fn new<M: Mpb>(
+        mpb: &M,
+        slots: usize,
+        first_line: usize,
+    ) -> Result<Pairs, LineOptionsError> {
+        let (ranks, lines, line_bytes) = (mpb.ranks(), mpb.lines(), mpb.line_bytes());
+        if slots == 0 {
+            return Err(LineOptionsError::NoSlots);
+        }
+        let payload = line_bytes.saturating_sub(size_of::<u64>());
+        if payload == 0 {
+            return Err(LineOptionsError::NoPayload { line_bytes });
+        }
+        match Pairs::lines(slots, ranks).and_then(|needed| needed.checked_add(first_line)) {
+            Some(end) if end <= lines => {}
+            _ => return Err(LineOptionsError::NoRoom { slots, ranks, first_line, lines }),
+        }
+        let slots = slots.next_power_of_two() as u64;
+        let counts = || vec![0; ranks];
+        let (sent, taken, received) = (counts(), counts(), counts());
+        Ok(Pairs { first_line, payload, slots, sent, taken, received })
+    }
+
+    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    pub(crate) fn lines(slots: usize, ranks: usize) -> Option<usize> {
+        slots.checked_next_power_of_two()?.checked_add(1)?.checked_mul(ranks)
+    }
+
+    /// Bytes that go with one line.
+    #[inline]
+    pub(crate) fn payload(&self) -> usize {
+        self.payload
+    }
+
+    /// The most bytes that go by one [`send`](Pairs::send).
+    #[inline]
+    pub(crate) fn most(&self) -> usize {
+        self.half() as usize * self.payload
+    }
+
+    /// The next line to be sent to this rank: see [`must_wait`](Pairs::must_wait).
+    #[inline]
+    pub(crate) fn next_to(&mut self, me: usize, to: usize) -> Numbered {
+        let number = self.sent[to] + 1;
+        self.sent[to] = number;
+        Numbered { number, line: self.slot_line(me, number) }
+    }
+
+    /// How many lines must be seen to be taken before this one is sent; `None` if they are.
+    #[inline]
+    pub(crate) fn must_wait(&self, to: usize, number: u64) -> Option<u64> {
+        let before = number.saturating_sub(self.slots);
+        (self.taken[to] < before).then_some(before)
+    }
+
+    /// The next line from this rank.
+    #[inline]
+    pub(crate) fn next_from(&mut self, from: usize) -> Numbered {
+        let number = self.received[from] + 1;
+        self.received[from] = number;
+        Numbered { number, line: self.slot_line(from, number) }
+    }
+
+    /// Up to [`most`](Pairs::most) bytes.
+    pub(crate) async fn send<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        pieces: &[u8],
+        to: usize,
+    ) -> Result<(), M::Error> {
+        let (me, sent) = (mpb.rank(), self.sent[to]);
+        let last = sent + self.count(pieces.len());
+        self.sent[to] = last;
+        if let Some(before) = self.must_wait(to, last) {
+            self.wait_until_taken(mpb, to, before).await?;
+        }
+        let slot = |number| Line { rank: to, line: self.slot_line(me, number) };
+        let (upper, around) = pieces.split_at(self.up_to_the_end(sent + 1, pieces.len()));
+        mpb.set_flags_with(slot(sent + 1), sent + 1, upper).await?;
+        if !around.is_empty() {
+            let number = sent + 1 + self.count(upper.len());
+            mpb.set_flags_with(slot(number), number, around).await?;
+        }
+        Ok(())
+    }
+
+    /// What was sent by one [`send`](Pairs::send).
+    pub(crate) async fn receive<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        pieces: &mut [u8],
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let received = self.received[from];
+        let last = received + self.count(pieces.len());
+        self.received[from] = last;
+        // The last one comes after all others. To look at one that is being written would take it
+        // away from the writer.
+        let line = self.slot_line(from, last);
+        mpb.wait_flag_from(from, line, |seen| seen == last).await?;
+        let (upper, around) = pieces.split_at_mut(self.up_to_the_end(received + 1, pieces.len()));
+        mpb.flag_payloads(self.slot_line(from, received + 1), upper).await?;
+        if !around.is_empty() {
+            let number = received + 1 + self.count(upper.len());
+            mpb.flag_payloads(self.slot_line(from, number), around).await?;
+        }
+        if let Some(flag) = self.says_taken(mpb.rank(), from, received, last) {
+            mpb.set_flag(flag, last).await?;
+        }
+        Ok(())
+    }
+
+    /// Until so many bytes are there to be received.
+    pub(crate) async fn await_from<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        bytes: usize,
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let last = self.received[from] + self.count(bytes);
+        mpb.wait_flag_from(from, self.slot_line(from, last), |seen| seen == last).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn wait_until_taken<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        by: usize,
+        number: u64,
+    ) -> Result<(), M::Error> {
+        let line = self.taken_line(by);
+        self.taken[by] = mpb.wait_flag_from(by, line, |taken| taken >= number).await?;
+        Ok(())
+    }
+
+    /// Where to say that lines up to `last` were taken, if another half of the slots begins after
+    /// line `before`.
+    #[inline]
+    pub(crate) fn says_taken(
+        &self,
+        me: usize,
+        from: usize,
+        before: u64,
+        last: u64,
+    ) -> Option<Line> {
+        // A power of two: another half begins where the bits from it on change.
+        let begins = (before ^ last) & !(self.half() - 1) != 0;
+        begins.then(|| Line { rank: from, line: self.taken_line(me) })
+    }
+
+    /// Of so many bytes, those in the slots from the one of line `number` up to the last slot.
+    fn up_to_the_end(&self, number: u64, bytes: usize) -> usize {
+        let slots = self.slots - (number & (self.slots - 1));
+        bytes.min(slots as usize * self.payload)
+    }
+
+    fn count(&self, bytes: usize) -> u64 {
+        bytes.div_ceil(self.payload) as u64
+    }
+
+    #[inline]
+    fn half(&self) -> u64 {
+        self.slots.div_ceil(2)
+    }
+
+    #[inline]
+    fn taken_line(&self, rank: usize) -> usize {
+        self.first_line + rank
+    }
+
+    #[inline]
+    fn slot_line(&self, from: usize, number: u64) -> usize {
+        let slots = self.slots as usize;
+        let slot = number as usize & (slots - 1);
+        self.first_line + self.sent.len() + from * slots + slot
+    }
+}

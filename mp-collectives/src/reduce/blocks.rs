@@ -1,0 +1,260 @@
+//! Reductions of long vectors by blocks in the buffers of all ranks.
+//!
+//! The vector is cut into segments, and each of those into one block for each rank.
+//!
+//! 1. A rank puts its elements of a segment into its MPB and tells each other one so.
+//! 2. It gets its own block from all others, combines them in the order of ranks (*reduce-scatter*),
+//!    puts the result into its MPB and tells all others so.
+//! 3. It gets the other blocks' results (*all-gather*). It puts the next segment before that, so that
+//!    nobody waits for the slowest in every step.
+//!
+//! A *whole* reduction leaves 2 and 3 out: all ranks get everything of all others and combine it. That
+//! is more to get and less to wait for.
+//!
+//! The lines of an MPB, from [`BlockOptions::first_line`] on:
+//!
+//! ```text
+//! P           put: which segment rank i has put                           set by rank i
+//! P           result: of which segment rank i's block is done             set by rank i
+//! 2 · P · b   the own elements of two segments, block by block            got by the others
+//! 2 · b       the results of the own block of two segments                got by the others
+//! ```
+//!
+//! # Why no rank needs to say that it has got something
+//!
+//! Segments are counted, by all ranks alike, in 64 bits, which do not come round. Segment n goes
+//! where n − 2 was. A rank puts n after it was told the results of n − 2 by all others (or, if that
+//! was a whole reduction, after it was told of n − 1, which they put after it): by then they had got
+//! its elements of n − 2. It puts its result of n after it was told of all others' elements of n,
+//! which they put after they had got the results of n − 2.
+
+use mp_core::Plain;
+use mp_model::mpb::{Line, Mpb};
+
+use super::fold::Fold;
+use super::operations::Operation;
+use super::scratch::Scratch;
+use super::{ReduceError, ReduceOptionsError};
+
+/// What can be chosen. All ranks must choose the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Cache lines in a block.
+    pub block_lines: usize,
+    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
+    /// first.
+    pub first_line: usize,
+}
+
+impl BlockOptions {
+    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    pub fn lines(self, ranks: usize) -> Option<usize> {
+        let blocks = ranks.checked_add(1)?.checked_mul(self.block_lines)?;
+        blocks.checked_add(ranks)?.checked_mul(2)
+    }
+}
+
+/// One rank's part in a series of reductions of long vectors.
+#[derive(Debug)]
+pub struct BlockReduce {
+    options: BlockOptions,
+    ranks: usize,
+    line_bytes: usize,
+    /// The number of the last segment.
+    segment: u64,
+    /// What each rank's put flag said when it was last looked at.
+    put: Vec<u64>,
+    scratch: Scratch,
+}
+
+/// About as many bytes are got from each rank at a time, so that they are still near when they are
+/// combined.
+const PIECE: usize = 8 << 10;
+
+/// A vector's segments.
+#[derive(Clone, Copy)]
+struct Segments {
+    elements: usize,
+    segment: usize,
+    ranks: usize,
+}
+
+impl Segments {
+    /// The elements of a rank's block of segment `index`.
+    fn block(self, index: usize, rank: usize) -> std::ops::Range<usize> {
+        let start = index * self.segment;
+        let length = self.segment.min(self.elements - start);
+        let block = length.div_ceil(self.ranks);
+        start + (rank * block).min(length)..start + ((rank + 1) * block).min(length)
+    }
+}
+
+impl BlockReduce {
+    /// With the MPBs of these ranks.
+    ///
+    /// # Errors
+    /// [`ReduceOptionsError`].
+    pub fn new<M: Mpb>(mpb: &M, options: BlockOptions) -> Result<BlockReduce, ReduceOptionsError> {
+        let ranks = mpb.ranks();
+        let BlockOptions { block_lines, first_line } = options;
+        ReduceOptionsError::check(block_lines, options.lines(ranks), first_line, mpb.lines())?;
+        Ok(BlockReduce {
+            options,
+            ranks,
+            line_bytes: mpb.line_bytes(),
+            segment: 0,
+            put: vec![0; ranks],
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// All ranks call this with vectors of the same length, and have the result in them when it
+    /// returns: the same bits. Each gets all elements of all others.
+    ///
+    /// # Errors
+    /// [`ReduceError::ElementTooLong`], and those of the MPBs; after one of those, this rank is out of
+    /// step with the others.
+    pub async fn whole<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), ReduceError<M::Error>> {
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let most = self.block_elements::<T, _>()? * self.ranks;
+        for segment in vector.chunks_mut(most) {
+            self.segment += 1;
+            let line = self.own_line(self.segment, 0);
+            mpb.put(bytemuck::cast_slice(segment), Line { rank: mpb.rank(), line }).await?;
+            for rank in others(mpb.rank(), self.ranks) {
+                let flag = Line { rank, line: self.put_line(mpb.rank()) };
+                mpb.set_flag(flag, self.segment).await?;
+            }
+            self.combine(mpb, segment, operation, line).await?;
+        }
+        Ok(())
+    }
+
+    /// All ranks call this with vectors of the same length. Each combines a part of it; when it
+    /// returns, all have the result in their vectors, the same bits; or only the root, if one is given,
+    /// and what is in the others' is not determined.
+    ///
+    /// # Errors
+    /// As [`whole`](BlockReduce::whole); [`ReduceError::Root`].
+    pub async fn scattered<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        root: Option<usize>,
+    ) -> Result<(), ReduceError<M::Error>> {
+        let (me, ranks) = (mpb.rank(), self.ranks);
+        root.map_or(Ok(()), |root| ReduceError::check_root(root, ranks))?;
+        if ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let elements = vector.len();
+        let count = elements.div_ceil(self.block_elements::<T, _>()?.saturating_mul(ranks));
+        let segments = Segments { elements, segment: elements.div_ceil(count), ranks };
+        // Fewer, if what was rounded up is enough for all.
+        let count = elements.div_ceil(segments.segment);
+        let first = self.segment + 1;
+        for index in 0..=count {
+            let number = first + index as u64;
+            if index < count {
+                for rank in others(me, ranks) {
+                    let elements = bytemuck::cast_slice(&vector[segments.block(index, rank)]);
+                    let line = self.own_line(number, rank);
+                    mpb.put(elements, Line { rank: me, line }).await?;
+                    mpb.set_flag(Line { rank, line: self.put_line(me) }, number).await?;
+                }
+            }
+            if index > 0 {
+                let line = self.result_block(number - 1);
+                for rank in others(me, ranks) {
+                    let told = |segment| segment >= number - 1;
+                    mpb.wait_flag_from(rank, self.result_line(rank), told).await?;
+                    if root.is_none_or(|root| root == me) {
+                        let elements = &mut vector[segments.block(index - 1, rank)];
+                        let elements = bytemuck::cast_slice_mut(elements);
+                        mpb.get(Line { rank, line }, elements).await?;
+                    }
+                }
+            }
+            if index < count {
+                self.segment = number;
+                let own = &mut vector[segments.block(index, me)];
+                self.combine(mpb, own, operation, self.own_line(number, me)).await?;
+                let line = self.result_block(number);
+                mpb.put(bytemuck::cast_slice(own), Line { rank: me, line }).await?;
+                for rank in others(me, ranks) {
+                    mpb.set_flag(Line { rank, line: self.result_line(me) }, number).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines these elements with those that all others have put from this line on.
+    async fn combine<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        own: &mut [T],
+        operation: &O,
+        line: usize,
+    ) -> Result<(), M::Error> {
+        let (me, number) = (mpb.rank(), self.segment);
+        // As many elements as a line has bytes fill whole lines, whatever their size.
+        let whole_lines = self.line_bytes;
+        let piece = (PIECE / (whole_lines * size_of::<T>())).max(1) * whole_lines;
+        let lines = piece / self.line_bytes * size_of::<T>();
+        // Flags are waited for even if this block has no elements: that is what buffers are used
+        // again by.
+        for rank in others(me, self.ranks) {
+            if self.put[rank] < number {
+                let flag = self.put_line(rank);
+                self.put[rank] = mpb.wait_flag_from(rank, flag, |put| put >= number).await?;
+            }
+        }
+        for (index, own) in own.chunks_mut(piece).enumerate() {
+            let mut fold = Fold::new(operation, me, own, &mut self.scratch);
+            for rank in 0..self.ranks {
+                if rank != me {
+                    let from = Line { rank, line }.offset(index * lines);
+                    mpb.get(from, fold.room(rank)).await?;
+                }
+                fold.take(rank);
+            }
+        }
+        Ok(())
+    }
+
+    fn block_elements<T, E>(&self) -> Result<usize, ReduceError<E>> {
+        ReduceError::elements_in::<T>(self.options.block_lines.saturating_mul(self.line_bytes))
+    }
+
+    fn put_line(&self, rank: usize) -> usize {
+        self.options.first_line + rank
+    }
+
+    fn result_line(&self, rank: usize) -> usize {
+        self.options.first_line + self.ranks + rank
+    }
+
+    /// The own elements of a block of a segment.
+    fn own_line(&self, segment: u64, block: usize) -> usize {
+        let buffer = (segment % 2) as usize * self.ranks;
+        self.options.first_line + 2 * self.ranks + (buffer + block) * self.options.block_lines
+    }
+
+    fn result_block(&self, segment: u64) -> usize {
+        self.own_line(0, 2 * self.ranks) + (segment % 2) as usize * self.options.block_lines
+    }
+}
+
+/// All ranks but this one, the next one first: so that not all are at the same one.
+fn others(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
+    (me + 1..ranks).chain(0..me)
+}

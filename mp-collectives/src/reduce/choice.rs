@@ -1,0 +1,275 @@
+//! Which algorithm a reduction takes, and why.
+
+use std::fmt;
+
+use crate::broadcast::Machine;
+
+/// How all ranks get the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AllReduce {
+    /// Lines, exchanged by recursive doubling: [`Meeting::Doubling`](super::Meeting::Doubling).
+    Doubling,
+    /// Lines, combined at rank 0: [`Meeting::FirstRank`](super::Meeting::FirstRank).
+    FirstRank,
+    /// Each rank gets everything: [`BlockReduce::whole`](super::BlockReduce::whole).
+    Whole,
+    /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
+    Scattered,
+}
+
+/// How one rank gets the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduce {
+    /// Lines, straight to the root: [`LineReduce::reduce`](super::LineReduce::reduce).
+    Lines,
+    /// Chunks, straight to the root: [`ChunkReduce`](super::ChunkReduce).
+    Chunks,
+    /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
+    Scattered,
+}
+
+/// How each rank gets the result of those up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scan {
+    /// Lines, by doubling: [`LineReduce::scan`](super::LineReduce::scan).
+    Doubling,
+    /// Chunks, from each rank to the next: [`ChunkReduce::scan`](super::ChunkReduce::scan).
+    Chain,
+}
+
+/// Whose elements a scan combines for a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Prefix {
+    /// Those of the ranks below it and its own.
+    Inclusive,
+    /// Those of the ranks below it.
+    Exclusive,
+}
+
+/// In which order elements are combined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The algorithm's: of ranks next to each other, and the same on every run with as many ranks on
+    /// as many cores.
+    #[default]
+    Algorithm,
+    /// Always ((0 ∘ 1) ∘ 2) ∘ 3 and so on, whatever the number of ranks, the length, and the machine.
+    Ranks,
+}
+
+/// Why an algorithm was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The caller said so.
+    Forced,
+    /// So few bytes go in lines, beside their flags.
+    Short,
+    /// Short, and in the order that was asked for.
+    Ordered,
+    /// Ranks share cores, and few waits count for more than what one rank has to do.
+    Crowded,
+    /// To get more costs less than to wait once more.
+    Middle,
+    /// All ranks are to work at the same time, each on another part.
+    Long,
+}
+
+/// The choice for a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation<A> {
+    /// The vector's length.
+    pub bytes: usize,
+    /// What was known.
+    pub machine: Machine,
+    /// What was chosen.
+    pub algorithm: A,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Lines up to which a vector is short.
+const SHORT: usize = 3;
+
+/// Bytes up to which a rank gets everything from all others.
+const MIDDLE: usize = 16 << 10;
+
+/// Whether a vector goes in lines, of which half of the slots may be under way at a time.
+#[inline]
+fn is_short(machine: Machine, bytes: usize, most: usize) -> bool {
+    bytes <= (SHORT * machine.payload).min(most)
+}
+
+/// The algorithm for a vector of so many bytes, of which `most` can go in lines.
+#[inline]
+pub fn choose_all_reduce(
+    machine: Machine,
+    bytes: usize,
+    most: usize,
+    order: Order,
+    forced: Option<AllReduce>,
+) -> Explanation<AllReduce> {
+    // Doubling takes up to three ranks one after the other.
+    let in_order = order == Order::Algorithm || machine.ranks <= 3;
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if is_short(machine, bytes, most) => match machine.crowded() && machine.ranks > 2 {
+            true => (AllReduce::FirstRank, Reason::Crowded),
+            false if in_order => (AllReduce::Doubling, Reason::Short),
+            false => (AllReduce::FirstRank, Reason::Ordered),
+        },
+        None if bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
+            (AllReduce::Whole, Reason::Middle)
+        }
+        None => (AllReduce::Scattered, Reason::Long),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+/// The same for a reduction to one rank.
+#[inline]
+pub fn choose_reduce(
+    machine: Machine,
+    bytes: usize,
+    most: usize,
+    forced: Option<Reduce>,
+) -> Explanation<Reduce> {
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if is_short(machine, bytes, most) => (Reduce::Lines, Reason::Short),
+        None if machine.crowded() => (Reduce::Chunks, Reason::Crowded),
+        // With two the root has as much to do as the other; with three, twice as much, and what goes
+        // by parts is moved twice.
+        None if machine.ranks <= 3 || bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
+            (Reduce::Chunks, Reason::Middle)
+        }
+        None => (Reduce::Scattered, Reason::Long),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+/// The same for a scan.
+#[inline]
+pub fn choose_scan(
+    machine: Machine,
+    bytes: usize,
+    most: usize,
+    order: Order,
+    forced: Option<Scan>,
+) -> Explanation<Scan> {
+    // Doubling takes up to two ranks one after the other, the chain any number.
+    let in_order = order == Order::Algorithm || machine.ranks <= 2;
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if !is_short(machine, bytes, most) => (Scan::Chain, Reason::Long),
+        None if machine.crowded() && machine.ranks > 2 => (Scan::Chain, Reason::Crowded),
+        None if in_order => (Scan::Doubling, Reason::Short),
+        None => (Scan::Chain, Reason::Ordered),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+impl fmt::Display for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scan::Doubling => "lines by doubling",
+            Scan::Chain => "chunks from each rank to the next",
+        })
+    }
+}
+
+impl fmt::Display for AllReduce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AllReduce::Doubling => "lines by recursive doubling",
+            AllReduce::FirstRank => "lines by way of rank 0",
+            AllReduce::Whole => "everything to all",
+            AllReduce::Scattered => "reduce-scatter and all-gather",
+        })
+    }
+}
+
+impl fmt::Display for Reduce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reduce::Lines => "lines straight to the root",
+            Reduce::Chunks => "chunks straight to the root",
+            Reduce::Scattered => "reduce-scatter and gather",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Forced => "forced",
+            Reason::Short => "so few bytes go beside their flags",
+            Reason::Ordered => "this keeps the order of ranks",
+            Reason::Crowded => "ranks share cores, and few waits count most",
+            Reason::Middle => "to get more costs less than to wait once more",
+            Reason::Long => "all ranks work at the same time, each on another part",
+        })
+    }
+}
+
+impl<A: fmt::Display> fmt::Display for Explanation<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { bytes, machine, algorithm, reason } = self;
+        let Machine { ranks, cores, .. } = machine;
+        write!(f, "{bytes} bytes of {ranks} ranks on {cores} cores: {algorithm}; {reason}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_reduce() {
+        let choose = |ranks, cores, bytes, order| {
+            let machine = Machine { ranks, cores, payload: 56 };
+            choose_all_reduce(machine, bytes, 1_000, order, None).algorithm
+        };
+        let any = |ranks, cores, bytes| choose(ranks, cores, bytes, Order::Algorithm);
+        assert_eq!([any(2, 2, 8), any(2, 1, 168), any(8, 8, 0)], [AllReduce::Doubling; 3]);
+        assert_eq!([any(3, 2, 8), any(48, 47, 168)], [AllReduce::FirstRank; 2]);
+        assert_eq!(choose(4, 4, 8, Order::Ranks), AllReduce::FirstRank);
+        assert_eq!(choose(3, 3, 8, Order::Ranks), AllReduce::Doubling);
+        assert_eq!([any(2, 2, 169), any(5, 5, 4096)], [AllReduce::Whole; 2]);
+        assert_eq!([any(2, 2, 1 << 20), any(5, 5, 4097)], [AllReduce::Scattered; 2]);
+        assert_eq!(any(1, 1, usize::MAX), AllReduce::Whole);
+    }
+
+    #[test]
+    fn reduce() {
+        let choose = |ranks, cores, bytes, most| {
+            let machine = Machine { ranks, cores, payload: 56 };
+            choose_reduce(machine, bytes, most, None).algorithm
+        };
+        assert_eq!([choose(2, 2, 8, 56), choose(9, 2, 168, 168)], [Reduce::Lines; 2]);
+        assert_eq!([choose(2, 2, 57, 56), choose(2, 2, 1 << 30, 56)], [Reduce::Chunks; 2]);
+        assert_eq!([choose(8, 2, 1 << 30, 56), choose(8, 8, 2000, 56)], [Reduce::Chunks; 2]);
+        assert_eq!(choose(8, 8, 1 << 20, 56), Reduce::Scattered);
+    }
+
+    #[test]
+    fn scan() {
+        let choose = |ranks, cores, bytes, order| {
+            let machine = Machine { ranks, cores, payload: 56 };
+            choose_scan(machine, bytes, 1_000, order, None).algorithm
+        };
+        let any = |ranks, cores, bytes| choose(ranks, cores, bytes, Order::Algorithm);
+        assert_eq!([any(2, 1, 8), any(8, 8, 168)], [Scan::Doubling; 2]);
+        assert_eq!([any(3, 2, 8), any(8, 8, 169)], [Scan::Chain; 2]);
+        assert_eq!(choose(3, 3, 8, Order::Ranks), Scan::Chain);
+        assert_eq!(choose(2, 2, 8, Order::Ranks), Scan::Doubling);
+    }
+
+    #[test]
+    fn explanations_give_the_facts() {
+        let machine = Machine { ranks: 8, cores: 2, payload: 56 };
+        let text = choose_all_reduce(machine, 24, 56, Order::Ranks, None).to_string();
+        for fact in ["24 bytes", "8 ranks", "2 cores", "rank 0", "share cores"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Reductions of long vectors to one rank, by chunks that it gets from all others.
+//!
+//! Each other rank puts chunk after chunk into its MPB and tells the root so; the root gets them,
+//! combines them in the order of ranks, and tells each rank that it has. A scan goes from each rank
+//! to the next in the same way. Every pair of ranks has flags
+//! of its own, so that roots may change at no cost.
+//!
+//! The lines of an MPB, from [`ChunkOptions::first_line`] on:
+//!
+//! ```text
+//! P           put: which chunk rank i has put for this one                set by rank i
+//! P           got: which chunk rank i has got from this one               set by rank i
+//! n · chunk   the buffers, which chunks go through in turn                got by the root
+//! ```
+//!
+//! Chunks are counted, by all ranks alike, in 64 bits, which do not come round.
+
+use mp_core::Plain;
+use mp_model::mpb::{Line, Mpb};
+
+use super::choice::Prefix;
+use super::fold::Fold;
+use super::operations::{Operation, prepend};
+use super::scratch::Scratch;
+use super::{ReduceError, ReduceOptionsError};
+
+/// What can be chosen. All ranks must choose the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkOptions {
+    /// Cache lines in a chunk, and in a buffer.
+    pub chunk_lines: usize,
+    /// How many chunks a rank may have under way to the root.
+    pub buffers: usize,
+    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
+    /// first.
+    pub first_line: usize,
+}
+
+impl ChunkOptions {
+    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    pub fn lines(self, ranks: usize) -> Option<usize> {
+        let buffers = self.buffers.checked_mul(self.chunk_lines)?;
+        buffers.checked_add(ranks.checked_mul(2)?)
+    }
+}
+
+/// One rank's part in a series of reductions to a root, and of scans.
+#[derive(Debug)]
+pub struct ChunkReduce {
+    options: ChunkOptions,
+    ranks: usize,
+    line_bytes: usize,
+    /// The number of the last chunk.
+    chunk: u64,
+    /// The chunk in each buffer that another rank may still be getting.
+    filled: Vec<Option<Filled>>,
+    /// What each rank's got flag said when it was last looked at.
+    got: Vec<u64>,
+    scratch: Scratch,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    root: usize,
+    chunk: u64,
+}
+
+impl ChunkReduce {
+    /// With the MPBs of these ranks.
+    ///
+    /// # Errors
+    /// [`ReduceOptionsError`].
+    pub fn new<M: Mpb>(mpb: &M, options: ChunkOptions) -> Result<ChunkReduce, ReduceOptionsError> {
+        let ranks = mpb.ranks();
+        let ChunkOptions { chunk_lines, buffers, first_line } = options;
+        let room = chunk_lines.min(buffers);
+        ReduceOptionsError::check(room, options.lines(ranks), first_line, mpb.lines())?;
+        Ok(ChunkReduce {
+            options,
+            ranks,
+            line_bytes: mpb.line_bytes(),
+            chunk: 0,
+            filled: vec![None; buffers],
+            got: vec![0; ranks],
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// All ranks call this with vectors of the same length and the same root, which has the result in
+    /// its own when the call returns. The others' are only read; they return as soon as everything is
+    /// in their MPBs.
+    ///
+    /// # Errors
+    /// [`ReduceError::Root`], [`ReduceError::ElementTooLong`], and those of the MPBs; after one of
+    /// those, this rank is out of step with the others.
+    pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        root: usize,
+    ) -> Result<(), ReduceError<M::Error>> {
+        ReduceError::check_root(root, self.ranks)?;
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        for elements in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
+            self.chunk += 1;
+            if mpb.rank() == root {
+                self.collect(mpb, elements, operation).await?;
+            } else {
+                self.put(mpb, bytemuck::cast_slice(elements), root).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of this rank and those below it, along a chain: each rank gets what the one
+    /// below has, adds its own, and hands that on, chunk by chunk. The order is that of ranks. All ranks
+    /// call this with vectors of the same length. An exclusive one leaves rank 0's as it was.
+    ///
+    /// # Errors
+    /// As [`reduce`](ChunkReduce::reduce).
+    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> Result<(), ReduceError<M::Error>> {
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        for own in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
+            self.chunk += 1;
+            let me = mpb.rank();
+            if let Some(below) = me.checked_sub(1) {
+                let (chunk, flag, line) = (self.chunk, self.put_line(below), self.buffer_line());
+                let got = Line { rank: below, line: self.got_line(me) };
+                let before = self.scratch.elements::<T>(own.len());
+                mpb.wait_flag_from(below, flag, |put| put >= chunk).await?;
+                mpb.get(Line { rank: below, line }, bytemuck::cast_slice_mut(before)).await?;
+                mpb.set_flag(got, chunk).await?;
+                prepend(operation, before, own);
+            }
+            if me + 1 < self.ranks {
+                self.put(mpb, bytemuck::cast_slice(own), me + 1).await?;
+            }
+            if prefix == Prefix::Exclusive && me > 0 {
+                own.copy_from_slice(self.scratch.elements(own.len()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn put<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        elements: &[u8],
+        root: usize,
+    ) -> Result<(), M::Error> {
+        let (me, chunk, buffer) = (mpb.rank(), self.chunk, self.buffer());
+        let before = self.filled[buffer].replace(Filled { root, chunk });
+        if let Some(Filled { root, chunk }) = before
+            && self.got[root] < chunk
+        {
+            let line = self.got_line(root);
+            self.got[root] = mpb.wait_flag_from(root, line, |got| got >= chunk).await?;
+        }
+        mpb.put(elements, Line { rank: me, line: self.buffer_line() }).await?;
+        mpb.set_flag(Line { rank: root, line: self.put_line(me) }, chunk).await
+    }
+
+    async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        own: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let (me, chunk, line) = (mpb.rank(), self.chunk, self.buffer_line());
+        let (ranks, got) = (self.ranks, self.got_line(me));
+        let put = self.put_line(0);
+        let mut fold = Fold::new(operation, me, own, &mut self.scratch);
+        for rank in 0..ranks {
+            if rank != me {
+                mpb.wait_flag_from(rank, put + rank, |put| put >= chunk).await?;
+                mpb.get(Line { rank, line }, fold.room(rank)).await?;
+                mpb.set_flag(Line { rank, line: got }, chunk).await?;
+            }
+            fold.take(rank);
+        }
+        Ok(())
+    }
+
+    fn put_line(&self, rank: usize) -> usize {
+        self.options.first_line + rank
+    }
+
+    fn got_line(&self, rank: usize) -> usize {
+        self.options.first_line + self.ranks + rank
+    }
+
+    /// Where this chunk goes.
+    fn buffer(&self) -> usize {
+        (self.chunk % self.options.buffers as u64) as usize
+    }
+
+    fn buffer_line(&self) -> usize {
+        let before = self.buffer() * self.options.chunk_lines;
+        self.options.first_line + 2 * self.ranks + before
+    }
+}

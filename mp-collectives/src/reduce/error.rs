@@ -1,0 +1,84 @@
+//! Why a reduction failed, or can not be.
+
+use thiserror::Error;
+
+/// Why there can be no such reductions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReduceOptionsError {
+    /// Buffers of no lines, or none.
+    #[error("no buffers")]
+    NoBuffer,
+    /// It does not fit into the MPB.
+    #[error("more than the {lines} lines that an MPB has from line {first_line} on")]
+    NoRoom {
+        /// The first line that may be used.
+        first_line: usize,
+        /// The lines that an MPB has.
+        lines: usize,
+    },
+}
+
+impl ReduceOptionsError {
+    pub(super) fn check(
+        buffer: usize,
+        needed: Option<usize>,
+        first_line: usize,
+        lines: usize,
+    ) -> Result<(), Self> {
+        if buffer == 0 {
+            return Err(ReduceOptionsError::NoBuffer);
+        }
+        match needed.and_then(|needed| needed.checked_add(first_line)) {
+            Some(end) if end <= lines => Ok(()),
+            _ => Err(ReduceOptionsError::NoRoom { first_line, lines }),
+        }
+    }
+}
+
+/// Why a reduction failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReduceError<E> {
+    /// The MPBs failed.
+    #[error(transparent)]
+    Mpb(#[from] E),
+    /// No such root.
+    #[error("the root of a reduction: rank {root} of {ranks}")]
+    Root {
+        /// The root asked for.
+        root: usize,
+        /// The number of ranks.
+        ranks: usize,
+    },
+    /// A vector that does not go in lines.
+    #[error("a vector of {bytes} bytes in lines, which take up to {most}")]
+    TooLong {
+        /// The vector's length.
+        bytes: usize,
+        /// The most that can be under way.
+        most: usize,
+    },
+    /// An element that is longer than a buffer.
+    #[error("elements of {bytes} bytes in buffers of {most} bytes")]
+    ElementTooLong {
+        /// An element's length.
+        bytes: usize,
+        /// A buffer's length.
+        most: usize,
+    },
+}
+
+impl<E> ReduceError<E> {
+    #[inline]
+    pub(super) fn check_root(root: usize, ranks: usize) -> Result<(), Self> {
+        if root < ranks { Ok(()) } else { Err(ReduceError::Root { root, ranks }) }
+    }
+
+    /// How many elements go into a buffer of so many bytes: one at least.
+    pub(super) fn elements_in<T>(most: usize) -> Result<usize, Self> {
+        let bytes = size_of::<T>();
+        match most.checked_div(bytes) {
+            Some(elements) if elements > 0 => Ok(elements),
+            _ => Err(ReduceError::ElementTooLong { bytes, most }),
+        }
+    }
+}

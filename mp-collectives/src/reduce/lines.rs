@@ -1,0 +1,266 @@
+//! Reductions of a few lines, each with its payload beside its number (Ramos & Hoefler, section 5.1):
+//! who waits for another rank's elements waits for the very line that they are in.
+//!
+//! Every pair of ranks has lines of its own (`pairs.rs`), so that roots may change at no cost.
+
+use mp_core::Plain;
+use mp_model::mpb::{Line, Mpb};
+
+use super::ReduceError;
+use super::choice::Prefix;
+use super::fold::Fold;
+use super::operations::{Operation, append, prepend};
+use super::scratch::Scratch;
+use crate::broadcast::LineOptionsError;
+use crate::pairs::{Numbered, Pairs};
+
+/// One rank's part in a series of reductions of few elements.
+#[derive(Debug)]
+pub struct LineReduce {
+    pairs: Pairs,
+    scratch: Scratch,
+}
+
+/// How all ranks get the result of a few lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Meeting {
+    /// By *recursive doubling*: in each round a rank exchanges what it has with another one, so that
+    /// they have the same of twice as many ranks. Of P ranks, as many as are above a power of two
+    /// give theirs to a neighbour first. The order is a tree over the ranks, the same at all of them:
+    /// with four ranks (0 ∘ 1) ∘ (2 ∘ 3).
+    Doubling,
+    /// At rank 0, which combines them in the order of ranks and sends the result to all: each other
+    /// rank needs to be woken once.
+    FirstRank,
+}
+
+impl LineReduce {
+    /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
+    /// taken up to the next power of two. The lines from `first_line` on are its own, and zero at
+    /// first.
+    ///
+    /// # Errors
+    /// [`LineOptionsError`].
+    pub fn new<M: Mpb>(
+        mpb: &M,
+        slots: usize,
+        first_line: usize,
+    ) -> Result<LineReduce, LineOptionsError> {
+        Ok(LineReduce { pairs: Pairs::new(mpb, slots, first_line)?, scratch: Scratch::default() })
+    }
+
+    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    pub fn lines(slots: usize, ranks: usize) -> Option<usize> {
+        Pairs::lines(slots, ranks)
+    }
+
+    /// The most bytes of a vector: what goes with half of the slots.
+    pub fn most_bytes(&self) -> usize {
+        self.pairs.most()
+    }
+
+    /// All ranks call this with vectors of the same length, and have the result in them when it
+    /// returns: the same bits.
+    ///
+    /// # Errors
+    /// [`ReduceError::TooLong`], and those of the MPBs; after one of those, this rank is out of step
+    /// with the others.
+    #[inline]
+    pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        meeting: Meeting,
+    ) -> Result<(), ReduceError<M::Error>> {
+        let bytes = size_of_val(vector);
+        self.check(bytes)?;
+        if bytes == 0 || mpb.ranks() == 1 {
+            return Ok(());
+        }
+        if mpb.ranks() > 2 || bytes > self.pairs.payload() {
+            let done = match meeting {
+                Meeting::Doubling => self.double(mpb, vector, operation).await,
+                Meeting::FirstRank => self.meet(mpb, vector, operation).await,
+            };
+            return done.map_err(ReduceError::Mpb);
+        }
+        // Two ranks and one line: as `double` does it, without what it takes to have more.
+        let (me, other) = (mpb.rank(), 1 - mpb.rank());
+        let pairs = &mut self.pairs;
+        let Numbered { number, line } = pairs.next_to(me, other);
+        if let Some(before) = pairs.must_wait(other, number) {
+            pairs.wait_until_taken(mpb, other, before).await?;
+        }
+        let own = bytemuck::cast_slice(vector);
+        mpb.set_flag_with(Line { rank: other, line }, number, own).await?;
+        let Numbered { number, line } = pairs.next_from(other);
+        let theirs = self.scratch.elements::<T>(vector.len());
+        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
+        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
+        if let Some(flag) = pairs.says_taken(me, other, number - 1, number) {
+            mpb.set_flag(flag, number).await?;
+        }
+        match me {
+            0 => append(operation, vector, theirs),
+            _ => prepend(operation, theirs, vector),
+        }
+        Ok(())
+    }
+
+    /// All ranks call this with vectors of the same length and the same root, which has the result in
+    /// its own when the call returns, combined in the order of ranks. The others' are only read.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](LineReduce::all_reduce); [`ReduceError::Root`].
+    #[inline]
+    pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        root: usize,
+    ) -> Result<(), ReduceError<M::Error>> {
+        ReduceError::check_root(root, mpb.ranks())?;
+        self.check(size_of_val(vector))?;
+        if size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        if mpb.rank() == root {
+            self.collect(mpb, vector, operation).await?;
+        } else {
+            self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of this rank and those below it, by doubling: in each round a rank sends
+    /// what it has of twice as many ranks to one that is twice as far above it. All ranks call this with
+    /// vectors of the same length. An exclusive one leaves rank 0's as it was.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](LineReduce::all_reduce).
+    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> Result<(), ReduceError<M::Error>> {
+        self.check(size_of_val(vector))?;
+        if size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let LineReduce { pairs, scratch } = self;
+        let (me, ranks, count) = (mpb.rank(), mpb.ranks(), vector.len());
+        let (before, theirs) = scratch.elements::<T>(2 * count).split_at_mut(count);
+        let mut far = 1;
+        while far < ranks {
+            if far < ranks - me {
+                pairs.send(mpb, bytemuck::cast_slice(vector), me + far).await?;
+            }
+            if far <= me {
+                pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), me - far).await?;
+                prepend(operation, theirs, vector);
+                match far {
+                    1 => before.copy_from_slice(theirs),
+                    _ => prepend(operation, theirs, before),
+                }
+            }
+            far *= 2;
+        }
+        if prefix == Prefix::Exclusive && me > 0 {
+            vector.copy_from_slice(before);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check<E>(&self, bytes: usize) -> Result<(), ReduceError<E>> {
+        let most = self.pairs.most();
+        if bytes <= most { Ok(()) } else { Err(ReduceError::TooLong { bytes, most }) }
+    }
+
+    /// Recursive doubling. A neighbour stands for itself and the one below or above whose elements it
+    /// has, so that what is combined is always of ranks next to each other.
+    async fn double<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let LineReduce { pairs, scratch } = self;
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        let places = 1 << ranks.ilog2();
+        // The first `doubled` places are of two ranks each.
+        let doubled = ranks - places;
+        let rank_of = |place: usize| if place < doubled { 2 * place } else { place + doubled };
+        let theirs = scratch.elements::<T>(vector.len());
+        if me < 2 * doubled && !me.is_multiple_of(2) {
+            pairs.send(mpb, bytemuck::cast_slice(vector), me - 1).await?;
+            return pairs.receive(mpb, bytemuck::cast_slice_mut(vector), me - 1).await;
+        }
+        if me < 2 * doubled {
+            pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), me + 1).await?;
+            append(operation, vector, theirs);
+        }
+        let place = if me < 2 * doubled { me / 2 } else { me - doubled };
+        let mut far = 1;
+        while far < places {
+            let other = rank_of(place ^ far);
+            pairs.send(mpb, bytemuck::cast_slice(vector), other).await?;
+            pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), other).await?;
+            match place & far {
+                0 => append(operation, vector, theirs),
+                _ => prepend(operation, theirs, vector),
+            }
+            far *= 2;
+        }
+        if me < 2 * doubled {
+            pairs.send(mpb, bytemuck::cast_slice(vector), me + 1).await?;
+        }
+        Ok(())
+    }
+
+    /// At rank 0.
+    async fn meet<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        if mpb.rank() > 0 {
+            self.pairs.send(mpb, bytemuck::cast_slice(vector), 0).await?;
+            return self.pairs.receive(mpb, bytemuck::cast_slice_mut(vector), 0).await;
+        }
+        self.collect(mpb, vector, operation).await?;
+        for rank in 1..mpb.ranks() {
+            self.pairs.send(mpb, bytemuck::cast_slice(vector), rank).await?;
+        }
+        Ok(())
+    }
+
+    /// All others' elements, in the order of ranks.
+    async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let (me, ranks, bytes) = (mpb.rank(), mpb.ranks(), size_of_val(vector));
+        let LineReduce { pairs, scratch } = self;
+        // The last one to be let go is likely the last one to come: with its elements the others' are
+        // mostly there, and no wait is needed for each.
+        if let Some(last) = (0..ranks).rfind(|&rank| rank != me) {
+            pairs.await_from(mpb, bytes, last).await?;
+        }
+        let mut fold = Fold::new(operation, me, vector, scratch);
+        for rank in 0..ranks {
+            if rank != me {
+                pairs.receive(mpb, fold.room(rank), rank).await?;
+            }
+            fold.take(rank);
+        }
+        Ok(())
+    }
+}

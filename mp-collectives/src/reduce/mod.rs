@@ -1,0 +1,44 @@
+//! The elements of all ranks are combined, place by place: for all ranks, for one, or for each those of
+//! the ranks up to it (a *scan*).
+//!
+//! [`Reductions`] picks an algorithm for each vector. Each can also be used by itself:
+//!
+//! | | for | what |
+//! |---|---|---|
+//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root; scans |
+//! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
+//! | [`ChunkReduce`] | all sizes | chunks straight to a root; scans along a chain |
+//!
+//! # Order
+//! Elements of ranks next to each other are combined, the lower rank's as the first argument, so that
+//! an [`Operation`] need be associative only. All ranks get the same bits, and every run with the same
+//! input on as many ranks and cores gives the same; [`Order::Ranks`] fixes the order altogether. (Only
+//! which NaN a sum is, if several went into it, is up to the processor.)
+//!
+//! # Elements
+//! They are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.
+
+mod blocks;
+mod choice;
+mod chosen;
+mod chunks;
+mod error;
+mod fold;
+mod lines;
+mod operations;
+mod scratch;
+
+pub use crate::broadcast::{LineOptionsError, Machine};
+pub use blocks::{BlockOptions, BlockReduce};
+pub use choice::{
+    AllReduce, Explanation, Order, Prefix, Reason, Reduce, Scan, choose_all_reduce, choose_reduce,
+    choose_scan,
+};
+pub use chosen::{Reductions, Settings};
+pub use chunks::{ChunkOptions, ChunkReduce};
+pub use error::{ReduceError, ReduceOptionsError};
+pub use lines::{LineReduce, Meeting};
+pub use operations::{
+    BitAnd, BitOr, BitXor, Integer, Located, LogicalAnd, LogicalOr, LogicalXor, Max, MaxLocation,
+    Min, MinLocation, Number, Operation, Ordered, OrderedPod, Product, Sum,
+};

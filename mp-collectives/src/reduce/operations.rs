@@ -1,0 +1,289 @@
+//! What elements are combined by.
+//!
+//! Elements are always combined in the order of their ranks, so that operations need to be
+//! associative but not commutative.
+
+use bytemuck::Pod;
+use mp_core::Plain;
+
+/// An associative operation on two elements.
+///
+/// Any `Fn(T, T) -> T` is one: the first argument is of the lower rank. All ranks must give the same.
+///
+/// ```
+/// use mp_collectives::reduce::{Operation, Sum};
+///
+/// assert_eq!(Sum.combine(2, 3), 5);
+/// let last = |_: u8, right: u8| right;
+/// assert_eq!(last.combine(2, 3), 3);
+/// ```
+pub trait Operation<T> {
+    /// The element of the lower rank or ranks with that of the higher.
+    fn combine(&self, left: T, right: T) -> T;
+}
+
+impl<T, F: Fn(T, T) -> T> Operation<T> for F {
+    #[inline(always)]
+    fn combine(&self, left: T, right: T) -> T {
+        self(left, right)
+    }
+}
+
+/// Each element with that of a higher rank.
+///
+/// A loop that the compiler vectorizes where the operation is simple.
+#[inline]
+pub(super) fn append<T: Copy, O: Operation<T>>(operation: &O, target: &mut [T], right: &[T]) {
+    for (target, &right) in target.iter_mut().zip(right) {
+        *target = operation.combine(*target, right);
+    }
+}
+
+/// Each element with that of a lower rank.
+#[inline]
+pub(super) fn prepend<T: Copy, O: Operation<T>>(operation: &O, left: &[T], target: &mut [T]) {
+    for (target, &left) in target.iter_mut().zip(left) {
+        *target = operation.combine(left, *target);
+    }
+}
+
+/// What can be added up and multiplied: all integers, which wrap around, and all floats.
+pub trait Number: Plain {
+    /// The sum; of integers modulo 2ⁿ.
+    fn sum(self, other: Self) -> Self;
+    /// The product; of integers modulo 2ⁿ.
+    fn product(self, other: Self) -> Self;
+}
+
+/// What logical and bitwise operations are for: all integers.
+pub trait Integer: Plain {
+    /// `true` as a number: 1; `false` is 0.
+    fn from_bool(value: bool) -> Self;
+    /// Not 0.
+    fn is_true(self) -> bool;
+    /// Bit by bit.
+    fn and(self, other: Self) -> Self;
+    /// Bit by bit.
+    fn or(self, other: Self) -> Self;
+    /// Bit by bit.
+    fn xor(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl Number for $integer {
+            #[inline(always)]
+            fn sum(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            #[inline(always)]
+            fn product(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        }
+
+        impl Integer for $integer {
+            #[inline(always)]
+            fn from_bool(value: bool) -> Self {
+                value.into()
+            }
+
+            #[inline(always)]
+            fn is_true(self) -> bool {
+                self != 0
+            }
+
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                self & other
+            }
+
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                self ^ other
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($float:ty)*) => {$(
+        impl Number for $float {
+            #[inline(always)]
+            fn sum(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn product(self, other: Self) -> Self {
+                self * other
+            }
+        }
+    )*};
+}
+
+integers! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize }
+floats! { f32 f64 half::f16 half::bf16 }
+
+/// Declares operations without settings.
+macro_rules! operations {
+    ($($(#[$docs:meta])* $name:ident for $element:ty where $bound:path: |$left:ident, $right:ident| $value:expr;)*) => {$(
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name;
+
+        impl<T: $bound> Operation<$element> for $name {
+            #[inline(always)]
+            fn combine(&self, $left: $element, $right: $element) -> $element {
+                $value
+            }
+        }
+    )*};
+}
+
+/// What has an order, and can be in shared memory.
+pub trait Ordered: Plain + PartialOrd {}
+
+impl<T: Plain + PartialOrd> Ordered for T {}
+
+/// Whether it is equal to nothing, not even itself, as a NaN is.
+#[inline(always)]
+fn is_nan<T: PartialOrd>(value: &T) -> bool {
+    value.partial_cmp(value).is_none()
+}
+
+operations! {
+    /// The sum. Integers wrap around.
+    Sum for T where Number: |left, right| left.sum(right);
+    /// The product. Integers wrap around.
+    Product for T where Number: |left, right| left.product(right);
+    /// The least. A NaN is passed over if there is a number; of equal ones, such as 0 and −0, it is that
+    /// of the lowest rank.
+    Min for T where Ordered: |left, right| if left <= right || is_nan(&right) { left } else { right };
+    /// The greatest. A NaN is passed over if there is a number; of equal ones, such as 0 and −0, it is
+    /// that of the lowest rank.
+    Max for T where Ordered: |left, right| if left >= right || is_nan(&right) { left } else { right };
+    /// 1 if no element is 0, else 0.
+    LogicalAnd for T where Integer: |left, right| T::from_bool(left.is_true() & right.is_true());
+    /// 1 if any element is not 0, else 0.
+    LogicalOr for T where Integer: |left, right| T::from_bool(left.is_true() | right.is_true());
+    /// 1 if an odd number of elements is not 0, else 0.
+    LogicalXor for T where Integer: |left, right| T::from_bool(left.is_true() ^ right.is_true());
+    /// Bit by bit: what is set in all.
+    BitAnd for T where Integer: |left, right| left.and(right);
+    /// Bit by bit: what is set in any.
+    BitOr for T where Integer: |left, right| left.or(right);
+    /// Bit by bit: what is set in an odd number of them.
+    BitXor for T where Integer: |left, right| left.xor(right);
+    /// The least value, and where it is: of equal ones the lowest location.
+    MinLocation for Located<T> where OrderedPod: |left, right| {
+        let (a, b) = (left.value(), right.value());
+        if a < b || is_nan(&b) && !is_nan(&a) {
+            left
+        } else if b < a || is_nan(&a) && !is_nan(&b) {
+            right
+        } else {
+            lower(left, right)
+        }
+    };
+    /// The greatest value, and where it is: of equal ones the lowest location.
+    MaxLocation for Located<T> where OrderedPod: |left, right| {
+        let (a, b) = (left.value(), right.value());
+        if a > b || is_nan(&b) && !is_nan(&a) {
+            left
+        } else if b > a || is_nan(&a) && !is_nan(&b) {
+            right
+        } else {
+            lower(left, right)
+        }
+    };
+}
+
+/// A value, and where it is: a rank, or a place in something.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, packed)]
+pub struct Located<T> {
+    value: T,
+    location: u64,
+}
+
+impl<T: Copy> Located<T> {
+    /// A value that is there.
+    pub fn new(value: T, location: u64) -> Located<T> {
+        Located { value, location }
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn value(self) -> T {
+        self.value
+    }
+
+    /// Where it is.
+    #[inline(always)]
+    pub fn location(self) -> u64 {
+        self.location
+    }
+}
+
+/// What has an order, and may stand beside a location.
+pub trait OrderedPod: Pod + PartialOrd {}
+
+impl<T: Pod + PartialOrd> OrderedPod for T {}
+
+fn lower<T: Copy>(left: Located<T>, right: Located<T>) -> Located<T> {
+    if left.location() <= right.location() { left } else { right }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_wrap_around() {
+        assert_eq!((Sum.combine(250_u8, 10), Product.combine(i32::MAX, 2)), (4, -2));
+    }
+
+    #[test]
+    fn the_least_and_the_greatest_are_no_nan() {
+        let nan = f64::NAN;
+        for (left, right) in [(1.0, nan), (nan, 1.0), (1.0, 1.0)] {
+            assert_eq!((Min.combine(left, right), Max.combine(left, right)), (1.0, 1.0));
+        }
+        assert!(Min.combine(nan, nan).is_nan());
+        assert!(Min.combine(-0.0_f64, 0.0).is_sign_negative() && Max.combine(0.0, -0.0) == 0.0);
+        assert!(Min.combine(0.0_f64, -0.0).is_sign_positive());
+        assert_eq!((Min.combine(3, -4), Max.combine(3, -4)), (-4, 3));
+        let [two, three] = [2.0, 3.0].map(half::f16::from_f32);
+        assert_eq!((Sum.combine(two, three).to_f32(), Max.combine(two, three)), (5.0, three));
+    }
+
+    #[test]
+    fn logic_and_bits() {
+        let logic = |left: i16, right| {
+            let (and, or) = (LogicalAnd.combine(left, right), LogicalOr.combine(left, right));
+            [and, or, LogicalXor.combine(left, right)]
+        };
+        assert_eq!([logic(2, 4), logic(2, 0), logic(0, 0)], [[1, 1, 0], [0, 1, 1], [0; 3]]);
+        let bits = (BitAnd.combine(6_u64, 3), BitOr.combine(6_u64, 3), BitXor.combine(6_u64, 3));
+        assert_eq!(bits, (2, 7, 5));
+    }
+
+    #[test]
+    fn locations() {
+        let at = Located::<f32>::new;
+        assert_eq!(MinLocation.combine(at(2.0, 0), at(1.0, 1)), at(1.0, 1));
+        assert_eq!(MaxLocation.combine(at(2.0, 0), at(1.0, 1)), at(2.0, 0));
+        assert_eq!(MaxLocation.combine(at(2.0, 5), at(2.0, 1)), at(2.0, 1));
+        assert_eq!(MinLocation.combine(at(f32::NAN, 0), at(2.0, 1)), at(2.0, 1));
+        assert_eq!(MinLocation.combine(at(2.0, 1), at(f32::NAN, 0)), at(2.0, 1));
+        let both = MinLocation.combine(at(f32::NAN, 1), at(f32::NAN, 0));
+        assert!(both.value().is_nan() && both.location() == 0);
+    }
+}

@@ -1,0 +1,503 @@
+//! Does everyone have the result, and all the same bits?
+
+use std::fmt::Debug;
+
+use mp_collectives::{
+    RealMpb, complete,
+    reduce::{
+        AllReduce, BitXor, LineReduce, Located, LogicalAnd, Max, MaxLocation, Meeting, Min,
+        MinLocation, Operation, Order, Product, Reduce, Reductions, Scan, Settings, Sum,
+    },
+};
+use mp_core::{Cause, Error, Plain, Rank, Result, World, mpb::Mpbs};
+
+use crate::{
+    mortal::Mortal,
+    support::{Random, Watchdog, on_all, scenarios},
+};
+
+const PAYLOAD: usize = 56;
+const BLOCK: usize = 2 * 64;
+
+/// Bytes around a line, around the end of the short ones, around a block, and many blocks.
+const LENGTHS: [usize; 14] = [
+    0,
+    1,
+    8,
+    PAYLOAD - 1,
+    PAYLOAD,
+    PAYLOAD + 1,
+    3 * PAYLOAD,
+    3 * PAYLOAD + 1,
+    BLOCK - 1,
+    BLOCK,
+    BLOCK + 1,
+    5 * BLOCK - 1,
+    10 * BLOCK + 3,
+    70 * BLOCK + 5,
+];
+
+const SMALL: Settings = Settings {
+    order: Order::Algorithm,
+    block_lines: Some(2),
+    slots: Some(8),
+    all_reduce: None,
+    reduce: None,
+    scan: None,
+};
+
+const ALL_REDUCE: [AllReduce; 4] =
+    [AllReduce::Doubling, AllReduce::FirstRank, AllReduce::Whole, AllReduce::Scattered];
+const REDUCE: [Reduce; 3] = [Reduce::Lines, Reduce::Chunks, Reduce::Scattered];
+
+fn bytes(number: usize, rank: usize, index: usize) -> u8 {
+    (index * 7 + index / 256 + number * 31 + rank * 101 + rank * rank + 1) as u8
+}
+
+/// ((0 ∘ 1) ∘ 2) ∘ 3 and so on.
+fn reference<T: Copy>(
+    ranks: usize,
+    count: usize,
+    element: impl Fn(usize, usize) -> T,
+    operation: &impl Operation<T>,
+) -> Vec<T> {
+    let of_place = |index| {
+        let elements = (0..ranks).map(|rank| element(rank, index));
+        elements.reduce(|left, right| operation.combine(left, right)).expect("there are ranks")
+    };
+    (0..count).map(of_place).collect()
+}
+
+fn check<T: Plain + PartialEq + Debug>(got: &[T], expected: &[T], what: impl Debug) -> Result<()> {
+    let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+    if let Some(index) = wrong {
+        let (got, expected) = (&got[index], &expected[index]);
+        return Err(Error::other(format!("{what:?}: {got:?} at {index}, not {expected:?}")));
+    }
+    Ok(())
+}
+
+/// Both reductions, of each of these lengths, one after the other.
+fn series(
+    rank: &Rank,
+    settings: Settings,
+    series: impl IntoIterator<Item = (usize, usize)>,
+) -> Result<()> {
+    let (me, ranks) = (rank.id(), rank.size());
+    let mut reductions = Reductions::open(rank, "series", settings)?;
+    for (number, (length, root)) in series.into_iter().enumerate() {
+        let own = || (0..length).map(|index| bytes(number, me, index)).collect::<Vec<_>>();
+        let what = (settings, number, length, root);
+        let expected = |operation: &dyn Fn(u8, u8) -> u8| {
+            reference(ranks, length, |rank, index| bytes(number, rank, index), &operation)
+        };
+        let too_long = length > 4 * PAYLOAD;
+        let by_lines =
+            matches!(settings.all_reduce, Some(AllReduce::Doubling | AllReduce::FirstRank));
+        if !(by_lines && too_long) {
+            let mut got = own();
+            reductions.all_reduce(&mut got, Sum)?;
+            check(&got, &expected(&u8::wrapping_add), what)?;
+        }
+        if !(settings.reduce == Some(Reduce::Lines) && too_long) {
+            let mut got = own();
+            reductions.reduce(&mut got, BitXor, root)?;
+            if me == root {
+                check(&got, &expected(&|left, right| left ^ right), what)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn all_lengths_and_roots() {
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| {
+            let all = || (0..ranks).flat_map(|root| LENGTHS.map(|length| (length, root)));
+            series(rank, SMALL, all())?;
+            series(rank, Settings { order: Order::Ranks, ..SMALL }, all())?;
+            series(rank, Settings::default(), all())
+        });
+    }
+}
+
+#[test]
+fn sixteen_ranks() {
+    on_all(16, |rank| {
+        let all = || LENGTHS.into_iter().zip((3..).step_by(5).map(|root| root % 16));
+        series(rank, SMALL, all())?;
+        series(rank, Settings { all_reduce: Some(AllReduce::Doubling), ..SMALL }, all())?;
+        let scattered = Settings { reduce: Some(Reduce::Scattered), order: Order::Ranks, ..SMALL };
+        series(rank, scattered, all())
+    });
+}
+
+#[test]
+fn forced_algorithms() {
+    for ranks in [1, 2, 3, 4, 6, 7] {
+        on_all(ranks, |rank| {
+            for (all_reduce, reduce) in ALL_REDUCE.into_iter().zip(REDUCE.into_iter().cycle()) {
+                let all_reduce = Some(all_reduce);
+                let settings = Settings { all_reduce, reduce: Some(reduce), ..SMALL };
+                let all = (0..28).map(|number| (LENGTHS[number % 14], number / 3 % ranks));
+                series(rank, settings, all)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Of all lengths, so that all algorithms follow on each other, and ranks run ahead.
+#[test]
+fn thousands_in_a_row() {
+    on_all(3, |rank| {
+        let mut random = Random::new(11);
+        let mut root = 0;
+        let all: Vec<_> = (0..3_000)
+            .map(|_| {
+                if random.below(4) == 0 {
+                    root = random.below(3) as usize;
+                }
+                (LENGTHS[random.below(13) as usize], root)
+            })
+            .collect();
+        series(rank, SMALL, all.clone())?;
+        series(rank, Settings { slots: Some(1), block_lines: Some(1), ..SMALL }, all)
+    });
+}
+
+/// Whole and scattered reductions, and those to roots, share buffers.
+#[test]
+fn blocks_of_all_kinds_in_turn() {
+    for ranks in [2, 3, 4] {
+        on_all(ranks, |rank| {
+            use mp_collectives::reduce::{BlockOptions, BlockReduce};
+            let options = BlockOptions { block_lines: 1, first_line: 1 };
+            let lines = 1 + options.lines(ranks).unwrap_or(0);
+            let mut mpb = RealMpb::new(rank.mpb("blocks", Mpbs::lines(lines))?);
+            let mut blocks = BlockReduce::new(&mpb, options).map_err(Error::other)?;
+            let mut random = Random::new(3);
+            for number in 0..1_500 {
+                let count = random.below(60) as usize;
+                let root = random.below(ranks as u64) as usize;
+                let element =
+                    |rank, index| [u32::from(bytes(number, rank, index)), 1, index as u32];
+                let sum = |a: [u32; 3], b: [u32; 3]| [0, 1, 2].map(|i| a[i] + b[i]);
+                let mut got: Vec<_> = (0..count).map(|index| element(rank.id(), index)).collect();
+                let way = random.below(3);
+                match way {
+                    0 => complete(blocks.whole(&mut mpb, &mut got, &sum))?,
+                    1 => complete(blocks.scattered(&mut mpb, &mut got, &sum, None))?,
+                    _ => complete(blocks.scattered(&mut mpb, &mut got, &sum, Some(root)))?,
+                }
+                if way < 2 || rank.id() == root {
+                    check(&got, &reference(ranks, count, element, &sum), (number, count, root))?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Two by two matrices, which do not commute.
+fn product(left: [u16; 4], right: [u16; 4]) -> [u16; 4] {
+    let entry = |row: usize, column: usize| {
+        let sum = left[2 * row].wrapping_mul(right[column]);
+        sum.wrapping_add(left[2 * row + 1].wrapping_mul(right[2 + column]))
+    };
+    [entry(0, 0), entry(0, 1), entry(1, 0), entry(1, 1)]
+}
+
+#[test]
+fn operations_that_do_not_commute() {
+    for ranks in [2, 3, 5, 7, 8] {
+        on_all(ranks, |rank| {
+            for (all_reduce, reduce) in ALL_REDUCE.into_iter().zip(REDUCE.into_iter().cycle()) {
+                let (all_reduce, reduce) = (Some(all_reduce), Some(reduce));
+                let settings = Settings { all_reduce, reduce, ..SMALL };
+                let mut reductions = Reductions::open(rank, "matrices", settings)?;
+                for (number, count) in [1, 5, 20, 27].into_iter().enumerate() {
+                    let element = |rank: usize, index: usize| {
+                        [0, 1, 2, 3].map(|entry| u16::from(bytes(number, rank, index * 4 + entry)))
+                    };
+                    let own = || (0..count).map(|index| element(rank.id(), index));
+                    let expected = reference(ranks, count, element, &product);
+                    let mut got: Vec<_> = own().collect();
+                    reductions.all_reduce(&mut got, product)?;
+                    check(&got, &expected, settings)?;
+                    let (mut got, root) = (own().collect::<Vec<_>>(), number % ranks);
+                    reductions.reduce(&mut got, product, root)?;
+                    if rank.id() == root {
+                        check(&got, &expected, settings)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Of matrices, inclusive and exclusive, with reductions in between.
+#[test]
+fn scans() {
+    for ranks in [1, 2, 3, 5, 8, 16] {
+        on_all(ranks, |rank| {
+            let me = rank.id();
+            for (scan, order) in [
+                (Some(Scan::Doubling), Order::Algorithm),
+                (Some(Scan::Chain), Order::Algorithm),
+                (None, Order::Algorithm),
+                (None, Order::Ranks),
+            ] {
+                let settings = Settings { scan, order, ..SMALL };
+                let mut reductions = Reductions::open(rank, "scans", settings)?;
+                let counts = [0, 1, 7, 8, 20, 27];
+                let long = [16, 17, 80 * 2 + 3];
+                for (number, &count) in counts.iter().chain(&long).cycle().take(36).enumerate() {
+                    if scan == Some(Scan::Doubling) && count > 27 {
+                        continue;
+                    }
+                    let element = |rank: usize, index: usize| {
+                        [0, 1, 2, 3].map(|entry| u16::from(bytes(number, rank, index * 4 + entry)))
+                    };
+                    let own: Vec<_> = (0..count).map(|index| element(me, index)).collect();
+                    let mut got = own.clone();
+                    reductions.scan(&mut got, product)?;
+                    check(&got, &reference(me + 1, count, element, &product), settings)?;
+                    let mut got = own.clone();
+                    reductions.exclusive_scan(&mut got, product)?;
+                    let below = if me == 0 { own } else { reference(me, count, element, &product) };
+                    check(&got, &below, settings)?;
+                    let mut all = [me; 40];
+                    reductions.reduce(&mut all, Max, number % ranks)?;
+                    ensure!(me != number % ranks || all == [ranks - 1; 40], "{all:?}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+fn tenths(rank: usize, index: usize) -> f64 {
+    0.1 * (1 + rank) as f64 + 1e15 / (index + 1) as f64 * [1.0, -1.0, 0.7][(rank + index) % 3]
+}
+
+/// Sums of floats differ with the order; all ranks have the same ones, whatever the algorithm.
+#[test]
+fn the_order_of_ranks_whatever_the_number_and_the_length() {
+    for ranks in [2, 3, 4, 5, 8] {
+        let all = on_all(ranks, |rank| {
+            let settings = Settings { order: Order::Ranks, ..SMALL };
+            let mut reductions = Reductions::open(rank, "ordered", settings)?;
+            let mut bits = Vec::new();
+            for count in [1, 7, 8, 21, 22, 300, 3_001] {
+                let expected = reference(ranks, count, tenths, &Sum);
+                let own = || (0..count).map(|index| tenths(rank.id(), index)).collect::<Vec<_>>();
+                let mut got = own();
+                reductions.all_reduce(&mut got, Sum)?;
+                check(&got, &expected, count)?;
+                bits.extend(got.iter().map(|sum| sum.to_bits()));
+                let (mut got, root) = (own(), count % ranks);
+                reductions.reduce(&mut got, Sum, root)?;
+                if rank.id() == root {
+                    check(&got, &expected, count)?;
+                }
+            }
+            Ok(bits)
+        });
+        assert!(all.iter().all(|bits| *bits == all[0]), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn all_ranks_get_the_same_bits_by_each_algorithm() {
+    for ranks in [4, 6, 8] {
+        let all = on_all(ranks, |rank| {
+            let mut bits = Vec::new();
+            for all_reduce in ALL_REDUCE {
+                let settings = Settings { all_reduce: Some(all_reduce), ..SMALL };
+                let mut reductions = Reductions::open(rank, "bits", settings)?;
+                let mut got: Vec<_> = (0..20).map(|index| tenths(rank.id(), index)).collect();
+                reductions.all_reduce(&mut got, Sum)?;
+                bits.extend(got.iter().map(|sum| sum.to_bits()));
+            }
+            Ok(bits)
+        });
+        assert!(all.iter().all(|bits| *bits == all[0]), "{ranks} ranks");
+    }
+}
+
+fn one<T: Plain + PartialEq + Debug>(
+    reductions: &mut Reductions,
+    own: T,
+    operation: impl Operation<T>,
+    expected: T,
+) -> Result<()> {
+    let mut got = [own];
+    reductions.all_reduce(&mut got, operation)?;
+    check(&got, &[expected], "one")
+}
+
+#[test]
+fn operations_and_types() {
+    use half::{bf16, f16};
+    on_all(3, |rank| {
+        let mut all = Reductions::open(rank, "types", Settings::default())?;
+        let me = rank.id();
+        one(&mut all, me as i8 - 1, Sum, 0)?;
+        one(&mut all, me as u128 + 2, Product, 24)?;
+        one(&mut all, me as isize - 1, Min, -1)?;
+        one(&mut all, me as f32 - 1.5, Max, 0.5)?;
+        one(&mut all, f16::from_f32(me as f32), Sum, f16::from_f32(3.0))?;
+        one(&mut all, bf16::from_f32(me as f32), Max, bf16::from_f32(2.0))?;
+        one(&mut all, me as u64 * 6, LogicalAnd, 0)?;
+        let at = |value: f64| Located::new(value, me as u64);
+        one(&mut all, at([3.0, 1.0, 1.0][me]), MinLocation, Located::new(1.0, 1))?;
+        one(&mut all, at([3.0, 1.0, 3.0][me]), MaxLocation, Located::new(3.0, 0))?;
+        one(&mut all, me as u16, |_, right| right, 2)?;
+        let mut nothing = [(); 5];
+        all.all_reduce(&mut nothing, |(), ()| ())?;
+        all.reduce(&mut nothing, |(), ()| (), 2)
+    });
+}
+
+#[test]
+fn what_is_told_of_the_choice_and_what_is_refused() {
+    on_all(2, |rank| {
+        let mut all = Reductions::open(rank, "told", Settings::default())?;
+        let told = all.explain_all_reduce(8);
+        ensure!(told.algorithm == AllReduce::Doubling, "{told}");
+        let told = all.explain_all_reduce(1 << 20).to_string();
+        ensure!(told.contains("reduce-scatter"), "{told}");
+        ensure!(all.explain_scan(8).algorithm == Scan::Doubling, "{}", all.explain_scan(8));
+        ensure!(all.explain_reduce(1 << 20).algorithm == Reduce::Chunks, "to the root");
+        for count in [1, 100, 10_000] {
+            let nobody = all.reduce(&mut vec![1_u8; count], Sum, 2);
+            let nobody = nobody.map_err(|error| error.to_string());
+            ensure!(nobody == Err("the root of a reduction: rank 2 of 2".into()), "{nobody:?}");
+        }
+        for settings in [
+            Settings { block_lines: Some(0), ..SMALL },
+            Settings { slots: Some(0), ..SMALL },
+            Settings { slots: Some(usize::MAX), ..SMALL },
+            Settings { block_lines: Some(usize::MAX / 2), ..SMALL },
+        ] {
+            ensure!(Reductions::open(rank, "senseless", settings).is_err(), "{settings:?}");
+        }
+        let lines = Settings { all_reduce: Some(AllReduce::Doubling), ..SMALL };
+        let mut all = Reductions::open(rank, "short", lines)?;
+        let long = all.all_reduce(&mut [0_u8; 4 * PAYLOAD + 1], Sum);
+        let long = long.map_err(|error| error.to_string());
+        ensure!(
+            long == Err("a vector of 225 bytes in lines, which take up to 224".into()),
+            "{long:?}"
+        );
+        let blocks = Settings { all_reduce: Some(AllReduce::Whole), ..SMALL };
+        let mut all = Reductions::open(rank, "large", blocks)?;
+        let first = |left: [u64; 20], _| left;
+        let large = all.all_reduce(&mut [[0_u64; 20]], first).map_err(|error| error.to_string());
+        ensure!(large == Err("elements of 160 bytes in buffers of 128 bytes".into()), "{large:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn lines_with_one_slot() {
+    for ranks in [2, 5] {
+        on_all(ranks, |rank| {
+            let lines = LineReduce::lines(1, ranks).unwrap_or(0);
+            let mut mpb = RealMpb::new(rank.mpb("lines", Mpbs::lines(lines))?);
+            let mut all = LineReduce::new(&mpb, 1, 0).map_err(Error::other)?;
+            for number in 0..500 {
+                let meeting = [Meeting::Doubling, Meeting::FirstRank][number % 2];
+                let mut got = [rank.id() + number];
+                complete(all.all_reduce(&mut mpb, &mut got, &Max, meeting))?;
+                ensure!(got == [ranks - 1 + number], "{got:?}");
+                complete(all.reduce(&mut mpb, &mut got, &Sum, number % ranks))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fate {
+    ranks: usize,
+    victim: usize,
+    operations: u64,
+    way: u64,
+}
+
+impl Fate {
+    fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(5) as usize;
+        let victim = random.below(ranks as u64) as usize;
+        Self { ranks, victim, operations: random.below(200), way: seed % 5 }
+    }
+}
+
+/// Reduces until somebody is lost.
+fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
+    use mp_collectives::reduce::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce};
+    let Fate { ranks, victim, operations, way } = fate;
+    let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?);
+    let left = if rank.id() == victim { operations } else { u64::MAX };
+    let mut mpb = Mortal { mpb, left, death };
+    let mut lines = LineReduce::new(&mpb, 4, 0).map_err(Error::other)?;
+    let options = BlockOptions { block_lines: 2, first_line: 100 };
+    let mut blocks = BlockReduce::new(&mpb, options).map_err(Error::other)?;
+    let options = ChunkOptions { chunk_lines: 2, buffers: 2, first_line: 200 };
+    let mut chunks = ChunkReduce::new(&mpb, options).map_err(Error::other)?;
+    for number in 0.. {
+        let root = number / 3 % ranks;
+        let count = if way < 2 { 1 + number % 10 } else { number * 37 % 300 };
+        let mut got = vec![1_u64 + rank.id() as u64; count];
+        let mpb = &mut mpb;
+        let done = match way {
+            0 => complete(lines.all_reduce(mpb, &mut got, &Sum, Meeting::Doubling)),
+            1 => complete(lines.reduce(mpb, &mut got, &Sum, root)),
+            2 => complete(blocks.whole(mpb, &mut got, &Sum)),
+            3 => complete(blocks.scattered(mpb, &mut got, &Sum, None)),
+            _ => complete(chunks.reduce(mpb, &mut got, &Sum, root)),
+        };
+        let mine = [0, 2, 3].contains(&way) || rank.id() == root;
+        let sum = (ranks * (ranks + 1) / 2) as u64;
+        match done.map_err(Error::from) {
+            Ok(()) => ensure!(!mine || got.iter().all(|&got| got == sum), "{number}: {got:?}"),
+            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_rank_dies_in_the_middle_of_a_reduction() {
+    let _watchdog = Watchdog::start();
+    for seed in 0..50 {
+        let fate = Fate::of(seed);
+        for world in [World::threads(fate.ranks), World::threads_on_heap(fate.ranks)] {
+            let result = world.run(|rank| until_death(rank, fate, || panic!("as it was to be")));
+            match result {
+                Err(Error::RanksFailed(failed))
+                    if failed.failures.len() == 1
+                        && failed.failures[0].rank == fate.victim
+                        && failed.failures[0].cause == Cause::Panic("as it was to be".into()) => {}
+                other => panic!("{fate:?}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_a_reduction() {
+    for seed in 0..25 {
+        let _watchdog = Watchdog::start();
+        let fate = Fate::of(seed);
+        let result = World::processes(fate.ranks)
+            .run(|rank| until_death(rank, fate, || match scenarios::die() {}));
+        scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+    }
+}

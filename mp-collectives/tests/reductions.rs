@@ -1,0 +1,142 @@
+//! Reductions on simulated machines.
+
+mod support;
+
+use mp_collectives::reduce::{
+    BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting, Prefix, ReduceError,
+    ReduceOptionsError, Sum,
+};
+use mp_model::mpb::Mpb;
+use mp_model::sim::{Layout, Machine, Sharing, run};
+
+use support::Erratic;
+
+fn machine(cores: usize, lines: usize) -> Machine {
+    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
+    Machine { layout, lines, ..Machine::scc() }
+}
+
+/// Of rank and place; strings of ranks would be longer.
+fn element(rank: usize, index: usize, number: usize) -> u16 {
+    (rank * rank + 3 * index + 7 * number) as u16
+}
+
+/// All algorithms in turn on cores that are late now and then, at any operation.
+#[test]
+fn all_algorithms_on_all_numbers_of_cores() {
+    for cores in (1..=12).chain([16, 33, 48]) {
+        let slots = 4;
+        let first = LineReduce::lines(slots, cores).unwrap();
+        let blocks = BlockOptions { block_lines: 2, first_line: first };
+        let first = first + blocks.lines(cores).unwrap();
+        let chunks = ChunkOptions { chunk_lines: 2, buffers: 3, first_line: first };
+        let lines = first + chunks.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let me = core.rank();
+            let core = &mut Erratic::new(core);
+            let mut by_lines = LineReduce::new(core, slots, 0).unwrap();
+            let mut by_blocks = BlockReduce::new(core, blocks).unwrap();
+            let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
+            let lengths = [0, 1, 11, 12, 13, 24, 33, 200, 1_003];
+            for number in 0..6 * lengths.len() {
+                let (count, root) = (lengths[number / 6], (number * 5) % cores);
+                let short = count.min(24);
+                let count = if number % 6 < 3 { short } else { count };
+                let own = (0..count).map(|index| element(me, index, number));
+                let (mut got, sum) = (own.collect::<Vec<_>>(), u16::wrapping_add);
+                let to_one = match number % 6 {
+                    0 | 1 => {
+                        let meeting = [Meeting::Doubling, Meeting::FirstRank][number % 2];
+                        by_lines.all_reduce(core, &mut got, &sum, meeting).await.unwrap();
+                        false
+                    }
+                    2 => {
+                        by_lines.reduce(core, &mut got, &sum, root).await.unwrap();
+                        true
+                    }
+                    3 => {
+                        by_blocks.whole(core, &mut got, &sum).await.unwrap();
+                        false
+                    }
+                    4 => {
+                        let root = number.is_multiple_of(4).then_some(root);
+                        by_blocks.scattered(core, &mut got, &sum, root).await.unwrap();
+                        root.is_some()
+                    }
+                    _ => {
+                        by_chunks.reduce(core, &mut got, &sum, root).await.unwrap();
+                        true
+                    }
+                };
+                if !to_one || me == root {
+                    let place = |index| {
+                        let of = |rank| element(rank, index, number);
+                        (0..cores).map(of).fold(0, u16::wrapping_add)
+                    };
+                    let expected: Vec<_> = (0..count).map(place).collect();
+                    assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
+                }
+            }
+        });
+        run.unwrap();
+    }
+}
+
+#[test]
+fn scans_on_all_numbers_of_cores() {
+    for cores in (1..=12).chain([16, 33, 48]) {
+        let first = LineReduce::lines(2, cores).unwrap();
+        let chunks = ChunkOptions { chunk_lines: 1, buffers: 2, first_line: first };
+        let lines = first + chunks.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let me = core.rank();
+            let core = &mut Erratic::new(core);
+            let mut by_lines = LineReduce::new(core, 2, 0).unwrap();
+            let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
+            for number in 0..24 {
+                let prefix = [Prefix::Inclusive, Prefix::Exclusive][number / 2 % 2];
+                let count = if number % 2 == 0 { number / 2 } else { number * 9 };
+                let own = (0..count).map(|index| element(me, index, number));
+                let (mut got, sum) = (own.collect::<Vec<_>>(), u16::wrapping_add);
+                match number % 2 {
+                    0 => by_lines.scan(core, &mut got, &sum, prefix).await.unwrap(),
+                    _ => by_chunks.scan(core, &mut got, &sum, prefix).await.unwrap(),
+                }
+                let end = if prefix == Prefix::Exclusive && me > 0 { me } else { me + 1 };
+                let place = |index| (0..end).map(|rank| element(rank, index, number)).fold(0, sum);
+                let expected: Vec<_> = (0..count).map(place).collect();
+                assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
+            }
+        });
+        run.unwrap();
+    }
+}
+
+#[test]
+fn what_can_not_be() {
+    let run = run(machine(2, 20), async |core| {
+        let blocks = |block_lines, first_line| {
+            BlockReduce::new(core, BlockOptions { block_lines, first_line }).err()
+        };
+        let no_room = |first_line| Some(ReduceOptionsError::NoRoom { first_line, lines: 20 });
+        assert_eq!((blocks(2, 4), blocks(2, 5), blocks(3, 0)), (None, no_room(5), no_room(0)));
+        assert_eq!(blocks(usize::MAX, 0), no_room(0));
+        assert_eq!(blocks(0, 0), Some(ReduceOptionsError::NoBuffer));
+        let chunks = |chunk_lines, buffers, first_line| {
+            ChunkReduce::new(core, ChunkOptions { chunk_lines, buffers, first_line }).err()
+        };
+        assert_eq!((chunks(2, 8, 0), chunks(2, 8, 1)), (None, no_room(1)));
+        assert_eq!(chunks(2, 0, 0), Some(ReduceOptionsError::NoBuffer));
+        assert_eq!(chunks(0, 2, 0), Some(ReduceOptionsError::NoBuffer));
+        let mut chunks =
+            ChunkReduce::new(core, ChunkOptions { chunk_lines: 1, buffers: 1, first_line: 0 });
+        let large = chunks.as_mut().unwrap().reduce(core, &mut [[0_u8; 48]], &|a, _| a, 0).await;
+        assert_eq!(large, Err(ReduceError::ElementTooLong { bytes: 48, most: 32 }));
+        let mut lines = LineReduce::new(core, 4, 0).unwrap();
+        let long = lines.reduce(core, &mut [0_u8; 49], &Sum, 0).await;
+        assert_eq!(long, Err(ReduceError::TooLong { bytes: 49, most: 48 }));
+        let nobody = lines.reduce(core, &mut [0_u8], &Sum, 2).await;
+        assert_eq!(nobody, Err(ReduceError::Root { root: 2, ranks: 2 }));
+    });
+    run.unwrap();
+}
