@@ -75,7 +75,7 @@ pub struct Options {
     pub trace: Option<PathBuf>,
 
     /// For --mode all: how often to measure every mode
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_rounds)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse_rounds)]
     pub rounds: usize,
 
     /// Print no heat map
@@ -286,7 +286,8 @@ impl Options {
         if !onchip::caller() {
             return Ok(());
         }
-        writeln!(io::stdout(), "{text}").map_err(|error| StencilError::file("standard output", error))
+        writeln!(io::stdout(), "{text}")
+            .map_err(|error| StencilError::file("standard output", error))
     }
 
     /// Creates the files of results ahead, so that one that cannot be written is known before
@@ -358,7 +359,8 @@ mod tests {
     #[test]
     fn grids() {
         assert_eq!("2x3".parse(), Ok(Grid([2, 3])));
-        for bad in ["", "2", "x", "2x", "0x1", "2x3x4", "-1x2", "600x1", "99999999999x99999999999"] {
+        for bad in ["", "2", "x", "2x", "0x1", "2x3x4", "-1x2", "600x1", "99999999999x99999999999"]
+        {
             assert!(bad.parse::<Grid>().is_err(), "{bad}");
         }
     }

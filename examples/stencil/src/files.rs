@@ -38,7 +38,8 @@ impl NewFile {
     /// A full disk, or a name that cannot be taken; the file is removed then.
     pub fn finish(mut self, bytes: &[u8]) -> Result<(), StencilError> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
-        let written = file.write_all(bytes).and_then(|()| fs::rename(&self.temporary, &self.target));
+        let written =
+            file.write_all(bytes).and_then(|()| fs::rename(&self.temporary, &self.target));
         written.map_err(|error| {
             let _ = fs::remove_file(&self.temporary);
             StencilError::file(self.target.display(), error)

@@ -24,11 +24,11 @@ const LARGEST_VALUE: f64 = f64::MAX / 5.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Init {
     size: usize,
-    from: From,
+    origin: Origin,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum From {
+enum Origin {
     Pattern,
     Raw(PathBuf),
     /// With its grey levels, from 0 for black to 1 for white.
@@ -38,7 +38,7 @@ enum From {
 impl Init {
     /// The waves around two centres, from 0 to 1.
     pub fn pattern(size: usize) -> Self {
-        Self { size, from: From::Pattern }
+        Self { size, origin: Origin::Pattern }
     }
 
     /// A picture (PNG, PPM), stretched to `size` rows and columns where that is given, and else to
@@ -76,7 +76,7 @@ impl Init {
                     size as usize
                 }
             };
-            return Ok(Self { size, from: From::Raw(path.to_owned()) });
+            return Ok(Self { size, origin: Origin::Raw(path.to_owned()) });
         }
         let picture = ImageReader::open(path)
             .and_then(ImageReader::with_guessed_format)
@@ -94,7 +94,7 @@ impl Init {
             false => imageops::resize(&picture, size as u32, size as u32, FilterType::Triangle),
         };
         let cells = picture.into_raw().into_iter().map(|level| f64::from(level) / 65535.0);
-        Ok(Self { size, from: From::Picture(path.to_owned(), cells.collect()) })
+        Ok(Self { size, origin: Origin::Picture(path.to_owned(), cells.collect()) })
     }
 
     /// Rows of the matrix, and columns.
@@ -113,19 +113,19 @@ impl Init {
         columns: Range<usize>,
     ) -> Result<Vec<f64>, StencilError> {
         let mut block = Vec::with_capacity(rows.len() * columns.len());
-        match &self.from {
+        match &self.origin {
             _ if columns.is_empty() => {}
-            From::Pattern => {
+            Origin::Pattern => {
                 for i in rows {
                     block.extend(columns.clone().map(|j| waves(self.place(i), self.place(j))));
                 }
             }
-            From::Picture(_, cells) => {
+            Origin::Picture(_, cells) => {
                 for i in rows {
                     block.extend_from_slice(&cells[i * self.size..][columns.clone()]);
                 }
             }
-            From::Raw(path) => {
+            Origin::Raw(path) => {
                 let fault = |error| StencilError::file(path.display(), error);
                 let mut file = File::open(path).map_err(fault)?;
                 let mut bytes = vec![0; 8 * columns.len()];
@@ -166,15 +166,15 @@ fn is_picture(path: &Path, start: &[u8]) -> bool {
 }
 
 fn waves(y: f64, x: f64) -> f64 {
-    let wave = |x0: f64, y0: f64| (10.0 * PI * (x - x0).hypot(y - y0)).cos();
+    let wave = |x0: f64, y0: f64| (8.0 * PI * (x - x0).hypot(y - y0)).cos();
     (2.0 + wave(-0.5, -0.3) + wave(0.5, 0.3)) / 4.0
 }
 
 impl std::fmt::Display for Init {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.from {
-            From::Pattern => f.write_str("built-in waves"),
-            From::Raw(path) | From::Picture(path, _) => path.display().fmt(f),
+        match &self.origin {
+            Origin::Pattern => f.write_str("built-in waves"),
+            Origin::Raw(path) | Origin::Picture(path, _) => path.display().fmt(f),
         }
     }
 }
@@ -218,7 +218,10 @@ mod tests {
         let cells = init.block(0..7, 0..7).unwrap();
         assert!(cells.len() == 49 && cells.iter().all(|cell| (0.0..=1.0).contains(cell)));
         let (_folder, path) = file("p.pgm", b"P5\n2 2\n255\n\x00\xff\x33\x00");
-        assert_eq!(Init::open(&path, None).unwrap().block(0..2, 0..2).unwrap(), [0.0, 1.0, 0.2, 0.0]);
+        assert_eq!(
+            Init::open(&path, None).unwrap().block(0..2, 0..2).unwrap(),
+            [0.0, 1.0, 0.2, 0.0]
+        );
     }
 
     #[test]

@@ -135,21 +135,19 @@ fn compare(wanted: &Run, got: &Run, (mode, ranks, grid): Cell) -> Result<(), Ste
 pub fn remarks(cells: &[(Mode, Ranks, [usize; 2])], size: usize) -> Vec<String> {
     let workers = |cell: &Cell| cell.2[0] * cell.2[1];
     let mut remarks = Vec::new();
-    let rows = cells.iter().filter(|cell| cell.2[0] > size).map(workers);
-    if let Some(workers) = rows.min() {
-        let have = if size == 1 { "only one has a row" } else { "only as many as there are rows have any" };
-        remarks.push(format!("From {workers} workers on {have}"));
-    }
-    let threads = |cell: &Cell| workers(cell) + cell.0.kts(workers(cell));
-    let crowded = cells.iter().filter(|cell| cell.0.kts(1) > 0 && threads(cell) > cores());
-    if let Some((mode, cell)) = crowded.map(|cell| (cell.0, workers(cell))).min_by_key(|c| c.1) {
-        let cores = match cores() {
-            1 => "1 core".to_owned(),
-            cores => format!("{cores} cores"),
-        };
+    if let Some(workers) = cells.iter().filter(|cell| cell.2[0] > size).map(workers).min() {
         remarks.push(format!(
-            "From N = {cell} on {mode} has no core to spare for its communication threads: they take \
-             their time from the workers ({cores})"
+            "From N = {workers} on there are more workers than rows, and some have nothing to do."
+        ));
+    }
+    let crowded = |cell: &&Cell| {
+        let kts = cell.0.kts(workers(cell));
+        kts > 0 && workers(cell) + kts > cores()
+    };
+    if let Some(workers) = cells.iter().filter(crowded).map(workers).min() {
+        remarks.push(format!(
+            "From N = {workers} on communication threads have no core of their own: they take \
+             their time from the workers."
         ));
     }
     remarks
@@ -219,9 +217,9 @@ mod tests {
     fn idle_workers_and_crowds_are_told_of() {
         assert!(remarks(&[(Mode::NoKt, Ranks::Threads, [4, 1])], 4).is_empty());
         let told = remarks(&[(Mode::NoKt, Ranks::Threads, [5, 1])], 4);
-        assert!(told[0].starts_with("From 5 workers on"), "{told:?}");
+        assert!(told[0].starts_with("From N = 5 on there are more workers"), "{told:?}");
         let many = cores();
         let told = remarks(&[(Mode::Skt, Ranks::Threads, [many, 1])], many);
-        assert!(told[0].contains("no core to spare"), "{told:?}");
+        assert!(told[0].contains("no core of their own"), "{told:?}");
     }
 }

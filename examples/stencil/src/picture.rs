@@ -31,7 +31,12 @@ pub fn png(cells: &[f64], size: usize) -> ImageResult<Vec<u8>> {
     let pixels: Vec<[u8; 3]> = cells.iter().map(|&cell| heat(level(cell))).collect();
     let mut file = Vec::new();
     let encoder = PngEncoder::new(&mut file);
-    encoder.write_image(pixels.as_flattened(), size as u32, size as u32, ExtendedColorType::Rgb8)?;
+    encoder.write_image(
+        pixels.as_flattened(),
+        size as u32,
+        size as u32,
+        ExtendedColorType::Rgb8,
+    )?;
     Ok(file)
 }
 

@@ -159,10 +159,15 @@ fn small_changes_end_every_mode_after_the_same_step() {
 #[test]
 fn all_compares_measures_and_draws() {
     let folder = tempfile::tempdir().unwrap();
-    let [output, png, json] = ["out", "heat.png", "table.json"].map(|name| folder.path().join(name));
+    let [output, png, json] =
+        ["out", "heat.png", "table.json"].map(|name| folder.path().join(name));
     let files = ["-o", text(&output), "--png", text(&png), "--json", text(&json)];
-    let said = run_well(&[&["-s", "21", "-t", "6", "-w", "1,2,4", "--rounds", "2"], &files[..]].concat());
-    assert!(said.contains("21 by 21") && said.contains("the sequential one, bit for bit"), "{said}");
+    let said =
+        run_well(&[&["-s", "21", "-t", "6", "-w", "1,2,4", "--rounds", "2"], &files[..]].concat());
+    assert!(
+        said.contains("21 by 21") && said.contains("the sequential one, bit for bit"),
+        "{said}"
+    );
     // One alone, and for each number of workers five by threads and three by processes.
     let rows = said.lines().filter(|line| line.starts_with('|') && line.contains("threads"));
     assert_eq!(rows.count(), 15, "{said}");
@@ -179,8 +184,9 @@ fn all_compares_measures_and_draws() {
     assert!(said.lines().filter(|line| line.len() == 21).count() > 5, "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
 
-    let said = run_well(&["-s", "3", "-t", "0", "-w", "1,5", "--rounds", "1", "-r", "threads", "-q"]);
-    assert!(said.contains("From 5 workers on only as many as there are rows have any"), "{said}");
+    let said =
+        run_well(&["-s", "3", "-t", "0", "-w", "1,5", "--rounds", "1", "-r", "threads", "-q"]);
+    assert!(said.contains("From N = 5 on there are more workers than rows"), "{said}");
     assert!(!said.contains("processes") && !said.contains('@'), "{said}");
 }
 

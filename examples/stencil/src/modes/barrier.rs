@@ -97,8 +97,10 @@ mod tests {
                             arrivals.fetch_add(1, Relaxed);
                             barrier.wait();
                             let seen = arrivals.load(Relaxed);
-                            assert!((round * threads..(round + 1) * threads).contains(&seen) ||
-                                    threads == 1);
+                            assert!(
+                                (round * threads..(round + 1) * threads).contains(&seen)
+                                    || threads == 1
+                            );
                             barrier.wait();
                         }
                     });

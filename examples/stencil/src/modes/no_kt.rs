@@ -22,10 +22,10 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
         let (steps, seconds) = seat.steps(&mut block, change, |Block { now, next }| {
             let [first, last] = borders(now, size);
             if let Some(north) = &mut neighbours.north {
-                seat.send(north.rank, size, || Ok(north.to.send(first)?))?;
+                seat.send(north.rank, size, || north.to.send(first))?;
             }
             if let Some(south) = &mut neighbours.south {
-                seat.send(south.rank, size, || Ok(south.to.send(last)?))?;
+                seat.send(south.rank, size, || south.to.send(last))?;
             }
             seat.recorder.compute(1.0, || kernel::inner_rows(now, next, size));
             with_received(seat, &neighbours, &zeros, |north, south| {

@@ -98,8 +98,7 @@ impl Seat<'_> {
             std::mem::swap(&mut block.now, &mut block.next);
             steps += 1;
             if let Some(limit) = self.job.tolerance {
-                let changed =
-                    self.recorder.compute(0.0, || change(&block.next, &block.now));
+                let changed = self.recorder.compute(0.0, || change(&block.next, &block.now));
                 if self.receive(|| reduce::largest(&self.all, changed))? <= limit {
                     break;
                 }
@@ -109,7 +108,10 @@ impl Seat<'_> {
     }
 
     /// Waits for a message.
-    pub(super) fn receive<T>(&self, receive: impl FnOnce() -> onchip::Result<T>) -> onchip::Result<T> {
+    pub(super) fn receive<T>(
+        &self,
+        receive: impl FnOnce() -> onchip::Result<T>,
+    ) -> onchip::Result<T> {
         let open = self.recorder.begin(Kind::Receive);
         let received = receive()?;
         drop(open);
