@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((report.rows.len(), report.steps, run.cells.len()), (11, 5, 81));
         for row in &report.rows {
             assert!(row.shortest_ms <= row.time_ms && row.time_ms <= row.longest_ms);
-            assert_eq!(row.scalability.is_some(), true);
+            assert!(row.scalability.is_some());
             assert!(row.speed_up.is_some_and(|ratio| ratio > 0.0));
         }
         assert_eq!(report.rows[10].grid, [2, 2]);
