@@ -33,7 +33,7 @@ impl<S> Neighbours<S> {
             let to = outward(rank.sender(out, other, channel)?, other);
             Ok(Neighbour { rank: other, to, from: rank.receiver(back, other, channel)? })
         };
-        // The first workers have rows, and those after as many workers as there are rows have none.
+        // Where there are not enough rows for all, the first workers have one each.
         let with_rows = seat.job.workers().min(size);
         let mine = rank.id() < with_rows;
         let north = rank.id().checked_sub(1).filter(|_| mine);

@@ -45,7 +45,7 @@ where
         let seat = Seat { rank, job, all: Communicator::world(rank), recorder };
         let [rows, columns] = job.place(rank.id());
         let block = job.init.block(rows, columns);
-        // Nobody waits for the borders of one that has no rows.
+        // So that nobody waits for the borders of a rank that could not read its rows.
         let faults = reduce::largest(&seat.all, f64::from(u8::from(block.is_err())))?;
         let part = match block {
             Err(fault) => Err(fault),
