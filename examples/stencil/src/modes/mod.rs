@@ -1,0 +1,210 @@
+//! Algorithm 1, in every mode.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `sequential` | all rows, one worker |
+//! | `sh_mem`, `barrier` | rows in blocks, borders read where they lie, a barrier after each step |
+//! | `no_kt` | borders sent by the worker through typed channels |
+//! | `kt` | borders sent by communication threads |
+//! | `grid` | blocks of rows and columns on a Cartesian communicator |
+//! | `world`, `lanes`, `reduce` | what those with messages share |
+
+mod barrier;
+mod grid;
+mod kt;
+mod lanes;
+mod no_kt;
+mod reduce;
+mod sequential;
+mod sh_mem;
+mod world;
+
+use std::fmt;
+use std::ops::Range;
+
+use clap::ValueEnum;
+use onchip::communicator::share;
+use onchip::trace::Trace;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StencilError;
+use crate::init::Init;
+
+/// How a worker gets to know its neighbours' borders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// There are no neighbours: one worker has all rows.
+    Sequential,
+    /// It reads them where they lie; a barrier ends each step.
+    ShMem,
+    /// They come as messages, which the workers send by themselves.
+    NoKt,
+    /// They come as messages, sent by a communication thread for each worker.
+    KtW,
+    /// They come as messages, sent by one communication thread for all workers.
+    Skt,
+    /// Rows and columns are divided: borders come as tagged messages of a Cartesian communicator.
+    Grid,
+}
+
+impl Mode {
+    /// Those with workers, in the order of the paper's table III.
+    pub const PARALLEL: [Self; 5] = [Self::ShMem, Self::NoKt, Self::Skt, Self::KtW, Self::Grid];
+
+    /// Whether workers can be processes: not where they share one address space.
+    pub fn works_with(self, ranks: Ranks) -> bool {
+        ranks == Ranks::Threads || matches!(self, Self::NoKt | Self::KtW | Self::Grid)
+    }
+
+    /// How many communication threads there are.
+    pub fn kts(self, workers: usize) -> usize {
+        match self {
+            Self::KtW => workers,
+            Self::Skt => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sequential => "sequential",
+            Self::ShMem => "sh-mem",
+            Self::NoKt => "no-kt",
+            Self::KtW => "kt-w",
+            Self::Skt => "skt",
+            Self::Grid => "grid",
+        })
+    }
+}
+
+/// What workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ranks {
+    /// Threads of one process.
+    Threads,
+    /// A process each.
+    Processes,
+}
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Threads => "threads",
+            Self::Processes => "processes",
+        })
+    }
+}
+
+/// What to compute, and by how many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The matrix before the first step.
+    pub init: Init,
+    /// The most steps to take.
+    pub steps: usize,
+    /// To stop after a step in which no element changed by more.
+    pub tolerance: Option<f64>,
+    /// In how many blocks the rows are divided, and the columns. More than there are rows leave
+    /// some workers without any.
+    pub grid: [usize; 2],
+    /// Whether to record who does what when.
+    pub trace: bool,
+    /// Whether the matrix is wanted, and not the time alone.
+    pub keep: bool,
+}
+
+impl Job {
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.grid[0] * self.grid[1]
+    }
+
+    /// The rows and columns of a worker, row by row of the grid.
+    fn place(&self, worker: usize) -> [Range<usize>; 2] {
+        let size = self.init.size();
+        let [rows, columns] = self.grid;
+        [share(size, rows, worker / columns), share(size, columns, worker % columns)]
+    }
+
+    /// Puts the blocks of all workers together.
+    fn assemble(&self, blocks: Vec<Vec<f64>>) -> Vec<f64> {
+        if !self.keep {
+            return Vec::new();
+        }
+        if self.grid[1] == 1 {
+            return blocks.concat();
+        }
+        let size = self.init.size();
+        let mut cells = vec![0.0; size * size];
+        for (worker, block) in blocks.iter().enumerate() {
+            let [rows, columns] = self.place(worker);
+            for (i, row) in rows.zip(block.chunks_exact(columns.len().max(1))) {
+                cells[i * size..][columns.clone()].copy_from_slice(row);
+            }
+        }
+        cells
+    }
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// How many steps were taken.
+    pub steps: usize,
+    /// How long they took for the last worker, from when all had their blocks: the paper's `T_C`.
+    pub seconds: f64,
+    /// The matrix after them, row by row; empty where it is not wanted.
+    pub cells: Vec<f64>,
+    /// Who did what when.
+    pub trace: Trace,
+}
+
+/// Computes.
+///
+/// # Errors
+/// A matrix that cannot be read, a rank that was lost, or a mode that does not work so.
+pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
+    let usage = |reason: String| Err(StencilError::Usage(reason));
+    if job.workers() == 0 {
+        return usage("there is no worker".to_owned());
+    }
+    if mode == Mode::Sequential && job.workers() > 1 {
+        return usage(format!("mode sequential has one worker, not {}", job.workers()));
+    }
+    if mode != Mode::Grid && job.grid[1] > 1 {
+        return usage(format!("mode {mode} divides rows, not columns"));
+    }
+    if ranks == Ranks::Processes && !mode.works_with(ranks) {
+        let why = match mode {
+            Mode::Skt => "has one communication thread for all workers",
+            Mode::ShMem => "reads borders where they lie",
+            _ => "has one worker, which needs no other process",
+        };
+        return usage(format!("mode {mode} {why}: it needs --ranks threads"));
+    }
+    match mode {
+        Mode::Sequential => sequential::run(job),
+        Mode::ShMem => sh_mem::run(job),
+        Mode::NoKt => no_kt::run(job, ranks),
+        Mode::KtW | Mode::Skt => kt::run(job, mode, ranks),
+        Mode::Grid => grid::run(job, ranks),
+    }
+}
+
+/// The rows of a worker now and after the step that is being taken.
+struct Block {
+    now: Vec<f64>,
+    next: Vec<f64>,
+}
+
+impl Block {
+    fn new(now: Vec<f64>) -> Self {
+        // Written once, so that no page of it is touched for the first time in the first step.
+        let next = now.clone();
+        Self { now, next }
+    }
+}

@@ -1,0 +1,133 @@
+//! Workers that are the ranks of a world.
+
+use std::time::Instant;
+
+use onchip::prelude::*;
+use onchip::trace::{Detail, Kind, Recorder, Recording, Trace, Track};
+
+use super::{Block, Job, Ranks, Run, reduce};
+use crate::error::StencilError;
+
+/// One rank at its work.
+pub(super) struct Seat<'a> {
+    pub(super) rank: &'a Rank,
+    pub(super) job: &'a Job,
+    pub(super) all: Communicator,
+    pub(super) recorder: Recorder,
+}
+
+/// How a rank ended: its steps, seconds and block, and what its process has recorded.
+type Report = (Result<Part, StencilError>, Trace);
+type Part = (usize, f64, Vec<f64>);
+
+/// Runs `work` on every rank of a world, and puts together what came of it. `work` gets a rank's
+/// block, takes the steps by [`Seat::steps`], and gives back its own part of the block.
+pub(super) fn run<W>(
+    job: &Job,
+    ranks: Ranks,
+    recording: &Recording,
+    work: W,
+) -> Result<Run, StencilError>
+where
+    W: Fn(&Seat, Vec<f64>) -> onchip::Result<Part> + Sync,
+{
+    let size = job.workers();
+    let code = |rank: &Rank| -> onchip::Result<Report> {
+        if rank.size() != size {
+            let reason = format!("{size} workers, but this world has {} ranks", rank.size());
+            return Ok((Err(StencilError::Usage(reason)), Trace::default()));
+        }
+        let track = match ranks {
+            Ranks::Threads => Track::rank(rank.id()),
+            Ranks::Processes => Track::rank(rank.id()).in_process_of(rank.id()),
+        };
+        let recorder = recording.recorder(track);
+        let seat = Seat { rank, job, all: Communicator::world(rank), recorder };
+        let [rows, columns] = job.place(rank.id());
+        let block = job.init.block(rows, columns);
+        // So that nobody waits for the borders of a rank that could not read its rows.
+        let faults = reduce::largest(&seat.all, f64::from(u8::from(block.is_err())))?;
+        let part = match block {
+            Err(fault) => Err(fault),
+            Ok(_) if faults > 0.0 => Ok(Part::default()),
+            Ok(block) => {
+                let (steps, seconds, block) = work(&seat, block)?;
+                Ok((steps, seconds, if job.keep { block } else { Vec::new() }))
+            }
+        };
+        let trace = match ranks {
+            Ranks::Threads => Trace::default(),
+            Ranks::Processes => recording.take_trace(),
+        };
+        Ok((part, trace))
+    };
+    let reports = match ranks {
+        Ranks::Threads => World::threads(size).run(code),
+        Ranks::Processes => World::processes(size).run(code),
+    }?;
+    let mut run = Run::default();
+    let (mut blocks, mut traces) = (Vec::new(), Vec::new());
+    for (part, trace) in reports {
+        let (steps, seconds, block) = part?;
+        run.steps = steps;
+        run.seconds = run.seconds.max(seconds);
+        blocks.push(block);
+        traces.push(trace);
+    }
+    run.cells = job.assemble(blocks);
+    run.trace = Trace::merge(traces);
+    Ok(run)
+}
+
+impl Seat<'_> {
+    /// Takes the job's steps, or as many as it takes for the changes to get small: how many, and
+    /// how many seconds that took. `step` computes a block's next from what it is now, `change`
+    /// tells by how much two blocks differ.
+    pub(super) fn steps(
+        &self,
+        block: &mut Block,
+        change: impl Fn(&[f64], &[f64]) -> f64,
+        mut step: impl FnMut(&mut Block) -> onchip::Result<()>,
+    ) -> onchip::Result<(usize, f64)> {
+        // All start at once.
+        reduce::largest(&self.all, 0.0)?;
+        let started = Instant::now();
+        let mut steps = 0;
+        while steps < self.job.steps {
+            step(block)?;
+            std::mem::swap(&mut block.now, &mut block.next);
+            steps += 1;
+            if let Some(limit) = self.job.tolerance {
+                let changed = self.recorder.compute(0.0, || change(&block.next, &block.now));
+                if self.receive(|| reduce::largest(&self.all, changed))? <= limit {
+                    break;
+                }
+            }
+        }
+        Ok((steps, started.elapsed().as_secs_f64()))
+    }
+
+    /// Waits for a message.
+    pub(super) fn receive<T>(
+        &self,
+        receive: impl FnOnce() -> onchip::Result<T>,
+    ) -> onchip::Result<T> {
+        let open = self.recorder.begin(Kind::Receive);
+        let received = receive()?;
+        drop(open);
+        Ok(received)
+    }
+
+    /// Sends a row to another rank.
+    pub(super) fn send(
+        &self,
+        to: usize,
+        len: usize,
+        send: impl FnOnce() -> onchip::Result<()>,
+    ) -> onchip::Result<()> {
+        let open = self.recorder.begin(Kind::Send);
+        send()?;
+        open.end(Detail::message(self.rank.id(), to, 8 * len));
+        Ok(())
+    }
+}
