@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod broadcast;
+pub mod calibration;
 pub mod experiments;
 mod real;
 mod stamp;
