@@ -61,7 +61,9 @@ struct Fingerprint {
 
 impl Fingerprint {
     fn of(topology: &Topology) -> Fingerprint {
-        let version = concat!("onchip ", env!("CARGO_PKG_VERSION"), ", calibration 1").to_owned();
+        // What was measured without optimization is no machine's.
+        let build = if cfg!(debug_assertions) { ", unoptimized" } else { "" };
+        let version = format!("onchip {}, calibration 1{build}", env!("CARGO_PKG_VERSION"));
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Fingerprint { version, processor: processor(&text), seats: Seats::of(topology) }
     }
