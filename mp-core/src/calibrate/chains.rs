@@ -83,7 +83,8 @@ impl Chain {
     }
 
     fn evict(&self) -> bool {
-        let all = self.lines.iter().step_by(APART).fold(true, |all, line| evict(line) && all);
+        // Where one line can't be evicted, none can.
+        let all = self.lines.iter().step_by(APART).all(evict);
         evicted();
         all
     }
