@@ -54,9 +54,8 @@ fn solve<const N: usize>(points: &[Point], terms: impl Fn(f64) -> [f64; N]) -> O
         }
         for other in (0..N).filter(|&other| other != step) {
             let factor = rows[other][step] / scale;
-            for column in 0..N {
-                rows[other][column] -= factor * rows[step][column];
-            }
+            let pivot = rows[step];
+            rows[other].iter_mut().zip(pivot).for_each(|(value, of)| *value -= factor * of);
             right[other] -= factor * right[step];
         }
     }
