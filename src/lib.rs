@@ -44,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone.
+pub use mp_collectives::calibration;
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,

@@ -8,6 +8,7 @@
 
 pub mod barrier;
 pub mod broadcast;
+pub mod calibration;
 pub mod experiments;
 mod pairs;
 mod real;

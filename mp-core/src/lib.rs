@@ -5,6 +5,7 @@
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 mod buffer;
+pub mod calibrate;
 mod channel;
 mod context;
 mod copy;

@@ -1,4 +1,105 @@
-//! Cache lines, as far as a program can say something about them.
+//! Cache lines: the primitives that algorithms on them are made of, and what else a program can say
+//! about them.
+//!
+//! The primitives are those of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for
+//! Cache-Coherent Architectures*, section 2.4. A line's first word is its value. Plain loads and
+//! stores move it, and only [`add`] is a locked instruction: those take the line away from all its
+//! readers, and are not for polling.
+//!
+//! | in the paper | here | touches |
+//! |---|---|---|
+//! | `cl_copy(src, dest, N)` | [`copy`] | a load and a store of each line |
+//! | `cl_wait(line, val, comp)` | [`wait`] | loads, until the value is there |
+//! | `cl_write(line, value)` | [`write`] | a store |
+//! | `cl_add(line, value)` | [`add`] | a load and a store, as one |
+//!
+//! What the library itself waits for goes through `wait/`, which also sleeps and ends for a dead
+//! peer; [`wait`] is for threads that a core is kept for.
+
+mod shared;
+
+pub(crate) use shared::{LINE_BYTES, Line, PAYLOAD, copy, get, put};
+
+use crate::sync::yield_now;
+
+/// Looks at a line so many times before it lets other threads run.
+const LOOKS: u32 = 1000;
+
+/// Writes a value into a line.
+#[inline(always)]
+pub(crate) fn write(line: &Line, value: u64) {
+    line.set_flag(value);
+}
+
+/// Adds a value to a line's; that as it was.
+#[inline(always)]
+pub(crate) fn add(line: &Line, value: u64) -> u64 {
+    line.add_to_flag(value)
+}
+
+/// Polls a line until its value is as wanted, and returns that; [`None`] when `given_up` says so,
+/// which is asked now and then.
+///
+/// Lets others run now and then as well: where threads share a core, what is waited for may come
+/// from one of them.
+#[inline]
+pub(crate) fn wait(
+    line: &Line,
+    wanted: impl Fn(u64) -> bool,
+    given_up: impl Fn() -> bool,
+) -> Option<u64> {
+    loop {
+        for _ in 0..LOOKS {
+            let value = line.flag();
+            if wanted(value) {
+                return Some(value);
+            }
+            std::hint::spin_loop();
+        }
+        if given_up() {
+            return None;
+        }
+        yield_now();
+    }
+}
+
+/// Evicts a line from all caches, so that the next access to it comes from memory; whether this
+/// processor lets programs do so. Done for all lines before [`evicted`] returns.
+#[inline]
+pub(crate) fn evict(line: &Line) -> bool {
+    let _ = line;
+    // SAFETY: the line is mapped; the instruction changes where it lies, and not what is in it.
+    // Every x86-64 processor has it.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::x86_64::_mm_clflush(std::ptr::from_ref(line).cast());
+        true
+    }
+    // SAFETY: as above. Linux lets programs use it, or carries it out for them.
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    unsafe {
+        std::arch::asm!("dc civac, {0}", in(reg) std::ptr::from_ref(line),
+            options(nostack, preserves_flags));
+        true
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    false
+}
+
+/// Waits until the lines of all calls of [`evict`] before it are gone.
+#[inline]
+pub(crate) fn evicted() {
+    // SAFETY: an instruction that only orders others; every x86-64 processor has it.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::x86_64::_mm_mfence();
+    }
+    // SAFETY: as above.
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    unsafe {
+        std::arch::asm!("dsb sy", options(nostack, preserves_flags));
+    }
+}
 
 /// Asks for the line of `address` to be brought here for writing, so that the store does not wait
 /// for it. Any address will do; one that is not mapped is ignored.
@@ -21,4 +122,47 @@ pub(crate) fn prefetch_to_write(address: *const u8) {
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Two threads count each other on by lines, and one copies what the other has written.
+    #[test]
+    fn what_was_written_before_is_there_after_the_wait() {
+        let rounds = if cfg!(miri) { 20 } else { 2000 };
+        let lines: Vec<Line> = (0..5).map(|_| Line::new()).collect();
+        let [flag, answers, data, copies @ ..] = &lines[..] else { unreachable!() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    write(data, 3 * round);
+                    write(flag, round);
+                    wait(answers, |value| value == 2 * round, || false).unwrap();
+                }
+            });
+            for round in 1..=rounds {
+                assert_eq!(wait(flag, |value| value >= round, || false), Some(round));
+                copy(std::slice::from_ref(data), copies);
+                assert_eq!((copies[0].flag(), copies[1].flag()), (3 * round, 0));
+                assert_eq!(add(answers, 1), 2 * round - 2);
+                assert_eq!(add(answers, 1), 2 * round - 1);
+            }
+        });
+    }
+
+    #[test]
+    fn waits_are_given_up() {
+        assert_eq!(wait(&Line::new(), |value| value == 1, || true), None);
+    }
+
+    #[test]
+    fn evicted_lines_keep_what_is_in_them() {
+        let line = Line::new();
+        write(&line, 7);
+        evict(&line);
+        evicted();
+        assert_eq!(line.flag(), 7);
+    }
 }

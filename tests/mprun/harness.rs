@@ -92,6 +92,13 @@ pub fn mprun(args: &[&str]) -> Run {
     start(env!("CARGO_BIN_EXE_mprun"), args, Stdio::null())
 }
 
+/// `mprun` with these arguments and environment variables.
+pub fn mprun_with(variables: &[(&str, &str)], args: &[&str]) -> Run {
+    let mut command = command(env!("CARGO_BIN_EXE_mprun"), args);
+    command.envs(variables.iter().copied());
+    spawn(command, Stdio::null())
+}
+
 /// `mprun` with these options, launching one of this program's own.
 pub fn launch(options: &[&str], program: &[&str]) -> Run {
     launch_with_input(options, program, Stdio::null())
@@ -114,9 +121,12 @@ pub fn this_program() -> &'static str {
 }
 
 fn start(program: &str, args: &[&str], input: Stdio) -> Run {
-    let mut child = command(program, args);
+    spawn(command(program, args), input)
+}
+
+fn spawn(mut command: Command, input: Stdio) -> Run {
     let mark = mark();
-    let mut child = child
+    let mut child = command
         .env(MARK, &mark)
         .stdin(input)
         .stdout(Stdio::piped())

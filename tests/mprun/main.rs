@@ -4,6 +4,7 @@
 //! it is what `mprun` launches.
 #![forbid(unsafe_code)]
 
+mod calibrating;
 mod ending;
 mod harness;
 mod launching;
@@ -21,7 +22,13 @@ fn main() -> ExitCode {
         let name = args.next().unwrap_or_default();
         return programs::run(&name, &args.collect::<Vec<_>>());
     }
-    let trials = [launching::tests(), ending::tests(), watching::tests(), tracing::tests()];
+    let trials = [
+        launching::tests(),
+        ending::tests(),
+        watching::tests(),
+        tracing::tests(),
+        calibrating::tests(),
+    ];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
 }
 

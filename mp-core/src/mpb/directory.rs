@@ -14,12 +14,12 @@ use crossbeam_utils::CachePadded;
 use super::{
     Mpbs, interrupt,
     interrupt::Status,
-    line::{LINE_BYTES, Line},
     mark::{MOST_LINES, Mark},
 };
 use crate::{
     context::{Context, Leaving, RankSet, RankState, Text},
     error::Error,
+    line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
     wait::Operation,

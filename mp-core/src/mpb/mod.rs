@@ -47,7 +47,6 @@
 
 mod directory;
 mod interrupt;
-mod line;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
@@ -57,12 +56,7 @@ use std::{fmt, sync::Arc};
 
 pub(crate) use directory::{Descriptor, Outline, layout, retire};
 
-use self::{
-    directory::Opened,
-    interrupt::Seats,
-    line::{LINE_BYTES, PAYLOAD},
-    mark::Sleeper,
-};
+use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
 pub use self::{
     interrupt::{Attendant, Notifier},
     spec::Mpbs,
@@ -70,7 +64,7 @@ pub use self::{
 use crate::{
     context::Context,
     error::{Error, Result},
-    line::prefetch_to_write,
+    line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };

@@ -5,11 +5,9 @@ use std::rc::Rc;
 
 use loom::thread;
 
-use super::{
-    line::{self, Line, PAYLOAD},
-    mark::{Mark, Sleeper},
-};
+use super::mark::{Mark, Sleeper};
 use crate::{
+    line::{self, Line, PAYLOAD},
     sync::{AtomicU32, Futex, Ordering, explore},
     wait::{Asymmetry, parked},
 };

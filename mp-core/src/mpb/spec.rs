@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::line::LINE_BYTES;
+use crate::line::LINE_BYTES;
 
 /// How the MPBs of a world are to be made. All ranks must ask for the same, or get
 /// [`Error::MpbMismatch`](crate::Error::MpbMismatch).

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `launch` | launching, from the start of the ranks to an exit status |
 //! | `output`, `signals` | the ranks' output on its way out; signals on their way in |
-//! | `topo`, `ps`, `report`, `trace_svg` | the subcommands |
+//! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
 //! | `text` | times, sizes and lists for humans |
 #![forbid(unsafe_code)]
 
+mod calibrate;
+mod explain;
 mod launch;
 mod output;
 mod ps;
@@ -34,7 +36,7 @@ const OWN_FAILURE: u8 = 125;
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     arg_required_else_help = true,
-    override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report|trace-svg> [OPTIONS]",
+    override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report|trace-svg|calibrate|explain> [OPTIONS]",
     after_help = "Exit status: that of the rank that failed first (128 + the signal's number if one \
                   killed it),\n0 when none did; 124 when the time limit was over, 125 when mprun \
                   itself failed, 126 and 127\nwhen the program could not be started or was not \
@@ -57,6 +59,10 @@ enum Command {
     Report(report::Args),
     /// Draws a trace as SVG
     TraceSvg(trace_svg::Args),
+    /// Shows what moving cache lines costs on this machine
+    Calibrate(calibrate::Args),
+    /// Shows which shape a collective operation has here, and what it takes
+    Explain(explain::Args),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +73,8 @@ fn main() -> ExitCode {
         Some(Command::Ps(args)) => ps::run(args),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::TraceSvg(args)) => trace_svg::run(args),
+        Some(Command::Calibrate(args)) => calibrate::run(args),
+        Some(Command::Explain(args)) => explain::run(args),
     };
     match shown {
         Ok(status) => status,

@@ -8,7 +8,7 @@ use loom::thread;
 use super::status::Status;
 use crate::{
     context::SEATS,
-    mpb::line::Line,
+    line::Line,
     sync::{AtomicU32, Futex, Ordering, RaceMarker, explore},
 };
 

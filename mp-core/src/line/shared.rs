@@ -12,45 +12,52 @@ const WORD: usize = size_of::<u64>();
 /// The checker's lines are short, because it looks at every word.
 const WORDS: usize = if cfg!(loom) { 2 } else { 8 };
 /// Bytes in a line.
-pub(super) const LINE_BYTES: usize = WORDS * WORD;
+pub(crate) const LINE_BYTES: usize = WORDS * WORD;
 /// The most bytes that a flag's line holds beside the flag.
-pub(super) const PAYLOAD: usize = LINE_BYTES - WORD;
+pub(crate) const PAYLOAD: usize = LINE_BYTES - WORD;
 
 /// A line. As a flag: its value, and a payload.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Line([AtomicU64; WORDS]);
+pub(crate) struct Line([AtomicU64; WORDS]);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == LINE_BYTES);
 
 impl Line {
-    #[cfg(test)]
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     #[inline(always)]
-    pub(super) fn flag(&self) -> u64 {
+    pub(crate) fn flag(&self) -> u64 {
         // Acquire: pairs with the Release in `set_flag`.
         self.0[0].load(Ordering::Acquire)
     }
 
     #[inline(always)]
-    pub(super) fn set_flag(&self, value: u64) {
+    pub(crate) fn set_flag(&self, value: u64) {
         // Release: pairs with the Acquire in `flag`: whoever sees the value sees what was put
         // before, and what was got before is not overwritten by what he does then.
         self.0[0].store(value, Ordering::Release);
     }
 
+    /// Adds to the flag; the flag as it was. Readers and adders see what was put before.
+    #[inline(always)]
+    pub(crate) fn add_to_flag(&self, value: u64) -> u64 {
+        // Release as in `set_flag`, which it may stand for. Acquire: pairs with the Release of
+        // whoever added before.
+        self.0[0].fetch_add(value, Ordering::AcqRel)
+    }
+
     /// To be called before `set_flag`, with up to [`PAYLOAD`] bytes.
     #[inline]
-    pub(super) fn set_payload(&self, payload: &[u8]) {
+    pub(crate) fn set_payload(&self, payload: &[u8]) {
         store(payload, &self.0[1..]);
     }
 
     #[inline]
-    pub(super) fn payload(&self, target: &mut [u8]) {
+    pub(crate) fn payload(&self, target: &mut [u8]) {
         load(&self.0[1..], target);
     }
 }
@@ -88,7 +95,7 @@ fn load(from: &[AtomicU64], target: &mut [u8]) {
 /// Puts of one rank are seen in their order, also without a flag: the fences of this and of
 /// [`get`] pair, and cost nothing on x86.
 #[inline]
-pub(super) fn put(source: &[u8], to: &[Line]) {
+pub(crate) fn put(source: &[u8], to: &[Line]) {
     fence(Ordering::Release);
     let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
     bulk::store(whole, to);
@@ -99,7 +106,7 @@ pub(super) fn put(source: &[u8], to: &[Line]) {
 
 /// Copies lines to private memory, as much as it takes.
 #[inline]
-pub(super) fn get(from: &[Line], target: &mut [u8]) {
+pub(crate) fn get(from: &[Line], target: &mut [u8]) {
     let (whole, rest) = target.split_at_mut(target.len() / LINE_BYTES * LINE_BYTES);
     bulk::load(from, whole);
     if let Some(last) = from.get(whole.len() / LINE_BYTES) {
@@ -110,7 +117,7 @@ pub(super) fn get(from: &[Line], target: &mut [u8]) {
 
 /// Copies lines to as many others, the first one first, also where they overlap.
 #[inline]
-pub(super) fn copy(from: &[Line], to: &[Line]) {
+pub(crate) fn copy(from: &[Line], to: &[Line]) {
     fence(Ordering::Release);
     bulk::copy(from, to);
     fence(Ordering::Acquire);

@@ -1,0 +1,172 @@
+//! One line after the other: section 2.2.1, table 1.
+//!
+//! Each line says which is next, so that nothing can be fetched ahead: neither by the core, which
+//! does not know the address, nor by its prefetchers, for which the order is a random one and the
+//! lines are too far apart. What it takes to work an address out is in it: about a nanosecond.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use super::{
+    Outcome, Unmeasured,
+    sample::Sample,
+    team::{Limits, picos, play},
+};
+use crate::line::{Line, add, evict, evicted, write};
+
+/// Every so many lines one is used: prefetchers fetch neighbours.
+const APART: usize = 4;
+/// Few enough for any first-level cache.
+const LOCAL: usize = 64;
+/// As many as fit into the sets of a first-level cache of 8 ways and 4 KiB each that lines so far
+/// apart fall into.
+pub(super) const SHARED: usize = 128;
+/// More, to be read out of the memory of several rows and banks; and not more than the pages that
+/// a core keeps the addresses of.
+const MEMORY: usize = 1024;
+
+/// A ring of lines in random order.
+pub(super) struct Chain {
+    lines: Vec<Line>,
+    next: Vec<usize>,
+}
+
+impl Chain {
+    /// Of so many lines, all in the caller's caches.
+    pub(super) fn new(length: usize) -> Chain {
+        // Sattolo's shuffle has one ring; the generator is Knuth's.
+        let mut order: Vec<usize> = (0..length).collect();
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        for last in (1..length).rev() {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            order.swap(last, (state >> 33) as usize % last);
+        }
+        let next = order.into_iter().map(|line| line * APART).collect();
+        let chain = Chain { lines: (0..length * APART).map(|_| Line::new()).collect(), next };
+        chain.write();
+        chain
+    }
+
+    /// Writes all lines: they are in the caller's caches then, and nowhere else.
+    pub(super) fn write(&self) {
+        for (number, &next) in self.next.iter().enumerate() {
+            write(&self.lines[number * APART], next as u64);
+        }
+    }
+
+    /// Reads all lines; picoseconds for each.
+    pub(super) fn read(&self) -> u64 {
+        self.walk(Line::flag)
+    }
+
+    /// Writes all lines without changing them; picoseconds for each.
+    ///
+    /// By locked instructions, so that each is waited for.
+    pub(super) fn rewrite(&self) -> u64 {
+        self.walk(|line| add(line, 0))
+    }
+
+    #[inline]
+    fn walk(&self, step: impl Fn(&Line) -> u64) -> u64 {
+        let steps = self.next.len() as u64;
+        let start = Instant::now();
+        let mut at = 0;
+        for _ in 0..steps {
+            at = step(&self.lines[at]) as usize;
+        }
+        let took = start.elapsed();
+        // A ring leads back to where it began; that must be known for the time to be true.
+        std::hint::black_box(at);
+        picos(took) / steps
+    }
+
+    fn evict(&self) -> bool {
+        // Where one line can't be evicted, none can.
+        let all = self.lines.iter().step_by(APART).all(evict);
+        evicted();
+        all
+    }
+}
+
+/// R_L: lines that the core has in its own cache.
+pub(super) fn local(cpu: usize, limits: Limits) -> Outcome<Sample> {
+    let said = play(&[cpu], limits, |member| {
+        let chain = Chain::new(LOCAL);
+        let mut values = Vec::new();
+        while member.again() {
+            chain.read();
+            values.push(chain.read());
+        }
+        values
+    })?;
+    Ok(Sample::of(said.into_iter().flatten().collect()))
+}
+
+/// R_R or R_Q: lines that another core has written. The first CPU reads what the second writes.
+pub(super) fn transfer([reader, writer]: [usize; 2], limits: Limits) -> Outcome<Sample> {
+    let chain = OnceLock::new();
+    let said = play(&[reader, writer], limits, |member| {
+        let mut values = Vec::new();
+        while member.again() {
+            if member.seat == 1 {
+                chain.get_or_init(|| Chain::new(SHARED)).write();
+            }
+            member.pass();
+            if let Some(chain) = chain.get().filter(|_| member.seat == 0) {
+                values.push(chain.read());
+            }
+            member.pass();
+        }
+        values
+    })?;
+    Ok(Sample::of(said.into_iter().flatten().collect()))
+}
+
+/// R_I or R_QI: lines from memory, which is that near the owner: the system gives memory to whoever
+/// touches it first.
+pub(super) fn memory(reader: usize, owner: Option<usize>, limits: Limits) -> Outcome<Sample> {
+    let cpus: Vec<usize> = [reader].into_iter().chain(owner).collect();
+    let chain = OnceLock::new();
+    let said = play(&cpus, limits, |member| {
+        let mut values = Vec::new();
+        let mut could = true;
+        while member.again() {
+            if member.seat + 1 == cpus.len() {
+                could &= chain.get_or_init(|| Chain::new(MEMORY)).evict();
+            }
+            member.pass();
+            if let Some(chain) = chain.get().filter(|_| member.seat == 0) {
+                values.push(chain.read());
+            }
+            member.pass();
+        }
+        (could, values)
+    })?;
+    if said.iter().any(|(could, _)| !could) {
+        return Err(Unmeasured::NoEviction);
+    }
+    Ok(Sample::of(said.into_iter().flat_map(|(_, values)| values).collect()))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_one_ring() {
+        for length in [1, 2, 3, 64, 128, 1000] {
+            let chain = Chain::new(length);
+            let mut seen = vec![false; length];
+            let mut at = 0;
+            for _ in 0..length {
+                assert!(!std::mem::replace(&mut seen[at / APART], true), "{length}");
+                at = chain.lines[at].flag() as usize;
+            }
+            assert_eq!(at, 0);
+            chain.rewrite();
+            assert_eq!(chain.lines[0].flag() as usize, chain.next[0]);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! One value from many.
+
+use serde::{Deserialize, Serialize};
+
+/// The middle and the spread of what several rounds took, in picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// A quarter of the rounds took no longer.
+    pub low: u64,
+    /// Half of them.
+    pub median: u64,
+    /// Three quarters.
+    pub high: u64,
+    /// How many rounds.
+    pub rounds: u64,
+}
+
+/// What something took with so many lines, readers, or whatever is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// How many.
+    pub n: u64,
+    /// What it took.
+    pub sample: Sample,
+}
+
+impl Sample {
+    /// All zero of no rounds.
+    pub(super) fn of(mut values: Vec<u64>) -> Sample {
+        values.sort_unstable();
+        let at = |quarter: usize| {
+            let last = values.len().saturating_sub(1);
+            values.get((last * quarter + 2) / 4).copied().unwrap_or(0)
+        };
+        Sample { low: at(1), median: at(2), high: at(3), rounds: values.len() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles() {
+        let sample = |values: &[u64]| {
+            let Sample { low, median, high, rounds } = Sample::of(values.to_vec());
+            (low, median, high, rounds)
+        };
+        assert_eq!(sample(&[]), (0, 0, 0, 0));
+        assert_eq!(sample(&[7]), (7, 7, 7, 1));
+        assert_eq!(sample(&[9, 1, 5, 3, 7]), (3, 5, 7, 5));
+        assert_eq!(sample(&[4, 1_000_000, 2, 3, 1, 5, 6, 7, 8]), (3, 5, 7, 9));
+    }
+}

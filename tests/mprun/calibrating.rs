@@ -1,0 +1,107 @@
+//! `mprun calibrate` and `mprun explain`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::harness::{Done, mprun_with};
+
+super::trials![
+    values_are_measured_once_and_kept,
+    files_that_are_no_good_are_replaced,
+    collectives_are_explained,
+    nonsense_is_refused,
+];
+
+struct Here(tempfile::TempDir);
+
+impl Here {
+    fn new() -> Here {
+        Here(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.0.path().join("cache/lines.json")
+    }
+
+    fn mprun(&self, args: &[&str]) -> Done {
+        let file = self.file();
+        mprun_with(&[("ONCHIP_CALIBRATION", file.to_str().unwrap())], args).done()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let args = [&["calibrate", "--json"], args].concat();
+        serde_json::from_str(&self.mprun(&args).expect_code(0).out).unwrap()
+    }
+}
+
+fn values_are_measured_once_and_kept() {
+    let here = Here::new();
+    let first = here.json(&[]);
+    assert_eq!(first["origin"], "measured now");
+    assert_eq!(first["file"], here.file().to_str().unwrap());
+    let names: Vec<&str> =
+        first["values"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap()).collect();
+    for name in ["R_L", "R_R", "R_Q", "R_I", "R_QI", "q", "o", "p", "b", "c", "a"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    if first["implausible"] == false {
+        let second = here.json(&[]);
+        assert_eq!(
+            (&second["origin"], &second["values"]),
+            (&"measured before".into(), &first["values"])
+        );
+    }
+    assert_eq!(here.json(&["--again"])["origin"], "measured now");
+    let text = here.mprun(&["calibrate"]).expect_code(0).out;
+    assert!(text.contains("R_L") && text.contains(here.file().to_str().unwrap()), "{text}");
+}
+
+fn files_that_are_no_good_are_replaced() {
+    let here = Here::new();
+    fs::create_dir_all(here.file().parent().unwrap()).unwrap();
+    for content in ["", "{}", "\u{0}\u{1}", "[1, 2"] {
+        fs::write(here.file(), content).unwrap();
+        let done = here.mprun(&["calibrate"]).expect_code(0).expect_err("not a calibration");
+        assert!(done.out.contains("measured now"), "{done:#?}");
+    }
+    // A folder cannot be replaced: the values are good all the same.
+    let folder = here.file().parent().unwrap().to_str().unwrap().to_owned();
+    let done = mprun_with(&[("ONCHIP_CALIBRATION", &folder)], &["calibrate"]).done();
+    let done = done.expect_code(0).expect_err("not kept");
+    assert!(done.out.contains("; not kept"), "{done:#?}");
+}
+
+fn collectives_are_explained() {
+    let here = Here::new();
+    for (collective, ranks, bytes, wanted) in [
+        ("barrier", "1", "0", &["chosen: dissemination", "predicted: "][..]),
+        ("barrier", "200", "0", &["central", "predicted: nothing"]),
+        ("broadcast", "1", "0", &["chosen: ", "measured: "]),
+        ("broadcast", "2", "8", &["lines with the payload", "└─ 1", "predicted: ", "µs"]),
+        ("broadcast", "3", "5000", &["OC-Bcast", "rounds on threads"]),
+        ("broadcast", "65", "8", &["not, for more than 64"]),
+        ("reduce", "2", "8", &["└─ 1", "predicted: ", "measured: not"]),
+    ] {
+        let done = here.mprun(&["explain", collective, "--ranks", ranks, "--bytes", bytes]);
+        let done = done.expect_code(0);
+        for text in wanted {
+            assert!(done.out.contains(text), "no {text:?} in {done:#?}");
+        }
+    }
+}
+
+fn nonsense_is_refused() {
+    let here = Here::new();
+    for args in [
+        &["explain", "barrier", "--ranks", "0"][..],
+        &["explain", "barrier"],
+        &["explain", "gossip", "--ranks", "2"],
+        &["explain", "broadcast", "--ranks", "2", "--bytes", "-1"],
+        &["explain", "broadcast", "--ranks", "2", "--bytes", "99999999999999"],
+        &["calibrate", "now"],
+    ] {
+        here.mprun(args).expect_code(2);
+    }
+    assert!(!here.file().exists());
+}
