@@ -1,6 +1,7 @@
 //! `grid`: rows and columns are divided, and the blocks exchange borders as halos of a Cartesian
 //! communicator.
 
+use onchip::Communicator;
 use onchip::trace::Recording;
 
 use super::world::Seat;
@@ -24,7 +25,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
 }
 
 fn work(seat: &Seat, own: &[f64]) -> onchip::Result<(usize, f64, Vec<f64>)> {
-    let grid = seat.all.cartesian(&seat.job.grid, &[false, false])?;
+    let grid = Communicator::world(seat.rank).cartesian(&seat.job.grid, &[false, false])?;
     let Some(grid) = grid else {
         return Err(onchip::Error::other("the grid has no place for this rank"));
     };

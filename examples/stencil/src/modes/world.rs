@@ -5,14 +5,15 @@ use std::time::Instant;
 use onchip::prelude::*;
 use onchip::trace::{Detail, Kind, Recorder, Recording, Trace, Track};
 
-use super::{Block, Job, Ranks, Run, reduce};
+use super::reduce::Largest;
+use super::{Block, Job, Ranks, Run};
 use crate::error::StencilError;
 
 /// One rank at its work.
 pub(super) struct Seat<'a> {
     pub(super) rank: &'a Rank,
     pub(super) job: &'a Job,
-    pub(super) all: Communicator,
+    largest: Largest,
     pub(super) recorder: Recorder,
 }
 
@@ -42,11 +43,11 @@ where
             Ranks::Processes => Track::rank(rank.id()).in_process_of(rank.id()),
         };
         let recorder = recording.recorder(track);
-        let seat = Seat { rank, job, all: Communicator::world(rank), recorder };
+        let seat = Seat { rank, job, largest: Largest::open(rank)?, recorder };
         let [rows, columns] = job.place(rank.id());
         let block = job.init.block(rows, columns);
         // So that nobody waits for the borders of a rank that could not read its rows.
-        let faults = reduce::largest(&seat.all, f64::from(u8::from(block.is_err())))?;
+        let faults = seat.largest.of(f64::from(u8::from(block.is_err())))?;
         let part = match block {
             Err(fault) => Err(fault),
             Ok(_) if faults > 0.0 => Ok(Part::default()),
@@ -90,7 +91,7 @@ impl Seat<'_> {
         mut step: impl FnMut(&mut Block) -> onchip::Result<()>,
     ) -> onchip::Result<(usize, f64)> {
         // All start at once.
-        reduce::largest(&self.all, 0.0)?;
+        self.largest.of(0.0)?;
         let started = Instant::now();
         let mut steps = 0;
         while steps < self.job.steps {
@@ -99,7 +100,7 @@ impl Seat<'_> {
             steps += 1;
             if let Some(limit) = self.job.tolerance {
                 let changed = self.recorder.compute(0.0, || change(&block.next, &block.now));
-                if self.receive(|| reduce::largest(&self.all, changed))? <= limit {
+                if self.receive(|| self.largest.of(changed))? <= limit {
                     break;
                 }
             }
