@@ -18,7 +18,7 @@ use super::{
     spec::ChannelSpec,
 };
 use crate::{
-    context::{Context, Leaving, RankSet, RankState, Text},
+    context::{Context, Leaving, RankSet, RankState, Text, hash},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -204,10 +204,7 @@ impl Agreement {
     fn hash(&self) -> u64 {
         let ranks = self.senders.iter().chain(&[u32::MAX]).chain(&self.receivers);
         let bytes = self.name.bytes().map(u64::from).chain(ranks.map(|&r| u64::from(r)));
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| {
-            let mixed = (hash ^ b).wrapping_mul(0x0100_0000_01b3);
-            mixed ^ (mixed >> 29)
-        })
+        hash(bytes)
     }
 
     fn geometry(&self) -> Result<Geometry, Error> {

@@ -18,7 +18,7 @@ use nix::{
 pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
 pub(crate) use ranks::{Leaving, RankSet};
-pub(crate) use text::Text;
+pub(crate) use text::{Text, hash};
 
 use crate::{
     error::Error,

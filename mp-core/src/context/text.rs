@@ -1,4 +1,4 @@
-//! Names in shared memory.
+//! Names in shared memory, and the hashes by which what bears them is found.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -22,4 +22,12 @@ impl<const WORDS: usize> Text<WORDS> {
         let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
+}
+
+/// FNV-1a, over words instead of bytes, with the upper bits mixed in.
+pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        let mixed = (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+        mixed ^ (mixed >> 29)
+    })
 }

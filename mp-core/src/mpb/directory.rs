@@ -17,7 +17,7 @@ use super::{
     mark::{MOST_LINES, Mark},
 };
 use crate::{
-    context::{Context, Leaving, RankSet, RankState, Text},
+    context::{Context, Leaving, RankSet, RankState, Text, hash},
     error::Error,
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
@@ -348,7 +348,7 @@ fn parts(
 /// in the order of opening.
 fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<BlockKey>, Error> {
     let mut oldest: Option<(u64, BlockKey)> = None;
-    for block in heap.bucket(hash(name))? {
+    for block in heap.bucket(hash(name.bytes().map(u64::from)))? {
         if block.kind != BlockKind::Mpbs {
             continue;
         }
@@ -364,13 +364,6 @@ fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<B
         }
     }
     Ok(oldest.map(|(_, key)| key))
-}
-
-fn hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        let mixed = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        mixed ^ (mixed >> 29)
-    })
 }
 
 fn make(
@@ -415,7 +408,7 @@ fn make(
             leave(context, heap, descriptor, block, rank, leaving)?;
         }
     }
-    heap.enlist(block, hash(name))?;
+    heap.enlist(block, hash(name.bytes().map(u64::from)))?;
     Ok(block)
 }
 
