@@ -8,14 +8,14 @@ use mp_collectives::{
     complete,
 };
 use mp_core::{
-    Cause, Error, Rank, Result, World,
+    Error, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
 };
 use mp_model::cla::barrier::Exchange;
 
 use crate::{
-    mortal::Mortal,
-    support::{Random, Watchdog, on_all, scenarios},
+    mortal::{self, Mortal},
+    support::{Random, Watchdog, on_all},
 };
 
 /// Where each rank writes at everybody's how far it has come.
@@ -243,14 +243,7 @@ fn a_rank_dies_in_the_middle_of_a_barrier() {
     for seed in 0..40 {
         let fate = Fate::of(seed);
         for world in [World::threads(fate.ranks), World::threads_on_heap(fate.ranks)] {
-            let result = world.run(|rank| until_death(rank, fate, || panic!("as it was to be")));
-            match result {
-                Err(Error::RanksFailed(failed))
-                    if failed.failures.len() == 1
-                        && failed.failures[0].rank == fate.victim
-                        && failed.failures[0].cause == Cause::Panic("as it was to be".into()) => {}
-                other => panic!("{fate:?}: {other:?}"),
-            }
+            mortal::panics(world, fate.victim, fate, |rank, death| until_death(rank, fate, death));
         }
     }
 }
@@ -260,8 +253,7 @@ fn a_rank_is_killed_in_the_middle_of_a_barrier() {
     for seed in 0..20 {
         let _watchdog = Watchdog::start();
         let fate = Fate::of(seed);
-        let result = World::processes(fate.ranks)
-            .run(|rank| until_death(rank, fate, || match scenarios::die() {}));
-        scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        let until_death = |rank: &Rank, death| until_death(rank, fate, death);
+        mortal::is_killed(fate.ranks, fate.victim, fate, until_death);
     }
 }

@@ -11,10 +11,10 @@ use mp_collectives::{
     complete,
     two_sided::TwoSided,
 };
-use mp_core::{Cause, Error, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Error, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
-    mortal::Mortal,
+    mortal::{self, Mortal},
     support::{Random, Watchdog, on_all, scenarios},
 };
 
@@ -114,24 +114,15 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     Ok(())
 }
 
-fn in_threads(fate: Fate, world: World) {
-    let result = world.run(|rank| until_death(rank, fate, || panic!("as it was to be")));
-    match result {
-        Err(Error::RanksFailed(failed))
-            if failed.failures.len() == 1
-                && failed.failures[0].rank == fate.victim
-                && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
-        other => panic!("{fate:?}: {other:?}"),
-    }
-}
-
 #[test]
 fn a_rank_panics_in_the_middle_of_a_broadcast() {
     let _watchdog = Watchdog::start();
     for seed in 0..60 {
         let fate = Fate::of(seed);
-        in_threads(fate, World::threads(fate.ranks));
-        in_threads(fate, World::threads_on_heap(fate.ranks).segment_size(8 << 20));
+        let on_heap = World::threads_on_heap(fate.ranks).segment_size(8 << 20);
+        for world in [World::threads(fate.ranks), on_heap] {
+            mortal::panics(world, fate.victim, fate, |rank, death| until_death(rank, fate, death));
+        }
     }
 }
 
@@ -140,9 +131,8 @@ fn a_rank_is_killed_in_the_middle_of_a_broadcast() {
     for seed in 0..40 {
         let _watchdog = Watchdog::start();
         let fate = Fate::of(seed);
-        let result = World::processes(fate.ranks)
-            .run(|rank| until_death(rank, fate, || match scenarios::die() {}));
-        scenarios::check(result, fate.victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        let until_death = |rank: &Rank, death| until_death(rank, fate, death);
+        mortal::is_killed(fate.ranks, fate.victim, fate, until_death);
     }
 }
 

@@ -1,6 +1,40 @@
-//! Access to MPBs that ends in the middle of an algorithm.
+//! Access to MPBs that ends in the middle of an algorithm, and what must come of that.
 
+use std::fmt::Debug;
+
+use mp_core::{Cause, Error, Rank, Result, World};
 use mp_model::mpb::{Line, Mpb};
+
+use crate::support::scenarios;
+
+/// The victim panics in a world of threads: it is the only one that fails. `until_death` gets a rank
+/// and what the victim is to do in the end.
+pub fn panics(
+    world: World,
+    victim: usize,
+    fate: impl Debug,
+    until_death: impl Fn(&Rank, fn()) -> Result<()> + Sync,
+) {
+    match world.run(|rank| until_death(rank, || panic!("as it was to be"))) {
+        Err(Error::RanksFailed(failed))
+            if failed.failures.len() == 1
+                && failed.failures[0].rank == victim
+                && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
+        other => panic!("{fate:?}: {other:?}"),
+    }
+}
+
+/// The victim is killed in a world of so many processes: as [`panics`].
+pub fn is_killed(
+    ranks: usize,
+    victim: usize,
+    fate: impl Debug,
+    until_death: impl Fn(&Rank, fn()) -> Result<()> + Sync,
+) {
+    let world = World::processes(ranks);
+    let result = world.run(|rank| until_death(rank, || match scenarios::die() {}));
+    scenarios::check(result, victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+}
 
 /// Calls `death` instead of operation number `left`, from 0.
 pub struct Mortal<M> {
