@@ -84,11 +84,6 @@ impl LineBcast {
         Ok(LineBcast { routes: Routes::new(shape, mpb.rank()), pairs })
     }
 
-    /// Bytes that go with one line.
-    pub fn payload_bytes(&self) -> usize {
-        self.pairs.payload()
-    }
-
     /// Broadcasts the root's message: all ranks call this with the same root and length, and have
     /// the message when it returns. The root's own is only read; it returns as soon as all lines are
     /// under way. None are nothing to send.
