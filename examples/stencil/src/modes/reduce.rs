@@ -11,7 +11,9 @@ pub(super) struct Largest(RefCell<Reductions>);
 impl Largest {
     /// All ranks of the world open it.
     pub(super) fn open(rank: &Rank) -> Result<Self, onchip::Error> {
-        Ok(Self(Reductions::open(rank, "largest", Settings::default())?.into()))
+        // For one number at a time little room will do.
+        let settings = Settings { block_lines: Some(1), slots: Some(2), ..Settings::default() };
+        Ok(Self(Reductions::open(rank, "largest", settings)?.into()))
     }
 
     /// The largest of all ranks' `mine`, none of which is below 0 or no number. All ranks must call it.
