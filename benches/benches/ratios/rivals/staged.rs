@@ -5,11 +5,11 @@ use onchip_benches::content::{is_stamped, stamp};
 use onchip_benches::{collective, cpus};
 use rtrb::RingBuffer;
 
-use crate::plan::{Broadcasting, timed};
+use crate::party::Turns;
+use crate::plan::{Collective, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Sample, Setup, Side, Trouble};
-use crate::rows::broadcast::Turns;
 use crate::stats::median;
 
 const PIECES: usize = 2;
@@ -17,11 +17,11 @@ const PIECES: usize = 2;
 /// The fastest counts.
 const LENGTHS: [usize; 3] = [8 << 7, 32 << 7, 128 << 7];
 
-pub fn copied(plan: Broadcasting) -> Side {
+pub fn copied(plan: Collective) -> Side {
     Side::new("raw copies", "spin", move |setup| take(setup, plan))
 }
 
-fn take(setup: &Setup, plan: Broadcasting) -> Result<Sample, Trouble> {
+fn take(setup: &Setup, plan: Collective) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, usize)> = None;
     for length in LENGTHS {
         let took = copy(setup, plan, length)?;
@@ -37,7 +37,7 @@ fn take(setup: &Setup, plan: Broadcasting) -> Result<Sample, Trouble> {
 /// A piece of memory that is handed through one ring full and through another one empty.
 type Piece = Box<[u64]>;
 
-fn copy(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64, Trouble> {
+fn copy(setup: &Setup, plan: Collective, length: usize) -> Result<f64, Trouble> {
     let (mut full_in, mut full_out) = RingBuffer::<Piece>::new(PIECES);
     let (mut empty_in, mut empty_out) = RingBuffer::<Piece>::new(PIECES);
     for _ in 0..PIECES {
