@@ -400,3 +400,17 @@ impl Farm {
         self.held * self.passes
     }
 }
+
+/// The five-point stencil on a square matrix of doubles.
+#[derive(Clone, Copy, Debug)]
+pub struct Stencil {
+    pub size: usize,
+    pub steps: usize,
+    pub workers: usize,
+    /// The median of so many counts.
+    pub runs: usize,
+}
+
+impl Stencil {
+    pub const PAPER: Stencil = Stencil { size: 1080, steps: 100, workers: 2, runs: 5 };
+}

@@ -9,11 +9,13 @@ mod filter;
 pub mod idle;
 pub mod kill;
 pub mod large;
+mod model;
 pub mod oversubscribed;
 pub mod park;
 pub mod pingpong;
 pub mod reduce;
 mod start;
+pub mod stencil;
 pub mod stream;
 pub mod tagged;
 
@@ -38,6 +40,8 @@ pub fn all() -> Vec<Row> {
         barrier::rows(),
         reduce::rows(),
         tagged::rows(),
+        stencil::rows(),
+        model::rows(),
     ]
     .into_iter()
     .flatten()
