@@ -5,7 +5,7 @@
  *   rivals pairs BATCHES MILLIS       ranks 2i and 2i+1 ping-pong 8 bytes, all pairs at once
  *   rivals broadcast BYTES BATCHES CALLS SINGLES
  *                                     rank 0's buffer to rank 1, ns for one: CALLS back to back by the slowest
- *                                     rank, then SINGLES with a barrier before each: the longest stay of a rank,
+ *                                     rank, then SINGLES that both begin at a moment: the longest stay of a rank,
  *                                     and from the last one in to the last one out
  *   rivals crowd BYTES BATCHES MILLIS back to back as above, among ranks that share cores
  *   rivals start                      nothing
@@ -72,9 +72,9 @@ typedef struct {
     _Atomic uint64_t back;
     char pad2[120];
     struct {
-        _Atomic uint64_t count;
+        _Atomic uint64_t start;
         char pad[120];
-    } met[2];
+    } proposed[2][2];
 } Probe;
 
 static Probe *probe_lines;
@@ -289,13 +289,20 @@ static double reading_ns(void) {
     return least;
 }
 
-/* Two ranks meet for the n-th time by a flag each, as Onchip's ranks do in this row: a barrier that lets one rank go
- * before the other would be measured with what comes after it. */
-static void meet(uint64_t n) {
+/* Two ranks begin at a moment that they have agreed on, as Onchip's ranks do in this row: after a barrier one of them
+ * is always the first, and which one decides what is then measured. */
+static void start_together(void) {
+    static uint64_t at;
+    static int turn;
     MPI_Barrier(MPI_COMM_WORLD);
     if (ranks != 2) return;
-    atomic_store_explicit(&probe_lines->met[rank].count, n, memory_order_release);
-    while (atomic_load_explicit(&probe_lines->met[1 - rank].count, memory_order_acquire) < n) {}
+    turn ^= 1; /* A rank may be one start ahead of the other, and not two. */
+    uint64_t mine = (uint64_t)now_ns() + 1000, theirs;
+    atomic_store_explicit(&probe_lines->proposed[turn][rank].start, mine, memory_order_release);
+    do theirs = atomic_load_explicit(&probe_lines->proposed[turn][1 - rank].start, memory_order_acquire);
+    while (theirs <= at);
+    at = mine > theirs ? mine : theirs;
+    while (now_ns() < at) {}
 }
 
 static void broadcast(int bytes, int batches, long calls, long singles, double value[3]) {
@@ -309,7 +316,7 @@ static void broadcast(int bytes, int batches, long calls, long singles, double v
     double *all = rank ? NULL : malloc(2 * singles * ranks * sizeof *all);
     for (long i = -calls; i < singles; i++) {
         uint64_t *words = next_buffer(&t);
-        meet(i + calls + 1);
+        start_together();
         double begin = now_ns();
         MPI_Bcast(words, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
         double end = now_ns();

@@ -8,7 +8,7 @@ use onchip::prelude::*;
 use onchip_benches::clock::{monotonic_ns, reading_ns};
 use onchip_benches::content::{is_stamped, stamp};
 
-use crate::ours::{self, Barrier, Job, Ranks, Task, Waits};
+use crate::ours::{self, Barrier, Job, Ranks, Start, Task, Waits};
 use crate::plan::{Broadcasting, Timing};
 use crate::rivals::contest::Contest;
 use crate::rivals::{Checked, mpi, staged};
@@ -149,6 +149,7 @@ pub fn perform(rank: &Rank, plan: Broadcasting, timing: Timing) -> onchip::Resul
         root: rank.id() == ROOT,
         broadcasts: Broadcasts::open(rank, "broadcast", Settings::default())?,
         barrier: Barrier::open(rank)?,
+        start: Start::open(rank)?,
         turns: Turns::new(plan.words()),
         checked: Checked::default(),
     };
@@ -164,6 +165,7 @@ struct Party {
     root: bool,
     broadcasts: Broadcasts,
     barrier: Barrier,
+    start: Start,
     turns: Turns,
     checked: Checked,
 }
@@ -198,7 +200,7 @@ impl Party {
             if self.root {
                 stamp(message, number);
             }
-            self.barrier.wait()?;
+            self.start.together()?;
             let begin = monotonic_ns();
             self.broadcasts.broadcast(message, ROOT)?;
             let end = monotonic_ns();
