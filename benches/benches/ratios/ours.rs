@@ -7,8 +7,8 @@ use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Broadcasting, Delegations, Emitting, Large, Overlap, Pairs, PingPong, Stream, Timing,
-    Untouched, Wakes,
+    Collective, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
+    Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
@@ -44,9 +44,13 @@ pub enum Job {
     Park(Wakes),
     Handled(Wakes, rows::park::Woken),
     Pairs(Pairs),
-    Broadcast(Broadcasting, Timing),
+    Collective(Collective, Timing),
     /// A broadcast that does not come.
     BroadcastIdle,
+    /// A barrier that one rank does not come to.
+    BarrierIdle,
+    Tagged(Tagged),
+    TaggedRate(Tagged),
     /// What the caller pays for delegating.
     Delegate(Delegations),
     /// Delegated messages end to end.
@@ -72,8 +76,17 @@ impl Job {
             Job::Park(plan) => rows::park::perform(rank, plan),
             Job::Handled(plan, woken) => rows::park::handled(rank, plan, woken),
             Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
-            Job::Broadcast(plan, timing) => rows::broadcast::perform(rank, plan, timing),
+            Job::Collective(plan, timing) => match plan.operation {
+                Operation::Barrier => rows::barrier::perform(rank, plan, timing),
+                Operation::Broadcast => rows::broadcast::perform(rank, plan, timing),
+                Operation::Reduce => rows::reduce::reduce(rank, plan, timing),
+                Operation::AllReduce => rows::reduce::all_reduce(rank, plan, timing),
+                Operation::Scan => rows::reduce::scan(rank, plan, timing),
+            },
             Job::BroadcastIdle => rows::broadcast::wait_for_one(rank),
+            Job::BarrierIdle => rows::barrier::wait_in_one(rank),
+            Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
+            Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
             Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),

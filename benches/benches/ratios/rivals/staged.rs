@@ -9,11 +9,11 @@ use onchip_benches::content::{is_stamped, stamp};
 use onchip_benches::{collective, cpus};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::plan::{Broadcasting, Timing, timed};
+use crate::party::Turns;
+use crate::plan::{Collective, Timing, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Sample, Setup, Side, Trouble};
-use crate::rows::broadcast::Turns;
 use crate::stats::median;
 
 const PIECES: usize = 2;
@@ -21,11 +21,11 @@ const PIECES: usize = 2;
 /// The fastest counts.
 const LENGTHS: [usize; 4] = [2 << 7, 8 << 7, 32 << 7, 128 << 7];
 
-pub fn copied(plan: Broadcasting, timing: Timing) -> Side {
+pub fn copied(plan: Collective, timing: Timing) -> Side {
     Side::new("raw copies", "spin", move |setup| take(setup, plan, timing))
 }
 
-fn take(setup: &Setup, plan: Broadcasting, timing: Timing) -> Result<Sample, Trouble> {
+fn take(setup: &Setup, plan: Collective, timing: Timing) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, usize)> = None;
     for length in LENGTHS {
         let took = match timing {
@@ -79,7 +79,7 @@ impl End {
     }
 }
 
-fn back_to_back(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64, Trouble> {
+fn back_to_back(setup: &Setup, plan: Collective, length: usize) -> Result<f64, Trouble> {
     let (mut sending, mut receiving) = ends(length);
     let mut sent = Turns::new(plan.words());
     let send = move || {
@@ -106,7 +106,7 @@ fn back_to_back(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64,
 }
 
 /// As ours are taken: when each began and ended.
-fn apart(setup: &Setup, plan: Broadcasting, length: usize) -> Result<[Vec<f64>; 2], Trouble> {
+fn apart(setup: &Setup, plan: Collective, length: usize) -> Result<[Vec<f64>; 2], Trouble> {
     let (mut sending, mut receiving) = ends(length);
     let start = Start::default();
     let mut sent = Turns::new(plan.words());
@@ -137,7 +137,7 @@ fn apart(setup: &Setup, plan: Broadcasting, length: usize) -> Result<[Vec<f64>; 
     checked.finish().map(|()| stamps.into())
 }
 
-fn singles(plan: Broadcasting, mut call: impl FnMut() -> (u64, u64)) -> Vec<f64> {
+fn singles(plan: Collective, mut call: impl FnMut() -> (u64, u64)) -> Vec<f64> {
     let reading = reading_ns();
     (0..plan.calls).for_each(|_| _ = call());
     let taken = (0..plan.singles()).flat_map(|_| {
