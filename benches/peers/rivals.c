@@ -9,8 +9,8 @@
  *                                     8 bytes one way, LENGTH of them before each answer, ns for one
  *   rivals collective OPERATION BYTES BATCHES CALLS SINGLES
  *                                     by two ranks, ns for one: CALLS back to back by the slowest rank, then SINGLES
- *                                     with a barrier before each: the longest stay of a rank, and from the last one
- *                                     in to the last one out
+ *                                     that both begin at a moment: the longest stay of a rank, and from the last
+ *                                     one in to the last one out
  *   rivals crowd OPERATION BYTES BATCHES MILLIS
  *                                     back to back as above, among ranks that share cores
  *   rivals start                      nothing
@@ -77,9 +77,9 @@ typedef struct {
     _Atomic uint64_t back;
     char pad2[120];
     struct {
-        _Atomic uint64_t count;
+        _Atomic uint64_t start;
         char pad[120];
-    } met[2];
+    } proposed[2][2];
 } Probe;
 
 static Probe *probe_lines;
@@ -522,13 +522,20 @@ static double reading_ns(void) {
     return least;
 }
 
-/* Two ranks meet for the n-th time by a flag each, as Onchip's ranks do in this row: a barrier that lets one rank go
- * before the other would be measured with what comes after it. */
-static void meet(uint64_t n) {
+/* Two ranks begin at a moment that they have agreed on, as Onchip's ranks do in this row: after a barrier one of them
+ * is always the first, and which one decides what is then measured. */
+static void start_together(void) {
+    static uint64_t at;
+    static int turn;
     MPI_Barrier(MPI_COMM_WORLD);
     if (ranks != 2) return;
-    atomic_store_explicit(&probe_lines->met[rank].count, n, memory_order_release);
-    while (atomic_load_explicit(&probe_lines->met[1 - rank].count, memory_order_acquire) < n) {}
+    turn ^= 1; /* A rank may be one start ahead of the other, and not two. */
+    uint64_t mine = (uint64_t)now_ns() + 1000, theirs;
+    atomic_store_explicit(&probe_lines->proposed[turn][rank].start, mine, memory_order_release);
+    do theirs = atomic_load_explicit(&probe_lines->proposed[turn][1 - rank].start, memory_order_acquire);
+    while (theirs <= at);
+    at = mine > theirs ? mine : theirs;
+    while (now_ns() < at) {}
 }
 
 static void collective(Operation operation, int bytes, int batches, long calls, long singles, double value[3]) {
@@ -544,7 +551,7 @@ static void collective(Operation operation, int bytes, int batches, long calls, 
     double *all = rank ? NULL : malloc(2 * singles * ranks * sizeof *all);
     for (long i = -calls; i < singles; i++) {
         prepare(&t);
-        meet(i + calls + 1);
+        start_together();
         double begin = now_ns();
         call(&t);
         double end = now_ns();

@@ -2,6 +2,7 @@
 
 use onchip::mpb::{Line, Mpb, Mpbs};
 use onchip::prelude::*;
+use onchip_benches::clock::monotonic_ns;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
@@ -251,6 +252,45 @@ pub fn line_up(rank: &Rank) -> onchip::Result<()> {
 
 /// Lines up all ranks again and again, and costs little more than one flag does: each sets one at
 /// every other.
+/// Ranks begin at a moment that they have agreed on. After a barrier one of them is always the
+/// first, and which one decides what is then measured.
+pub struct Start {
+    /// Two for each rank, in turn: a rank may be one start ahead of another, and not two.
+    flags: Mpb,
+    turn: usize,
+    /// The last one.
+    at: u64,
+}
+
+impl Start {
+    /// So much later than now, in nanoseconds: all know of it by then.
+    const AHEAD: u64 = 1000;
+
+    pub fn open(rank: &Rank) -> onchip::Result<Start> {
+        Ok(Start { flags: rank.mpb("start", Mpbs::lines(2 * rank.size()))?, turn: 0, at: 0 })
+    }
+
+    /// Every rank proposes a moment, and all begin at the latest.
+    pub fn together(&mut self) -> onchip::Result<()> {
+        let me = self.flags.rank();
+        let ranks = self.flags.ranks();
+        let others = || (0..ranks).filter(|&peer| peer != me);
+        self.turn ^= 1;
+        let line = |rank: usize| 2 * rank + self.turn;
+        let mut at = monotonic_ns() + Self::AHEAD;
+        for peer in others() {
+            self.flags.set_flag(Line { rank: peer, line: line(me) }, at)?;
+        }
+        for peer in others() {
+            let proposed = self.flags.wait_flag_from(peer, line(peer), |value| value > self.at)?;
+            at = at.max(proposed);
+        }
+        self.at = at;
+        while monotonic_ns() < at {}
+        Ok(())
+    }
+}
+
 pub struct Barrier {
     flags: Mpb,
     passed: u64,

@@ -1,13 +1,14 @@
 //! A collective operation as our ranks call it, time it and check it, whichever it is; and the rows
 //! that are made of that beside the MPIs, which do the same in `benches/peers/rivals.c`.
 
+use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 
 use onchip::prelude::*;
 use onchip_benches::clock::{monotonic_ns, reading_ns};
 
-use crate::ours::{self, Barrier, Job, Ranks, Task, Waits};
+use crate::ours::{self, Barrier, Job, Ranks, Start, Task, Waits};
 use crate::plan::{Collective, Timing};
 use crate::rivals::contest::Contest;
 use crate::rivals::{Checked, mpi};
@@ -76,7 +77,12 @@ impl<T: Plain + Default> Turns<T> {
 
     pub fn new(len: usize) -> Turns<T> {
         let more = Self::PAGE / size_of::<T>();
-        let buffers = std::array::from_fn(|_| vec![T::default(); len + more]);
+        let buffers = std::array::from_fn(|_| {
+            // Written, so that each page is memory of its own and not the one page of zeros.
+            let mut buffer = black_box(vec![T::default(); len + more]);
+            buffer.fill(T::default());
+            buffer
+        });
         let starts = std::array::from_fn(|turn| {
             let buffer: &Vec<T> = &buffers[turn];
             buffer.as_ptr().align_offset(Self::PAGE)
@@ -122,7 +128,9 @@ pub fn perform(
     checked.holds(part.whole()?);
     let took = match timing {
         Timing::Loop => back_to_back(&mut part, &mut barrier, &mut checked, plan)?,
-        Timing::Separated | Timing::Last => apart(&mut part, &mut barrier, &mut checked, plan)?,
+        Timing::Separated | Timing::Last => {
+            apart(&mut part, &mut Start::open(rank)?, &mut checked, plan)?
+        }
     };
     checked.holds(part.whole()?);
     checked.finish().map_err(onchip::Error::other)?;
@@ -154,7 +162,7 @@ fn back_to_back(
 /// When each call began and ended, the reading of the clock taken off.
 fn apart(
     part: &mut impl Part,
-    barrier: &mut Barrier,
+    start: &mut Start,
     checked: &mut Checked,
     plan: Collective,
 ) -> onchip::Result<Vec<f64>> {
@@ -162,7 +170,7 @@ fn apart(
     let mut stamps = Vec::with_capacity(2 * plan.singles() as usize);
     for call in 0..plan.calls + plan.singles() {
         part.prepare();
-        barrier.wait()?;
+        start.together()?;
         let begin = monotonic_ns();
         part.call()?;
         let end = monotonic_ns();

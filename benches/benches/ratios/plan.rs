@@ -330,7 +330,7 @@ impl Collective {
         self.bytes / 8
     }
 
-    /// Calls with a barrier before each.
+    /// Calls that all ranks begin at the same moment.
     pub fn singles(self) -> u64 {
         self.batches as u64 * self.calls / 4
     }

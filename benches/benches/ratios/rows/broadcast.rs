@@ -50,13 +50,18 @@ pub fn rows() -> Vec<Row> {
             by_distance: true,
         });
     }
-    for (name, bytes) in [("1MB", MB), ("4MB", 4 * MB)] {
+    for (name, bytes, timing) in [
+        ("8KB", 8 * KB, Timing::Last),
+        ("1MB", MB, Timing::Loop),
+        ("1MB", MB, Timing::Last),
+        ("4MB", 4 * MB, Timing::Loop),
+    ] {
         rows.extend(BOTH.map(|ranks| Row {
-            name: format!("broadcast.raw.{name}.{}", ranks.name()),
-            what: "a large message to the other rank, back to back, beside bare copies in and out",
+            name: format!("broadcast.raw.{name}.{}.{}", timing.name(), ranks.name()),
+            what: "a message to the other rank, beside bare copies in and out",
             unit: Unit::Nanoseconds,
-            ours: party::ours(ranks, of(bytes), Timing::Loop),
-            reference: staged::copied(of(bytes)),
+            ours: party::ours(ranks, of(bytes), timing),
+            reference: staged::copied(of(bytes), timing),
             bound: Bound::ahead(0.9),
             by_distance: true,
         }));
