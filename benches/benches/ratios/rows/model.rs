@@ -56,8 +56,7 @@ fn predicted(setup: &Setup, operation: Operation) -> Result<Bounds, Trouble> {
     let topology = Topology::read().and_then(|t| t.confined_to(&cpus)).map_err(failed)?;
     let calibration = Calibration::of(&mp_core::calibrate::measure(&topology));
     let placement = calibration.placement(RANKS).ok_or_else(|| failed("no two ranks"))?;
-    let machine =
-        Machine { parameters: calibration.parameters.with_cached_flags(), placement };
+    let machine = Machine { parameters: calibration.parameters.with_cached_flags(), placement };
     let tree = Tree::flat(0, &machine.placement).map_err(failed)?;
     let program = match operation {
         Operation::Broadcast => patterns::pushed_broadcast(&tree),

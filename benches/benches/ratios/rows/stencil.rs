@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::rc::Rc;
 
-use clap::ValueEnum as _;
 use onchip_benches::cpus;
 use stencil::modes::{Job, Mode, Ranks, run};
 
@@ -71,17 +70,18 @@ fn side(name: &str, mode: Mode, ranks: Ranks) -> Side {
     Side::new(name, "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
             if !checked {
-                start("checked", mode, ranks)?;
+                start(true, mode, ranks)?;
                 checked = true;
             }
-            start("measured", mode, ranks)
+            start(false, mode, ranks)
         })
     })
 }
 
-fn start(what: &str, mode: Mode, ranks: Ranks) -> Taken {
+fn start(checked: bool, mode: Mode, ranks: Ranks) -> Taken {
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["--child", STENCIL, what, &mode.to_string(), &ranks.to_string()]);
+    let what = serde_json::to_string(&(checked, mode, ranks)).map_err(failed)?;
+    command.args(["--child", STENCIL, &what]);
     let output = within(&mut command, PATIENCE)?;
     if !output.status.success() {
         return Err(failed(last_words(&output.stderr)));
@@ -92,12 +92,8 @@ fn start(what: &str, mode: Mode, ranks: Ranks) -> Taken {
 
 /// The stencil itself: `arguments` are those after [`STENCIL`].
 pub fn child(arguments: &[String]) -> Result<(), Trouble> {
-    let [what, mode, ranks] = arguments else {
-        return Err(failed("expected what to do, a mode and a kind of ranks"));
-    };
-    let mode = Mode::from_str(mode, false).map_err(failed)?;
-    let ranks = Ranks::from_str(ranks, false).map_err(failed)?;
-    let checked = what == "checked";
+    let [what] = arguments else { return Err(failed("expected what to do")) };
+    let (checked, mode, ranks): (bool, Mode, Ranks) = serde_json::from_str(what).map_err(failed)?;
     let job = Job { keep: checked, ..rivals::job(PLAN, PLAN.workers) };
     let mut took = Vec::new();
     for _ in 0..if checked { 1 } else { PLAN.runs } {
