@@ -9,7 +9,9 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+pub mod exchange;
 pub mod experiments;
+mod layout;
 mod pairs;
 mod real;
 pub mod reduce;
