@@ -12,6 +12,7 @@ pub mod calibration;
 pub mod exchange;
 pub mod experiments;
 mod layout;
+mod others;
 mod pairs;
 mod real;
 pub mod reduce;

@@ -13,8 +13,9 @@
 use mp_model::mpb::{Line, Mpb};
 
 use super::chunks::ChunkOptions;
-use super::traffic::{AllGather, Traffic, after, before};
+use super::traffic::{AllGather, Traffic};
 use super::{Extremes, ReduceOptionsError};
+use crate::others::{after, before};
 
 /// One rank's part in a series of all-gathers of blocks of any size.
 #[derive(Debug)]

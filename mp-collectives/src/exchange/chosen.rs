@@ -387,13 +387,18 @@ impl Exchanges {
         let Exchanges { mpb, lines, chunks, settings, .. } = self;
         let Extremes { least, most } = traffic.extremes();
         let short = short(self.machine, lines.round_bytes());
-        Ok(match settings.way {
+        let way = match settings.way {
+            Some(way) => Some(way),
+            None if most <= short => Some(Way::Lines),
+            None if least > short => Some(Way::Chunks),
+            None => None,
+        };
+        match way {
             Some(Way::Lines) => complete(lines.exchange(mpb, traffic))?,
             Some(Way::Chunks) => complete(chunks.exchange(mpb, traffic))?,
-            None if most <= short => complete(lines.exchange(mpb, traffic))?,
-            None if least > short => complete(chunks.exchange(mpb, traffic))?,
             None => complete(mixed(lines, chunks, mpb, traffic, short))?,
-        })
+        }
+        Ok(())
     }
 
     #[inline]
@@ -401,14 +406,19 @@ impl Exchanges {
         let Exchanges { mpb, lines, chunks, shared, settings, .. } = self;
         let Extremes { least, most } = traffic.extremes();
         let (traffic, short) = (&mut traffic, short(self.machine, lines.round_bytes()));
-        Ok(match settings.way_to_all {
+        let way = match settings.way_to_all {
+            Some(way) => Some(way),
+            None if most <= short => Some(WayToAll::Lines),
+            None if least > short => Some(WayToAll::Shared),
+            None => None,
+        };
+        match way {
             Some(WayToAll::Lines) => complete(lines.exchange(mpb, traffic))?,
             Some(WayToAll::Chunks) => complete(chunks.exchange(mpb, traffic))?,
             Some(WayToAll::Shared) => complete(shared.all_gather(mpb, traffic))?,
-            None if most <= short => complete(lines.exchange(mpb, traffic))?,
-            None if least > short => complete(shared.all_gather(mpb, traffic))?,
             None => complete(mixed_to_all(lines, shared, mpb, traffic, short))?,
-        })
+        }
+        Ok(())
     }
 }
 

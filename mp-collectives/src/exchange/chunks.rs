@@ -30,8 +30,9 @@
 
 use mp_model::mpb::{Line, Mpb};
 
-use super::traffic::{Traffic, after, before};
+use super::traffic::Traffic;
 use super::{Extremes, ReduceOptionsError};
+use crate::others::{after, before};
 
 /// What can be chosen. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,9 @@
 use mp_model::mpb::{Line, Mpb};
 
 use super::Extremes;
-use super::traffic::{Traffic, after, before};
+use super::traffic::Traffic;
 use crate::broadcast::LineOptionsError;
+use crate::others::{after, before};
 use crate::pairs::{Numbered, Pairs};
 
 /// One rank's part in a series of exchanges of short blocks.
