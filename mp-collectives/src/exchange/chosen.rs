@@ -6,38 +6,9 @@ use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Rank, Wait};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::{Explanation, Way, WayToAll, choose, choose_to_all, short};
-use super::traffic::{AllGather, AllToAll, Gather, Only, Scatter, Traffic};
-use super::{
-    Blocks, ChunkExchange, ChunkOptions, Extremes, LineExchange, Machine, SharedAllGather,
-};
-use crate::real::{RealError, RealMpb};
-
-/// How exchanges are to be done. All ranks must ask for the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
-    /// ranks.
-    pub chunk_lines: Option<usize>,
-    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
-    pub slots: Option<usize>,
-    /// Always this way where a block is for one rank.
-    pub way: Option<Way>,
-    /// Always this way where a block is for all: in all-gathers.
-    pub way_to_all: Option<WayToAll>,
-}
-
-/// Chunks that a rank may have under way to another one, or to all.
-const BUFFERS: usize = 4;
-
-/// Lines of the chunks that all others get.
-const SHARED: usize = 512;
-
-/// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
-/// the second level, as long as they do not become so short that each is mostly waited for.
-fn chunk_lines(ranks: usize) -> usize {
-    (1024 / ranks.saturating_sub(1).max(1)).clamp(16, SHARED)
-}
+use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
+use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::real::RealMpb;
 
 /// One rank's part in the exchanges of its world.
 ///
@@ -83,11 +54,7 @@ fn chunk_lines(ranks: usize) -> usize {
 #[derive(Debug)]
 pub struct Exchanges {
     mpb: RealMpb,
-    machine: Machine,
-    settings: Settings,
-    lines: LineExchange,
-    chunks: ChunkExchange,
-    shared: SharedAllGather,
+    ways: Ways,
 }
 
 impl Exchanges {
@@ -98,29 +65,14 @@ impl Exchanges {
     /// settings, as far as these change the room that they take; settings that make no sense; lack
     /// of memory.
     pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Exchanges> {
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
-        let slots = settings.slots.unwrap_or(machine.slots());
-        let too_much = || mp_core::Error::other("exchanges that take more lines than there can be");
-        let add = |first: usize, lines: Option<usize>| {
-            lines.and_then(|lines| first.checked_add(lines)).ok_or_else(too_much)
-        };
-        let first_line = add(0, LineExchange::lines(slots, ranks))?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
-        let chunks = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
-        let first_line = add(first_line, chunks.lines(ranks))?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(SHARED);
-        let shared = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
-        let all = add(first_line, SharedAllGather::lines(shared, ranks))?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all))?);
-        Ok(Exchanges {
-            machine,
-            settings,
-            lines: LineExchange::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
-            chunks: ChunkExchange::new(&mpb, chunks).map_err(mp_core::Error::other)?,
-            shared: SharedAllGather::new(&mpb, shared).map_err(mp_core::Error::other)?,
-            mpb,
-        })
+        let (ranks, cores) = (rank.size(), rank.cores());
+        let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
+        let lines = Ways::lines(machine, settings).ok_or_else(|| {
+            mp_core::Error::other("exchanges that take more lines than there can be")
+        })?;
+        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(lines))?);
+        let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
+        Ok(Exchanges { mpb, ways })
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -369,12 +321,12 @@ impl Exchanges {
 
     /// By which way a block of so many bytes for one rank goes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation<Way> {
-        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
+        self.ways.explain(bytes)
     }
 
     /// The same for a block that is for all: in all-gathers.
     pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
-        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
+        self.ways.explain_to_all(bytes)
     }
 
     /// This rank.
@@ -384,71 +336,20 @@ impl Exchanges {
 
     #[inline]
     fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let short = short(self.machine, lines.round_bytes());
-        let way = match settings.way {
-            Some(way) => Some(way),
-            None if most <= short => Some(Way::Lines),
-            None if least > short => Some(Way::Chunks),
-            None => None,
-        };
-        match way {
-            Some(Way::Lines) => complete(lines.exchange(mpb, traffic))?,
-            Some(Way::Chunks) => complete(chunks.exchange(mpb, traffic))?,
-            None => complete(mixed(lines, chunks, mpb, traffic, short))?,
-        }
-        Ok(())
+        let Exchanges { mpb, ways } = self;
+        // The shortest ones without a future around theirs.
+        Ok(match ways.way(traffic.extremes()) {
+            Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.exchange(mpb, traffic)),
+        }?)
     }
 
     #[inline]
     fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, shared, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let (traffic, short) = (&mut traffic, short(self.machine, lines.round_bytes()));
-        let way = match settings.way_to_all {
-            Some(way) => Some(way),
-            None if most <= short => Some(WayToAll::Lines),
-            None if least > short => Some(WayToAll::Shared),
-            None => None,
-        };
-        match way {
-            Some(WayToAll::Lines) => complete(lines.exchange(mpb, traffic))?,
-            Some(WayToAll::Chunks) => complete(chunks.exchange(mpb, traffic))?,
-            Some(WayToAll::Shared) => complete(shared.all_gather(mpb, traffic))?,
-            None => complete(mixed_to_all(lines, shared, mpb, traffic, short))?,
-        }
-        Ok(())
+        let (Exchanges { mpb, ways }, traffic) = (self, &mut traffic);
+        Ok(match ways.way_to_all(traffic.extremes()) {
+            Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.all_gather(mpb, traffic)),
+        }?)
     }
-}
-
-/// Blocks of up to `short` bytes in lines, the others in chunks.
-///
-/// The lines are one round: nobody waits for what others do in this call before they are under way.
-async fn mixed<T: Traffic>(
-    lines: &mut LineExchange,
-    chunks: &mut ChunkExchange,
-    mpb: &mut RealMpb,
-    traffic: &mut T,
-    short: usize,
-) -> Result<(), RealError> {
-    let (short, long) =
-        (Extremes { least: 1, most: short }, Extremes { least: short + 1, most: usize::MAX });
-    lines.send(mpb, &Only { traffic, lengths: short }, 0).await?;
-    chunks.exchange(mpb, &mut Only { traffic, lengths: long }).await?;
-    lines.receive(mpb, &mut Only { traffic, lengths: short }, 0).await
-}
-
-/// The same where blocks are for all.
-async fn mixed_to_all(
-    lines: &mut LineExchange,
-    shared: &mut SharedAllGather,
-    mpb: &mut RealMpb,
-    traffic: &mut AllGather<'_>,
-    short: usize,
-) -> Result<(), RealError> {
-    let lengths = Extremes { least: 1, most: short };
-    lines.send(mpb, &Only { traffic, lengths }, 0).await?;
-    shared.above(mpb, traffic, short).await?;
-    lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
 }
