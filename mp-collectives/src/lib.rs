@@ -9,7 +9,10 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+pub mod exchange;
 pub mod experiments;
+mod layout;
+mod others;
 mod pairs;
 mod real;
 pub mod reduce;
