@@ -4,6 +4,7 @@ pub mod barrier;
 pub mod broadcast;
 pub mod buffer;
 pub mod delegate;
+pub mod exchange;
 pub mod farm;
 mod filter;
 pub mod idle;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Row> {
         broadcast::rows(),
         barrier::rows(),
         reduce::rows(),
+        exchange::rows(),
         tagged::rows(),
         stencil::rows(),
         model::rows(),
