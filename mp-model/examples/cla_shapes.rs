@@ -243,10 +243,12 @@ fn speedups() -> Result<()> {
             Ok(format!("{:.2}, n = {}", greatest.0, greatest.1))
         };
         let [simulated_sandy, simulated_phi] = [greatest("Sandy Bridge")?, greatest("Xeon Phi")?];
-        println!("{title:<48}{simulated_sandy:>14}  {sandy:<18}{simulated_phi:>14}  {phi}");
+        let row =
+            format!("{title:<48}{simulated_sandy:>14}  {sandy:<18}{simulated_phi:>14}  {phi}");
+        println!("{}", row.trim_end());
     }
     println!(
-        "\nOf libraries the lines that they move are simulated, and none of their software: where the paper measured one of those, it gained more.\n"
+        "\nOf libraries the lines that they move are simulated, and none of their software.\n"
     );
     Ok(())
 }

@@ -214,7 +214,7 @@ impl Took {
                 let mut reductions = Reductions::open(rank, "explained", Default::default())?;
                 let to_all = collective == Collective::AllReduce;
                 let mut doubles = vec![0.0; bytes / DOUBLE];
-                let mut rest = vec![0u8; if bytes % DOUBLE == 0 { 0 } else { bytes }];
+                let mut rest = vec![0u8; if bytes.is_multiple_of(DOUBLE) { 0 } else { bytes }];
                 timed(rank, rounds, start, || match (rest.is_empty(), to_all) {
                     (true, true) => reductions.all_reduce(&mut doubles, Sum),
                     (true, false) => reductions.reduce(&mut doubles, Sum, 0),
