@@ -197,7 +197,8 @@ impl Took {
     fn of(collective: Collective, ranks: usize, bytes: usize) -> Result<Took, Error> {
         // Doubles are what is added most.
         const DOUBLE: usize = size_of::<f64>();
-        let rounds = (1 << 24) / bytes.clamp(1 << 17, 1 << 24) + 1;
+        let rounds = (1 << 24) / bytes.clamp(1 << 13, 1 << 24) + 1;
+        let reading = reading();
         let start = Instant::now();
         let said = World::threads(ranks).bind(Bind::Auto).run(|rank| match collective {
             Collective::Barrier => {
@@ -227,7 +228,7 @@ impl Took {
             .filter_map(|round| {
                 let begin = said.iter().map(|times| times[round].0).max()?;
                 let end = said.iter().map(|times| times[round].1).max()?;
-                Some(end.saturating_sub(begin))
+                Some(end.saturating_sub(begin).saturating_sub(reading))
             })
             .collect();
         took.sort_unstable();
@@ -235,6 +236,18 @@ impl Took {
         let at = |quarter: usize| took[last * quarter / 4];
         Ok(Took { low: at(1), median: at(2), high: at(3), rounds })
     }
+}
+
+/// What looking at the clock takes, which is between a beginning and an end once.
+fn reading() -> Duration {
+    const READINGS: u32 = 1000;
+    let took = (0..9).map(|_| {
+        let start = Instant::now();
+        let last = (0..READINGS).fold(start, |_, _| Instant::now());
+        (last - start) / READINGS
+    });
+    // What disturbs it only adds to it.
+    took.min().unwrap_or_default()
 }
 
 fn barriers(rank: &Rank, name: &str) -> onchip::Result<Barriers> {
