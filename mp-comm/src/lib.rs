@@ -68,7 +68,7 @@
 //! dropped waits until all that was to be sent is sent.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is
-//! asked for: 17 KiB, and for messages of more than 472 bytes another 258 KiB. What fills them
+//! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them
 //! makes the sender wait. A message that nobody has asked for stays there, unless a receive looks
 //! for something behind it: then it goes to the receiver's own memory.
 //!
