@@ -20,8 +20,9 @@ use mp_model::mpb::{Line, Mpb};
 
 use super::choice::Prefix;
 use super::fold::Fold;
-use super::operations::{Operation, prepend};
+use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vectors::prepend;
 use super::{ReduceError, ReduceOptionsError};
 
 /// What can be chosen. All ranks must choose the same.

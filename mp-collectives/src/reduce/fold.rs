@@ -2,8 +2,9 @@
 
 use mp_core::Plain;
 
-use super::operations::{Operation, append, prepend};
+use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vectors::{append, prepend};
 
 /// A rank's own elements, which become the result, and room for those of the others: for each rank
 /// in turn, its elements go to its [`room`](Fold::room), and then they are [taken](Fold::take).

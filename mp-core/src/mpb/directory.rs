@@ -34,6 +34,8 @@ const NAME: usize = 64;
 pub(crate) struct Descriptor {
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
+    /// The word that the rank proposed who made them.
+    agreed: AtomicU64,
     /// What a rank asked for that wanted something else; 0 for none.
     other: AtomicU64,
     /// Tells them from others of that name that were made before.
@@ -143,6 +145,7 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
+    pub(super) agreed: u64,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
     sides: NonNull<Side>,
@@ -158,7 +161,7 @@ unsafe impl Sync for Opened {}
 impl Opened {
     /// Opens this rank's access, making the MPBs if no other rank has.
     pub(super) fn open(context: Arc<Context>, name: &str, mpbs: Mpbs) -> Result<Self, Error> {
-        let lines = mpbs.lines;
+        let Mpbs { lines, proposal } = mpbs;
         let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
@@ -173,7 +176,7 @@ impl Opened {
         let mut heap = context.lock_heap()?;
         let block = match find(&context, &heap, name)? {
             Some(block) => block,
-            None => make(&context, &mut heap, name, geometry)?,
+            None => make(&context, &mut heap, name, geometry, proposal)?,
         };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = descriptor.lines.load(Ordering::Relaxed) as usize;
@@ -185,6 +188,7 @@ impl Opened {
         }
         let (sides, first) = parts(&context, block, geometry)?;
         descriptor.opened.insert(me);
+        let agreed = descriptor.agreed.load(Ordering::Relaxed);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
         Ok(Self {
@@ -194,6 +198,7 @@ impl Opened {
             name: name.into(),
             context,
             lines,
+            agreed,
             block,
             descriptor,
             sides,
@@ -371,6 +376,7 @@ fn make(
     heap: &mut LockedHeap<'_>,
     name: &str,
     geometry: Geometry,
+    proposal: u64,
 ) -> Result<BlockKey, Error> {
     let len = geometry.block();
     let (block, committed) = heap.reserve(context.me, BlockKind::Mpbs, len)?;
@@ -385,6 +391,7 @@ fn make(
     }
     descriptor.name.write(name);
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
+    descriptor.agreed.store(proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
     let made = &context.world()?.channels;
     let serial = made.load(Ordering::Relaxed);

@@ -138,6 +138,12 @@ impl Mpb {
         self.opened.lines
     }
 
+    /// The word that the rank [proposed](Mpbs::proposing) who opened them first: the same for all.
+    #[inline]
+    pub fn agreed(&self) -> u64 {
+        self.opened.agreed
+    }
+
     /// Bytes in a line: 64.
     #[inline]
     pub const fn line_bytes(&self) -> usize {

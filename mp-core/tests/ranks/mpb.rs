@@ -335,6 +335,28 @@ fn buffers_pair_up_in_the_order_of_opening() {
     });
 }
 
+/// The first one's, for each pair of buffers again.
+#[test]
+fn all_agree_on_what_one_has_proposed() {
+    on_all(3, |rank| {
+        let own = rank.id() as u64 + 1;
+        let mut all = Vec::new();
+        for round in 0..20 {
+            let mpb = rank.mpb("mpb", Mpbs::lines(4).proposing(own << (2 * round)))?;
+            let agreed = mpb.agreed() >> (2 * round);
+            ensure!((1..=3).contains(&agreed), "{agreed} in round {round}");
+            let next = line((rank.id() + 1) % 3, 0);
+            mpb.set_flag(next, agreed)?;
+            ensure!(mpb.wait_flag(0, |value| value != 0)? == agreed, "in round {round}");
+            all.push(mpb);
+        }
+        let alone = rank.mpb(&format!("of {own}"), Mpbs::lines(1).proposing(own))?;
+        ensure!(alone.agreed() == own, "{}", alone.agreed());
+        ensure!(open(rank, 1)?.agreed() == 0, "without a proposal");
+        Ok(())
+    });
+}
+
 #[test]
 fn nothing_is_left_of_closed_buffers() {
     on_all(2, |rank| {
