@@ -10,6 +10,7 @@ use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination};
 use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::CHOICE_TARGET;
 
 /// How barriers are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,6 +95,7 @@ impl Barriers {
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
         };
+        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %explanation);
         Ok(Barriers { mpb, explanation, algorithm })
     }
 

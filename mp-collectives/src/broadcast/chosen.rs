@@ -10,6 +10,7 @@ use super::{
 };
 use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::Told;
 use crate::two_sided::TwoSided;
 
 /// How broadcasts are to be done. All ranks must ask for the same.
@@ -53,6 +54,7 @@ pub struct Broadcasts {
     mpb: RealMpb,
     machine: Machine,
     forced: Option<Algorithm>,
+    told: Told,
     lines: LineBcast,
     oc_bcast: OcBcast,
     two_sided: TwoSided,
@@ -97,6 +99,7 @@ impl Broadcasts {
         Ok(Broadcasts {
             machine,
             forced: algorithm,
+            told: Told::new(),
             lines: LineBcast::new(&mpb, lines).map_err(mp_core::Error::other)?,
             oc_bcast: OcBcast::new(&mpb, chunks)?,
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
@@ -120,6 +123,11 @@ impl Broadcasts {
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
+        let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
+        self.told.tell("broadcast", bytes, || {
+            let choice = choose(machine, bytes, forced);
+            (choice.algorithm, choice)
+        });
         let mpb = &mut self.mpb;
         match choose(self.machine, message.len(), self.forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,

@@ -13,6 +13,7 @@ use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Me
 use crate::broadcast::Machine;
 use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,7 @@ pub struct Reductions {
     mpb: RealMpb,
     machine: Machine,
     settings: Settings,
+    told: Told,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
@@ -102,6 +104,7 @@ impl Reductions {
         Ok(Reductions {
             machine,
             settings,
+            told: Told::new(),
             lines: LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
@@ -132,6 +135,7 @@ impl Reductions {
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
+        self.told.tell("all_reduce", bytes, || (choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
@@ -158,7 +162,9 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        match choose_reduce(self.machine, bytes, most, self.settings.reduce).algorithm {
+        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        self.told.tell("reduce", bytes, || (choice.algorithm, choice));
+        match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
             Reduce::Scattered => {
@@ -205,7 +211,9 @@ impl Reductions {
         let mpb = &mut self.mpb;
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
-        match choose_scan(self.machine, bytes, most, order, scan).algorithm {
+        let choice = choose_scan(self.machine, bytes, most, order, scan);
+        self.told.tell("scan", bytes, || (choice.algorithm, choice));
+        match choice.algorithm {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
         }
