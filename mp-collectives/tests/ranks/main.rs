@@ -10,5 +10,6 @@ mod broadcasts;
 mod chosen;
 mod deaths;
 mod members;
+mod methods;
 mod mortal;
 mod reductions;
