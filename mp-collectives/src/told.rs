@@ -24,16 +24,15 @@ impl Told {
     }
 
     /// The first time that an operation takes an algorithm for messages of about so many bytes: up to
-    /// the next power of two. The explanation comes with its algorithm.
+    /// the next power of two. The explanation comes after the bytes and the algorithm.
     #[inline(always)]
     pub(crate) fn tell<A: Display, E: Display>(
         &mut self,
         operation: &'static str,
-        bytes: usize,
-        explain: impl FnOnce() -> (A, E),
+        explain: impl FnOnce() -> (usize, A, E),
     ) {
         if self.listened {
-            self.tell_new(operation, bytes, explain());
+            self.tell_new(operation, explain());
         }
     }
 
@@ -41,8 +40,7 @@ impl Told {
     fn tell_new<A: Display, E: Display>(
         &mut self,
         operation: &'static str,
-        bytes: usize,
-        (algorithm, choice): (A, E),
+        (bytes, algorithm, choice): (usize, A, E),
     ) {
         let class = bytes.checked_next_power_of_two().map_or(usize::BITS, usize::trailing_zeros);
         let algorithm = algorithm.to_string();

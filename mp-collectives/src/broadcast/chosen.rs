@@ -124,9 +124,9 @@ impl Broadcasts {
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
         let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
-        self.told.tell("broadcast", bytes, || {
+        self.told.tell("broadcast", || {
             let choice = choose(machine, bytes, forced);
-            (choice.algorithm, choice)
+            (bytes, choice.algorithm, choice)
         });
         let mpb = &mut self.mpb;
         match choose(self.machine, message.len(), self.forced).algorithm {
