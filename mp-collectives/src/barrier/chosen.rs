@@ -1,7 +1,7 @@
-//! Barriers of one world, by the algorithm that suits it.
+//! Barriers of ranks, by the algorithm that suits it.
 
+use mp_core::Wait;
 use mp_core::mpb::Mpbs;
-use mp_core::{Rank, Wait};
 use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Mpb, complete};
 
@@ -9,7 +9,9 @@ use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
+use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::CHOICE_TARGET;
 
 /// How barriers are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct Settings {
     pub placement: Option<Placement>,
 }
 
-/// One rank's part in the barriers of its world.
+/// One rank's part in the barriers of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,17 +58,24 @@ enum Algorithm {
 }
 
 impl Barriers {
-    /// All ranks of the world open the barriers of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
     ///
     /// Three ranks and more, each with a core, take the rounds that suit this machine's calibration, if
     /// one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; a [`BarrierError`]; lack of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Barriers> {
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; a [`BarrierError`];
+    /// lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Barriers> {
+        let members = members.into();
         let Settings { barrier, placement } = settings;
-        let ranks = rank.size();
+        let ranks = members.count();
         let placement = match placement {
             Some(placement) => placement,
             None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
@@ -78,17 +87,17 @@ impl Barriers {
         // Two have no choice.
         let kept = if ranks > 2 { calibration::kept() } else { None };
         let parameters = kept.map(|calibration| calibration.parameters);
-        let choice = choose(ranks, rank.cores(), parameters, barrier);
-        Barriers::open_chosen(rank, name, choice, &placement)
+        let choice = choose(ranks, members.cores(), parameters, barrier);
+        Barriers::open_chosen(members, name, choice, &placement)
     }
 
     fn open_chosen(
-        rank: &Rank,
+        members: Members<'_>,
         name: &str,
         mut choice: Explanation,
         placement: &Placement,
     ) -> mp_core::Result<Barriers> {
-        let open = |mpbs| rank.mpb(name, mpbs).map(RealMpb::new);
+        let open = |mpbs| members.mpb(name, mpbs).map(RealMpb::new);
         let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
             (Barrier::Central, _) => {
                 let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
@@ -114,6 +123,7 @@ impl Barriers {
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
         };
+        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
         Ok(Barriers { mpb, explanation: choice, algorithm })
     }
 
@@ -200,7 +210,8 @@ mod tests {
                     choice.barrier = Barrier::Dissemination(vec![ranks - 1]);
                 }
                 let placement = Placement::one_group(ranks).map_err(mp_core::Error::other)?;
-                let mut barriers = Barriers::open_chosen(rank, "proposed", choice, &placement)?;
+                let mut barriers =
+                    Barriers::open_chosen(rank.into(), "proposed", choice, &placement)?;
                 for _ in 0..100 {
                     barriers.wait()?;
                 }
@@ -219,7 +230,7 @@ mod tests {
             let reason = Reason::Modelled(Origin::Measured);
             let choice = Explanation { ranks: 1, cores: 1, barrier, reason };
             let placement = Placement::one_group(1).map_err(mp_core::Error::other)?;
-            Ok(Barriers::open_chosen(rank, "senseless", choice, &placement).is_err())
+            Ok(Barriers::open_chosen(rank.into(), "senseless", choice, &placement).is_err())
         });
         assert_eq!(refused.expect("an answer"), [true]);
     }

@@ -1,17 +1,23 @@
-//! Reductions of one world, each by the algorithm that suits it.
+//! Reductions of ranks, each by the algorithm that suits it.
+
+use std::ops::Range;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
-    AllReduce, Explanation, Order, Prefix, Reduce, Scan, choose_all_reduce, choose_reduce,
-    choose_scan,
+    AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, choose_all_reduce,
+    choose_reduce, choose_reduce_scatter, choose_scan,
 };
 use super::operations::Operation;
-use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting};
+use super::{
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+};
 use crate::broadcast::Machine;
+use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +36,9 @@ pub struct Settings {
     /// Always this algorithm where each rank gets the result of those up to it. A vector too long for
     /// it is an error.
     pub scan: Option<Scan>,
+    /// Always this algorithm where each rank gets the result of a block. A block too long for it is an
+    /// error.
+    pub reduce_scatter: Option<ReduceScatter>,
 }
 
 /// Chunks that a rank may have under way to a root.
@@ -41,7 +50,7 @@ fn block_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 256)
 }
 
-/// One rank's part in the reductions of its world.
+/// One rank's part in the reductions of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use mp_collectives::reduce::{Max, Reductions, Settings, Sum};
@@ -64,21 +73,28 @@ pub struct Reductions {
     mpb: RealMpb,
     machine: Machine,
     settings: Settings,
+    told: Told,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
 }
 
 impl Reductions {
-    /// All ranks of the world open the reductions of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the reductions of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Reductions> {
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Reductions> {
+        let members = members.into();
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let slots = settings.slots.unwrap_or(machine.slots());
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
@@ -91,10 +107,11 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
         Ok(Reductions {
             machine,
             settings,
+            told: Told::new(),
             lines: LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
@@ -125,6 +142,7 @@ impl Reductions {
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
+        self.told.tell("all_reduce", || (bytes, choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
@@ -151,7 +169,9 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        match choose_reduce(self.machine, bytes, most, self.settings.reduce).algorithm {
+        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        self.told.tell("reduce", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
             Reduce::Scattered => {
@@ -189,6 +209,98 @@ impl Reductions {
         self.scan_of(vector, &operation, Prefix::Exclusive)
     }
 
+    /// Combines the vectors of all ranks, a block for each: all call this with the same length and
+    /// operation, and have the result of their block in `result` when it returns. The blocks lie one
+    /// after the other in the vector, equally long. The order is that of ranks.
+    ///
+    /// ```
+    /// use mp_collectives::reduce::{Reductions, Settings, Sum};
+    /// use mp_core::World;
+    ///
+    /// let got = World::threads(3).run(|rank| {
+    ///     let mut reductions = Reductions::open(rank, "sums", Settings::default())?;
+    ///     let mut sum = [0];
+    ///     reductions.reduce_scatter(&[1, 10, 100 * rank.id()], &mut sum, Sum)?;
+    ///     Ok(sum)
+    /// })?;
+    /// assert_eq!(got, [[3], [30], [300]]);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Reductions::all_reduce); blocks that do not fit the buffers.
+    pub fn reduce_scatter<T: Plain>(
+        &mut self,
+        vector: &[T],
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::new(&self.mpb, vector, result, Blocks::Equal)?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter`](Reductions::reduce_scatter) of blocks that need not be equally long: each is
+    /// a range of the vector, the same at all ranks ([`packed`](super::packed) makes them of counts).
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_varying<T: Plain>(
+        &mut self,
+        vector: &[T],
+        blocks: &[Range<usize>],
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::new(&self.mpb, vector, result, Blocks::At(blocks))?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter`](Reductions::reduce_scatter) with one buffer: the result takes the place of
+    /// the rank's block (MPI moves it to the front), and all else stays as it is.
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_in_place<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::in_place(&self.mpb, vector, Blocks::Equal)?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter_in_place`](Reductions::reduce_scatter_in_place) of blocks that need not be
+    /// equally long.
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_in_place_varying<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        blocks: &[Range<usize>],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::in_place(&self.mpb, vector, Blocks::At(blocks))?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    fn reduce_scatter_of<T: Plain, O: Operation<T>>(
+        &mut self,
+        mut parts: Parts<'_, T>,
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let (mpb, parts) = (&mut self.mpb, &mut parts);
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
+        let choice = choose_reduce_scatter(self.machine, bytes, most, forced);
+        self.told.tell("reduce_scatter", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
+            ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
+            ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
+        }
+        Ok(())
+    }
+
     fn scan_of<T: Plain, O: Operation<T>>(
         &mut self,
         vector: &mut [T],
@@ -198,7 +310,9 @@ impl Reductions {
         let mpb = &mut self.mpb;
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
-        match choose_scan(self.machine, bytes, most, order, scan).algorithm {
+        let choice = choose_scan(self.machine, bytes, most, order, scan);
+        self.told.tell("scan", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
         }
@@ -214,6 +328,12 @@ impl Reductions {
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
         choose_reduce(self.machine, bytes, self.lines.most_bytes(), self.settings.reduce)
+    }
+
+    /// The same where each rank gets the result of a block, of which the longest has so many bytes.
+    pub fn explain_reduce_scatter(&self, bytes: usize) -> Explanation<ReduceScatter> {
+        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
+        choose_reduce_scatter(self.machine, bytes, most, forced)
     }
 
     /// The same for a scan.

@@ -1,0 +1,372 @@
+//! Exchanges of ranks, each block by the way that suits it.
+
+use std::ops::Range;
+
+use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::{Plain, Wait};
+use mp_model::mpb::{Mpb, complete};
+
+use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
+use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::members::Members;
+use crate::real::RealMpb;
+use crate::told::Told;
+
+/// One rank's part in the exchanges of its world, or of [some ranks](Members).
+///
+/// Blocks lie one after the other in the buffers for all ranks; in the `_varying` forms, wherever the
+/// call says, for each rank as a range of elements ([`packed`](super::packed) makes those of counts).
+///
+/// ```
+/// use mp_collectives::exchange::{Exchanges, Settings, packed};
+/// use mp_core::World;
+///
+/// let got = World::threads(3).run(|rank| {
+///     let (me, ranks) = (rank.id(), rank.size());
+///     let mut exchanges = Exchanges::open(rank, "results", Settings::default())?;
+///     // Two numbers of each rank, at all.
+///     let mut all = [0; 6];
+///     exchanges.all_gather(&[me, me * me], &mut all)?;
+///     // As many letters as the rank has above it, at rank 2.
+///     let letters = vec![b'a' + me as u8; ranks - 1 - me];
+///     let mut text = [b'.'; 3];
+///     exchanges.gather_varying(&letters, &mut text, &packed([2, 1, 0]), 2)?;
+///     // What rank i gets from here is in block i, and then what came from rank i.
+///     let mut blocks = [10 * me, 10 * me + 1, 10 * me + 2];
+///     exchanges.all_to_all_in_place(&mut blocks)?;
+///     Ok((all, String::from_utf8_lossy(&text).into_owned(), blocks))
+/// })?;
+/// assert_eq!(got[0], ([0, 0, 1, 1, 2, 4], "...".into(), [0, 10, 20]));
+/// assert_eq!(got[2], ([0, 0, 1, 1, 2, 4], "aab".into(), [2, 12, 22]));
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// # Errors
+/// Of each exchange: [`PeerLost`](mp_core::Error::PeerLost),
+/// [`Disconnected`](mp_core::Error::Disconnected) and [`Timeout`](mp_core::Error::Timeout), after which
+/// this rank is out of step with the others; a root that does not exist, and blocks that do not fit the
+/// buffers, before anything is sent. Two ranks that do not agree on the length of a block wait for each
+/// other, or take one block for another, as with MPI.
+///
+/// # Memory
+/// Each rank has, for each other one, 65 lines of 64 bytes (17, with more than 16 ranks) and four
+/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk has 32 KiB, and with more so
+/// many that those for all others are 256 KiB together, but not less than 1 KiB: 264 KiB of each rank
+/// with two ranks, 420 KiB with eight.
+#[derive(Debug)]
+pub struct Exchanges {
+    mpb: RealMpb,
+    ways: Ways,
+    told: Told,
+}
+
+impl Exchanges {
+    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others to do so.
+    ///
+    /// # Errors
+    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Exchanges> {
+        let members = members.into();
+        let (ranks, cores) = (members.count(), members.cores());
+        let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
+        let lines = Ways::lines(machine, settings).ok_or_else(|| {
+            mp_core::Error::other("exchanges that take more lines than there can be")
+        })?;
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(lines))?);
+        let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
+        Ok(Exchanges { mpb, ways, told: Told::new() })
+    }
+
+    /// How calls wait from now on: with which policy, how long.
+    pub fn set_wait(&mut self, wait: impl Into<Wait>) {
+        self.mpb.get_mut().set_wait(wait);
+    }
+
+    /// Gathers the blocks of all ranks at the root: all call this with as many elements of their own.
+    /// The root's `all` has those of all when its call returns, in the order of ranks; the others' is
+    /// not looked at, and may be empty. Their calls may return before the root's.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn gather<T: Plain>(
+        &mut self,
+        own: &[T],
+        all: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Gather::new(&self.mpb, own, all, Blocks::Equal, root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`gather`](Exchanges::gather) of blocks that need not be equally long. The root says where they
+    /// are to be in its `all`; at other ranks neither is looked at.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn gather_varying<T: Plain>(
+        &mut self,
+        own: &[T],
+        all: &mut [T],
+        blocks: &[Range<usize>],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Gather::new(&self.mpb, own, all, Blocks::At(blocks), root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`gather`](Exchanges::gather) with one buffer: the root's is for the blocks of all, and has its
+    /// own in its place; that of another rank is its own block, which is only read.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn gather_in_place<T: Plain>(
+        &mut self,
+        buffer: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`gather_in_place`](Exchanges::gather_in_place) of blocks that need not be equally long. The
+    /// root says where they are in its buffer; at other ranks `blocks` is not looked at.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn gather_in_place_varying<T: Plain>(
+        &mut self,
+        buffer: &mut [T],
+        blocks: &[Range<usize>],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// Scatters the root's blocks, in the order of ranks: all call this with room for as many elements
+    /// of their own. The others' `all` is not looked at, and may be empty. The root's call may return
+    /// before the others'.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn scatter<T: Plain>(
+        &mut self,
+        all: &[T],
+        own: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::Equal, root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`scatter`](Exchanges::scatter) of blocks that need not be equally long. The root says where
+    /// they are in its `all`; at other ranks neither is looked at.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn scatter_varying<T: Plain>(
+        &mut self,
+        all: &[T],
+        blocks: &[Range<usize>],
+        own: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::At(blocks), root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`scatter`](Exchanges::scatter) with one buffer: the root's has the blocks of all, is only read,
+    /// and keeps its own; that of another rank is for its own block.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn scatter_in_place<T: Plain>(
+        &mut self,
+        buffer: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`scatter_in_place`](Exchanges::scatter_in_place) of blocks that need not be equally long. The
+    /// root says where they are in its buffer; at other ranks `blocks` is not looked at.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn scatter_in_place_varying<T: Plain>(
+        &mut self,
+        buffer: &mut [T],
+        blocks: &[Range<usize>],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// Gathers the blocks of all ranks at all: each calls this with as many elements of its own, and
+    /// has those of all in `all` when the call returns, in the order of ranks.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_gather<T: Plain>(&mut self, own: &[T], all: &mut [T]) -> mp_core::Result<()> {
+        let traffic = AllGather::new(&self.mpb, own, all, Blocks::Equal)?;
+        self.exchange_to_all(traffic)
+    }
+
+    /// [`all_gather`](Exchanges::all_gather) of blocks that need not be equally long. Each rank says
+    /// where they are to be in its `all`; how long each is, all know.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_gather_varying<T: Plain>(
+        &mut self,
+        own: &[T],
+        all: &mut [T],
+        blocks: &[Range<usize>],
+    ) -> mp_core::Result<()> {
+        let traffic = AllGather::new(&self.mpb, own, all, Blocks::At(blocks))?;
+        self.exchange_to_all(traffic)
+    }
+
+    /// [`all_gather`](Exchanges::all_gather) with each rank's own block in its place already.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_gather_in_place<T: Plain>(&mut self, all: &mut [T]) -> mp_core::Result<()> {
+        let traffic = AllGather::in_place(&self.mpb, all, Blocks::Equal)?;
+        self.exchange_to_all(traffic)
+    }
+
+    /// [`all_gather_varying`](Exchanges::all_gather_varying) with each rank's own block in its place
+    /// already.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_gather_in_place_varying<T: Plain>(
+        &mut self,
+        all: &mut [T],
+        blocks: &[Range<usize>],
+    ) -> mp_core::Result<()> {
+        let traffic = AllGather::in_place(&self.mpb, all, Blocks::At(blocks))?;
+        self.exchange_to_all(traffic)
+    }
+
+    /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive`
+    /// comes from there. All call this with as many elements.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_to_all<T: Plain>(&mut self, send: &[T], receive: &mut [T]) -> mp_core::Result<()> {
+        let (send, receive) = ((send, Blocks::Equal), (receive, Blocks::Equal));
+        let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`all_to_all`](Exchanges::all_to_all) of blocks that need not be equally long. Each rank says
+    /// where they are in its buffers; a block for a rank is as long as the one that it expects.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_to_all_varying<T: Plain>(
+        &mut self,
+        send: &[T],
+        send_blocks: &[Range<usize>],
+        receive: &mut [T],
+        receive_blocks: &[Range<usize>],
+    ) -> mp_core::Result<()> {
+        let (send, receive) =
+            ((send, Blocks::At(send_blocks)), (receive, Blocks::At(receive_blocks)));
+        let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`all_to_all`](Exchanges::all_to_all) with one buffer: block i goes to rank i, and what comes
+    /// from there takes its place.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_to_all_in_place<T: Plain>(&mut self, buffer: &mut [T]) -> mp_core::Result<()> {
+        let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::Equal)?;
+        self.exchange(&mut traffic)
+    }
+
+    /// [`all_to_all_in_place`](Exchanges::all_to_all_in_place) of blocks that need not be equally long:
+    /// of any two ranks, each has as many elements for the other.
+    ///
+    /// # Errors
+    /// As [above](Exchanges#errors).
+    #[inline]
+    pub fn all_to_all_in_place_varying<T: Plain>(
+        &mut self,
+        buffer: &mut [T],
+        blocks: &[Range<usize>],
+    ) -> mp_core::Result<()> {
+        let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::At(blocks))?;
+        self.exchange(&mut traffic)
+    }
+
+    /// By which way a block of so many bytes for one rank goes, and why.
+    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
+        self.ways.explain(bytes)
+    }
+
+    /// The same for a block that is for all: in all-gathers.
+    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
+        self.ways.explain_to_all(bytes)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.mpb.rank()
+    }
+
+    #[inline]
+    fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        // The shortest ones without a future around theirs.
+        Ok(match ways.way(traffic.extremes()) {
+            Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.exchange(mpb, traffic)),
+        }?)
+    }
+
+    #[inline]
+    fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let (Exchanges { mpb, ways, told }, traffic) = (self, &mut traffic);
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(match ways.way_to_all(traffic.extremes()) {
+            Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.all_gather(mpb, traffic)),
+        }?)
+    }
+}
