@@ -10,6 +10,7 @@ pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
 pub mod experiments;
+pub mod immediate;
 mod pairs;
 mod real;
 pub mod reduce;

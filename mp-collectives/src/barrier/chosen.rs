@@ -1,5 +1,7 @@
 //! Barriers of one world, by the algorithm that suits it.
 
+use std::sync::Arc;
+
 use mp_core::mpb::Mpbs;
 use mp_core::{Rank, Wait};
 use mp_model::cla::{Barrier, Placement};
@@ -8,7 +10,8 @@ use mp_model::mpb::{Mpb, complete};
 use super::choice::{Explanation, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination};
-use crate::real::RealMpb;
+use crate::immediate::{PolledMpb, Waits};
+use crate::real::{RealError, RealMpb};
 
 /// How barriers are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +45,8 @@ pub struct Settings {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Barriers {
-    mpb: RealMpb,
+pub struct Barriers<M = RealMpb> {
+    mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
 }
@@ -125,6 +128,28 @@ impl Barriers {
         Ok(Arrived(self))
     }
 
+    /// For a thread that must not be blocked, and where it waits.
+    pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
+        let Barriers { mpb, explanation, algorithm } = self;
+        let mpb = PolledMpb::new(mpb.into_inner());
+        let waits = Arc::clone(mpb.waits());
+        (Barriers { mpb, explanation, algorithm }, waits)
+    }
+}
+
+impl Barriers<PolledMpb> {
+    /// [`wait`](Barriers::wait), which the blocking one does not call because one future more around
+    /// an algorithm costs what a barrier feels.
+    pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
+        match &mut self.algorithm {
+            Algorithm::Dissemination(barrier) => barrier.wait(&mut self.mpb).await?,
+            Algorithm::Central(barrier) => barrier.wait(&mut self.mpb).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Barriers<M> {
     /// Which barrier it is, and why.
     pub fn explain(&self) -> &Explanation {
         &self.explanation

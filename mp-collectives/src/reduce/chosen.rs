@@ -1,5 +1,7 @@
 //! Reductions of one world, each by the algorithm that suits it.
 
+use std::sync::Arc;
+
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Rank, Wait};
 use mp_model::mpb::{Mpb, complete};
@@ -11,7 +13,8 @@ use super::choice::{
 use super::operations::Operation;
 use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting};
 use crate::broadcast::Machine;
-use crate::real::RealMpb;
+use crate::immediate::{PolledMpb, Waits};
+use crate::real::{RealError, RealMpb};
 
 /// How reductions are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +63,8 @@ fn block_lines(ranks: usize) -> usize {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Reductions {
-    mpb: RealMpb,
+pub struct Reductions<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     settings: Settings,
     lines: LineReduce,
@@ -205,6 +208,70 @@ impl Reductions {
         Ok(())
     }
 
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
+        let Reductions { mpb, machine, settings, lines, blocks, chunks } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Reductions { mpb, machine, settings, lines, blocks, chunks }
+    }
+}
+
+/// What the blocking forms do, which do not call these because one future more around an algorithm
+/// costs what a short vector feels.
+impl Reductions<PolledMpb> {
+    pub(crate) async fn run_all_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_all_reduce(size_of_val(vector));
+        let mpb = &mut self.mpb;
+        let meeting = match choice.algorithm {
+            AllReduce::Doubling => Meeting::Doubling,
+            AllReduce::FirstRank => Meeting::FirstRank,
+            AllReduce::Whole => return Ok(self.blocks.whole(mpb, vector, operation).await?),
+            AllReduce::Scattered => {
+                return Ok(self.blocks.scattered(mpb, vector, operation, None).await?);
+            }
+        };
+        Ok(self.lines.all_reduce(mpb, vector, operation, meeting).await?)
+    }
+
+    pub(crate) async fn run_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_reduce(size_of_val(vector));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
+            Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::Scattered => {
+                self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_scan<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_scan(size_of_val(vector));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
+            Scan::Chain => self.chunks.scan(mpb, vector, operation, prefix).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// Which algorithm a vector of so many bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;
