@@ -11,11 +11,13 @@ pub mod broadcast;
 pub mod calibration;
 pub mod experiments;
 pub mod immediate;
+mod members;
 mod pairs;
 mod real;
 pub mod reduce;
 mod stamp;
 pub mod two_sided;
 
+pub use members::Members;
 pub use mp_model::mpb::complete;
 pub use real::{RealError, RealMpb};

@@ -1,9 +1,9 @@
-//! Barriers of one world, by the algorithm that suits it.
+//! Barriers of ranks, by the algorithm that suits it.
 
 use std::sync::Arc;
 
+use mp_core::Wait;
 use mp_core::mpb::Mpbs;
-use mp_core::{Rank, Wait};
 use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Mpb, complete};
 
@@ -11,6 +11,7 @@ use super::choice::{Explanation, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination};
 use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
 use crate::real::{RealError, RealMpb};
 
 /// How barriers are to be done. All ranks must ask for the same.
@@ -22,7 +23,7 @@ pub struct Settings {
     pub placement: Option<Placement>,
 }
 
-/// One rank's part in the barriers of its world.
+/// One rank's part in the barriers of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,15 +59,22 @@ enum Algorithm {
 }
 
 impl Barriers {
-    /// All ranks of the world open the barriers of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; a [`BarrierError`]; lack of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Barriers> {
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; a [`BarrierError`];
+    /// lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Barriers> {
+        let members = members.into();
         let Settings { barrier, placement } = settings;
-        let ranks = rank.size();
-        let explanation = choose(ranks, rank.cores(), barrier);
+        let ranks = members.count();
+        let explanation = choose(ranks, members.cores(), barrier);
         let placement = match placement {
             Some(placement) => placement,
             None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
@@ -75,7 +83,7 @@ impl Barriers {
             let given = placement.ranks();
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
-        let open = |lines: usize| rank.mpb(name, Mpbs::lines(lines.max(1))).map(RealMpb::new);
+        let open = |lines: usize| members.mpb(name, Mpbs::lines(lines.max(1))).map(RealMpb::new);
         let (mpb, algorithm) = match &explanation.barrier {
             Barrier::Central => {
                 let mpb = open(Central::lines(ranks))?;

@@ -1,9 +1,9 @@
-//! Broadcasts of one world, each by the algorithm that suits it.
+//! Broadcasts of ranks, each by the algorithm that suits it.
 
 use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
@@ -11,6 +11,7 @@ use super::{
     Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
 use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
 use crate::real::{RealError, RealMpb};
 use crate::two_sided::TwoSided;
 
@@ -35,7 +36,7 @@ impl Default for Settings {
     }
 }
 
-/// One rank's part in the broadcasts of its world.
+/// One rank's part in the broadcasts of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use mp_collectives::broadcast::{Broadcasts, Settings};
@@ -61,16 +62,22 @@ pub struct Broadcasts<M = RealMpb> {
 }
 
 impl Broadcasts {
-    /// All ranks of the world open the broadcasts of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the broadcasts of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Broadcasts> {
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Broadcasts> {
+        let members = members.into();
         let Settings { chunk_lines, buffers, slots, algorithm, degree } = settings;
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let degree = degree.unwrap_or(machine.degree());
         let slots = slots.unwrap_or(machine.slots());
         let lines = LineOptions { degree, slots, first_line: 0 };
@@ -89,7 +96,7 @@ impl Broadcasts {
         let second = second.ok_or_else(too_much)?;
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
         Ok(Broadcasts {
             machine,
             forced: algorithm,

@@ -1,9 +1,9 @@
-//! Reductions of one world, each by the algorithm that suits it.
+//! Reductions of ranks, each by the algorithm that suits it.
 
 use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
@@ -14,6 +14,7 @@ use super::operations::Operation;
 use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting};
 use crate::broadcast::Machine;
 use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
 use crate::real::{RealError, RealMpb};
 
 /// How reductions are to be done. All ranks must ask for the same.
@@ -44,7 +45,7 @@ fn block_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 256)
 }
 
-/// One rank's part in the reductions of its world.
+/// One rank's part in the reductions of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use mp_collectives::reduce::{Max, Reductions, Settings, Sum};
@@ -73,15 +74,21 @@ pub struct Reductions<M = RealMpb> {
 }
 
 impl Reductions {
-    /// All ranks of the world open the reductions of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the reductions of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Reductions> {
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Reductions> {
+        let members = members.into();
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let slots = settings.slots.unwrap_or(machine.slots());
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
@@ -94,7 +101,7 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
         Ok(Reductions {
             machine,
             settings,

@@ -9,5 +9,6 @@ mod barriers;
 mod broadcasts;
 mod chosen;
 mod deaths;
+mod members;
 mod mortal;
 mod reductions;

@@ -94,7 +94,7 @@ impl Polled {
     ) -> Poll<Result<u64>> {
         self.line.store(0, Ordering::Relaxed);
         let opened = &self.mpb.opened;
-        if let Some(Err(error)) = setter.map(|setter| opened.context.check_rank(setter)) {
+        if let Some(Err(error)) = setter.map(|setter| self.mpb.world_rank(setter)) {
             return Poll::Ready(Err(error));
         }
         if let Some(over) = opened.over(setter) {
@@ -188,9 +188,9 @@ impl Polled {
     }
 
     fn sleeper(&self) -> Option<Sleeper<'_>> {
-        let (line, setter) = self.awaited()?;
+        let (line, _) = self.awaited()?;
         let mark = self.mpb.opened.mark(self.mpb.rank());
-        Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), setter))
+        Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
     }
 
     /// Asks to be rung when the flag changes.
@@ -249,6 +249,7 @@ impl Flag for Several<'_> {
     fn further(&self) -> Vec<u64> {
         let (line, setter) = self.what.awaited().unwrap_or_default();
         let alone = matches!(self.several, [only] if std::ptr::eq(*only, self.what));
-        vec![line as u64, setter.filter(|_| alone).map_or(0, |rank| 1 + rank as u64)]
+        let setter = setter.filter(|_| alone).and_then(|rank| self.what.mpb.world_rank(rank).ok());
+        vec![line as u64, setter.map_or(0, |rank| 1 + rank as u64)]
     }
 }

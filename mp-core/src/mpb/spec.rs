@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::line::LINE_BYTES;
 
-/// How the MPBs of a world are to be made. All ranks must ask for the same, or get
+/// How MPBs are to be made. All their ranks must ask for the same, or get
 /// [`Error::MpbMismatch`](crate::Error::MpbMismatch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
