@@ -9,9 +9,12 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+pub mod exchange;
 pub mod experiments;
 pub mod immediate;
+mod layout;
 mod members;
+mod others;
 mod pairs;
 mod real;
 pub mod reduce;

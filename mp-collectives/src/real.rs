@@ -9,6 +9,8 @@ use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
 
 use crate::broadcast::{BroadcastError, OptionsError};
+use crate::exchange::ExchangeError;
+use crate::layout::LayoutError;
 use crate::reduce::ReduceError;
 use crate::two_sided::NoRoom;
 
@@ -105,6 +107,22 @@ impl From<ReduceError<RealError>> for mp_core::Error {
             ReduceError::Mpb(error) => error.into(),
             other => Self::other(other),
         }
+    }
+}
+
+/// So that rank code can return it with `?`.
+impl From<ExchangeError> for mp_core::Error {
+    #[cold]
+    fn from(error: ExchangeError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// So that rank code can return it with `?`.
+impl From<LayoutError> for mp_core::Error {
+    #[cold]
+    fn from(error: LayoutError) -> Self {
+        Self::other(error)
     }
 }
 

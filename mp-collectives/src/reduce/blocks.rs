@@ -9,7 +9,9 @@
 //!    nobody waits for the slowest in every step.
 //!
 //! A *whole* reduction leaves 2 and 3 out: all ranks get everything of all others and combine it. That
-//! is more to get and less to wait for.
+//! is more to get and less to wait for. A reduction that ends with the reduce-scatter leaves 3 out, and
+//! cuts the vector as it is asked for; where a rank has no more elements in its block, it still waits
+//! for what all others put.
 //!
 //! The lines of an MPB, from [`BlockOptions::first_line`] on:
 //!
@@ -24,8 +26,8 @@
 //!
 //! Segments are counted, by all ranks alike, in 64 bits, which do not come round. Segment n goes
 //! where n − 2 was. A rank puts n after it was told the results of n − 2 by all others (or, if that
-//! was a whole reduction, after it was told of n − 1, which they put after it): by then they had got
-//! its elements of n − 2. It puts its result of n after it was told of all others' elements of n,
+//! had no results to tell of, after it was told of n − 1, which they put after it): by then they had
+//! got its elements of n − 2. It puts its result of n after it was told of all others' elements of n,
 //! which they put after they had got the results of n − 2.
 
 use mp_core::Plain;
@@ -34,7 +36,8 @@ use mp_model::mpb::{Line, Mpb};
 use super::fold::Fold;
 use super::operations::Operation;
 use super::scratch::Scratch;
-use super::{ReduceError, ReduceOptionsError};
+use super::{Parts, ReduceError, ReduceOptionsError};
+use crate::others::after;
 
 /// What can be chosen. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +131,7 @@ impl BlockReduce {
             self.segment += 1;
             let line = self.own_line(self.segment, 0);
             mpb.put(bytemuck::cast_slice(segment), Line { rank: mpb.rank(), line }).await?;
-            for rank in others(mpb.rank(), self.ranks) {
+            for rank in after(mpb.rank(), self.ranks) {
                 let flag = Line { rank, line: self.put_line(mpb.rank()) };
                 mpb.set_flag(flag, self.segment).await?;
             }
@@ -164,7 +167,7 @@ impl BlockReduce {
         for index in 0..=count {
             let number = first + index as u64;
             if index < count {
-                for rank in others(me, ranks) {
+                for rank in after(me, ranks) {
                     let elements = bytemuck::cast_slice(&vector[segments.block(index, rank)]);
                     let line = self.own_line(number, rank);
                     mpb.put(elements, Line { rank: me, line }).await?;
@@ -173,7 +176,7 @@ impl BlockReduce {
             }
             if index > 0 {
                 let line = self.result_block(number - 1);
-                for rank in others(me, ranks) {
+                for rank in after(me, ranks) {
                     let told = |segment| segment >= number - 1;
                     mpb.wait_flag_from(rank, self.result_line(rank), told).await?;
                     if root.is_none_or(|root| root == me) {
@@ -189,10 +192,50 @@ impl BlockReduce {
                 self.combine(mpb, own, operation, self.own_line(number, me)).await?;
                 let line = self.result_block(number);
                 mpb.put(bytemuck::cast_slice(own), Line { rank: me, line }).await?;
-                for rank in others(me, ranks) {
+                for rank in after(me, ranks) {
                     mpb.set_flag(Line { rank, line: self.result_line(me) }, number).await?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Combines a block of the vectors for each rank: all ranks call this with vectors of the same
+    /// length and the same blocks, and have the result of their own block when it returns.
+    ///
+    /// # Errors
+    /// As [`whole`](BlockReduce::whole).
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> Result<(), ReduceError<M::Error>> {
+        let (me, ranks, longest) = (mpb.rank(), self.ranks, parts.longest());
+        if ranks == 1 || longest * size_of::<T>() == 0 {
+            parts.begin();
+            return Ok(());
+        }
+        let count = longest.div_ceil(self.block_elements::<T, _>()?);
+        let most = longest.div_ceil(count);
+        for start in (0..longest).step_by(most) {
+            self.segment += 1;
+            let piece = |length: usize| start.min(length)..(start + most).min(length);
+            for rank in after(me, ranks) {
+                let block = parts.block(rank);
+                let line = self.own_line(self.segment, rank);
+                let elements = bytemuck::cast_slice(&block[piece(block.len())]);
+                mpb.put(elements, Line { rank: me, line }).await?;
+                mpb.set_flag(Line { rank, line: self.put_line(me) }, self.segment).await?;
+            }
+            if start == 0 {
+                // While the others' elements are on their way.
+                parts.begin();
+            }
+            let own = parts.own();
+            let piece = piece(own.len());
+            let line = self.own_line(self.segment, me);
+            self.combine(mpb, &mut own[piece], operation, line).await?;
         }
         Ok(())
     }
@@ -212,7 +255,7 @@ impl BlockReduce {
         let lines = piece / self.line_bytes * size_of::<T>();
         // Flags are waited for even if this block has no elements: that is what buffers are used
         // again by.
-        for rank in others(me, self.ranks) {
+        for rank in after(me, self.ranks) {
             if self.put[rank] < number {
                 let flag = self.put_line(rank);
                 self.put[rank] = mpb.wait_flag_from(rank, flag, |put| put >= number).await?;
@@ -252,9 +295,4 @@ impl BlockReduce {
     fn result_block(&self, segment: u64) -> usize {
         self.own_line(0, 2 * self.ranks) + (segment % 2) as usize * self.options.block_lines
     }
-}
-
-/// All ranks but this one, the next one first: so that not all are at the same one.
-fn others(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
-    (me + 1..ranks).chain(0..me)
 }

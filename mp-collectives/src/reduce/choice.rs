@@ -37,6 +37,15 @@ pub enum Scan {
     Chain,
 }
 
+/// How each rank gets the result of a block of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceScatter {
+    /// Lines, straight to the rank: [`LineReduce::reduce_scatter`](super::LineReduce::reduce_scatter).
+    Lines,
+    /// Through the buffers of all: [`BlockReduce::reduce_scatter`](super::BlockReduce::reduce_scatter).
+    Blocks,
+}
+
 /// Whose elements a scan combines for a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prefix {
@@ -168,6 +177,31 @@ pub fn choose_scan(
     Explanation { bytes, machine, algorithm, reason }
 }
 
+/// The same for a reduction of a block for each rank, of which the longest has so many bytes.
+#[inline]
+pub fn choose_reduce_scatter(
+    machine: Machine,
+    bytes: usize,
+    most: usize,
+    forced: Option<ReduceScatter>,
+) -> Explanation<ReduceScatter> {
+    let (algorithm, reason) = match forced {
+        Some(algorithm) => (algorithm, Reason::Forced),
+        None if is_short(machine, bytes, most) => (ReduceScatter::Lines, Reason::Short),
+        None => (ReduceScatter::Blocks, Reason::Long),
+    };
+    Explanation { bytes, machine, algorithm, reason }
+}
+
+impl fmt::Display for ReduceScatter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReduceScatter::Lines => "lines straight to each rank",
+            ReduceScatter::Blocks => "blocks in the buffers of all",
+        })
+    }
+}
+
 impl fmt::Display for Scan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -262,6 +296,14 @@ mod tests {
         assert_eq!([any(3, 2, 8), any(8, 8, 169)], [Scan::Chain; 2]);
         assert_eq!(choose(3, 3, 8, Order::Ranks), Scan::Chain);
         assert_eq!(choose(2, 2, 8, Order::Ranks), Scan::Doubling);
+    }
+
+    #[test]
+    fn reduce_scatter() {
+        let machine = Machine { ranks: 3, cores: 4, payload: 56 };
+        let choose = |bytes| choose_reduce_scatter(machine, bytes, 1_000, None).algorithm;
+        assert_eq!([choose(0), choose(168)], [ReduceScatter::Lines; 2]);
+        assert_eq!([choose(169), choose(1 << 20)], [ReduceScatter::Blocks; 2]);
     }
 
     #[test]

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use std::ops::Range;
+
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
-    AllReduce, Explanation, Order, Prefix, Reduce, Scan, choose_all_reduce, choose_reduce,
-    choose_scan,
+    AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, choose_all_reduce,
+    choose_reduce, choose_reduce_scatter, choose_scan,
 };
 use super::operations::Operation;
-use super::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting};
+use super::{
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+};
 use crate::broadcast::Machine;
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
@@ -34,6 +38,9 @@ pub struct Settings {
     /// Always this algorithm where each rank gets the result of those up to it. A vector too long for
     /// it is an error.
     pub scan: Option<Scan>,
+    /// Always this algorithm where each rank gets the result of a block. A block too long for it is an
+    /// error.
+    pub reduce_scatter: Option<ReduceScatter>,
 }
 
 /// Chunks that a rank may have under way to a root.
@@ -199,6 +206,96 @@ impl Reductions {
         self.scan_of(vector, &operation, Prefix::Exclusive)
     }
 
+    /// Combines the vectors of all ranks, a block for each: all call this with the same length and
+    /// operation, and have the result of their block in `result` when it returns. The blocks lie one
+    /// after the other in the vector, equally long. The order is that of ranks.
+    ///
+    /// ```
+    /// use mp_collectives::reduce::{Reductions, Settings, Sum};
+    /// use mp_core::World;
+    ///
+    /// let got = World::threads(3).run(|rank| {
+    ///     let mut reductions = Reductions::open(rank, "sums", Settings::default())?;
+    ///     let mut sum = [0];
+    ///     reductions.reduce_scatter(&[1, 10, 100 * rank.id()], &mut sum, Sum)?;
+    ///     Ok(sum)
+    /// })?;
+    /// assert_eq!(got, [[3], [30], [300]]);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Reductions::all_reduce); blocks that do not fit the buffers.
+    pub fn reduce_scatter<T: Plain>(
+        &mut self,
+        vector: &[T],
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::new(&self.mpb, vector, result, Blocks::Equal)?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter`](Reductions::reduce_scatter) of blocks that need not be equally long: each is
+    /// a range of the vector, the same at all ranks ([`packed`](super::packed) makes them of counts).
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_varying<T: Plain>(
+        &mut self,
+        vector: &[T],
+        blocks: &[Range<usize>],
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::new(&self.mpb, vector, result, Blocks::At(blocks))?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter`](Reductions::reduce_scatter) with one buffer: the result takes the place of
+    /// the rank's block (MPI moves it to the front), and all else stays as it is.
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_in_place<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::in_place(&self.mpb, vector, Blocks::Equal)?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    /// [`reduce_scatter_in_place`](Reductions::reduce_scatter_in_place) of blocks that need not be
+    /// equally long.
+    ///
+    /// # Errors
+    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    pub fn reduce_scatter_in_place_varying<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        blocks: &[Range<usize>],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let parts = Parts::in_place(&self.mpb, vector, Blocks::At(blocks))?;
+        self.reduce_scatter_of(parts, &operation)
+    }
+
+    fn reduce_scatter_of<T: Plain, O: Operation<T>>(
+        &mut self,
+        mut parts: Parts<'_, T>,
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let (mpb, parts) = (&mut self.mpb, &mut parts);
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
+        match choose_reduce_scatter(self.machine, bytes, most, forced).algorithm {
+            ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
+            ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
+        }
+        Ok(())
+    }
+
     fn scan_of<T: Plain, O: Operation<T>>(
         &mut self,
         vector: &mut [T],
@@ -288,6 +385,12 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
         choose_reduce(self.machine, bytes, self.lines.most_bytes(), self.settings.reduce)
+    }
+
+    /// The same where each rank gets the result of a block, of which the longest has so many bytes.
+    pub fn explain_reduce_scatter(&self, bytes: usize) -> Explanation<ReduceScatter> {
+        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
+        choose_reduce_scatter(self.machine, bytes, most, forced)
     }
 
     /// The same for a scan.

@@ -19,7 +19,7 @@ pub enum ReduceOptionsError {
 }
 
 impl ReduceOptionsError {
-    pub(super) fn check(
+    pub(crate) fn check(
         buffer: usize,
         needed: Option<usize>,
         first_line: usize,

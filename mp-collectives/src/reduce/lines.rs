@@ -6,12 +6,13 @@
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
 
-use super::ReduceError;
 use super::choice::Prefix;
 use super::fold::Fold;
 use super::operations::{Operation, append, prepend};
 use super::scratch::Scratch;
+use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
+use crate::others::after;
 use crate::pairs::{Numbered, Pairs};
 
 /// One rank's part in a series of reductions of few elements.
@@ -130,6 +131,32 @@ impl LineReduce {
             self.collect(mpb, vector, operation).await?;
         } else {
             self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        }
+        Ok(())
+    }
+
+    /// Combines a block of the vectors for each rank: all ranks call this with vectors of the same
+    /// length and the same blocks, and have the result of their own block when it returns, combined in
+    /// the order of ranks. Each sends to each what that one is to combine.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](LineReduce::all_reduce), of the longest block.
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> Result<(), ReduceError<M::Error>> {
+        self.check(parts.longest().saturating_mul(size_of::<T>()))?;
+        for rank in after(mpb.rank(), mpb.ranks()) {
+            let elements = bytemuck::cast_slice(parts.block(rank));
+            if !elements.is_empty() {
+                self.pairs.send(mpb, elements, rank).await?;
+            }
+        }
+        parts.begin();
+        if size_of_val(parts.own()) > 0 {
+            self.collect(mpb, parts.own(), operation).await?;
         }
         Ok(())
     }

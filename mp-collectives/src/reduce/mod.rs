@@ -1,11 +1,11 @@
-//! The elements of all ranks are combined, place by place: for all ranks, for one, or for each those of
-//! the ranks up to it (a *scan*).
+//! The elements of all ranks are combined, place by place: for all ranks, for one, for each those of
+//! the ranks up to it (a *scan*), or for each those of a block (a *reduce-scatter*).
 //!
 //! [`Reductions`] picks an algorithm for each vector. Each can also be used by itself:
 //!
 //! | | for | what |
 //! |---|---|---|
-//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root; scans |
+//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root, or to each; scans |
 //! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
 //! | [`ChunkReduce`] | all sizes | chunks straight to a root; scans along a chain |
 //!
@@ -26,13 +26,15 @@ mod error;
 mod fold;
 mod lines;
 mod operations;
+mod parts;
 mod scratch;
 
 pub use crate::broadcast::{LineOptionsError, Machine};
+pub use crate::layout::{Blocks, LayoutError, packed};
 pub use blocks::{BlockOptions, BlockReduce};
 pub use choice::{
-    AllReduce, Explanation, Order, Prefix, Reason, Reduce, Scan, choose_all_reduce, choose_reduce,
-    choose_scan,
+    AllReduce, Explanation, Order, Prefix, Reason, Reduce, ReduceScatter, Scan, choose_all_reduce,
+    choose_reduce, choose_reduce_scatter, choose_scan,
 };
 pub use chosen::{Reductions, Settings};
 pub use chunks::{ChunkOptions, ChunkReduce};
@@ -42,3 +44,4 @@ pub use operations::{
     BitAnd, BitOr, BitXor, Integer, Located, LogicalAnd, LogicalOr, LogicalXor, Max, MaxLocation,
     Min, MinLocation, Number, Operation, Ordered, OrderedPod, Product, Sum,
 };
+pub use parts::Parts;

@@ -44,6 +44,7 @@ const SMALL: Settings = Settings {
     all_reduce: None,
     reduce: None,
     scan: None,
+    reduce_scatter: None,
 };
 
 const ALL_REDUCE: [AllReduce; 4] =

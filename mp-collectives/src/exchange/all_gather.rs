@@ -1,0 +1,152 @@
+//! Each rank's block goes to all through its MPB, once, chunk by chunk: all others get it from there.
+//!
+//! The lines of an MPB, from [`ChunkOptions::first_line`] on:
+//!
+//! ```text
+//! P          put: how many chunks rank i has put                      set by rank i
+//! P          got: how many of this one's chunks rank i has got        set by rank i
+//! n · chunk  the buffers, which this rank's chunks go through in turn got by all others
+//! ```
+//!
+//! Otherwise it is as in `chunks.rs`, which says why nobody waits for ever.
+
+use mp_model::mpb::{Line, Mpb};
+
+use super::chunks::ChunkOptions;
+use super::traffic::{AllGather, Traffic};
+use super::{Extremes, ReduceOptionsError};
+use crate::others::{after, before};
+
+/// One rank's part in a series of all-gathers of blocks of any size.
+#[derive(Debug)]
+pub struct SharedAllGather {
+    options: ChunkOptions,
+    chunk_bytes: usize,
+    /// Chunks that this rank has put.
+    put: u64,
+    /// With each rank.
+    counts: Vec<Counts>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Of this rank's chunks: how many it had got when this rank last looked.
+    seen_got: u64,
+    got: u64,
+    /// How many it had put when this rank last looked.
+    seen_put: u64,
+}
+
+impl SharedAllGather {
+    /// With the MPBs of these ranks.
+    ///
+    /// # Errors
+    /// [`ReduceOptionsError`].
+    pub fn new<M: Mpb>(
+        mpb: &M,
+        options: ChunkOptions,
+    ) -> Result<SharedAllGather, ReduceOptionsError> {
+        let ranks = mpb.ranks();
+        let options = options.check(mpb, SharedAllGather::lines(options, ranks))?;
+        let chunk_bytes = options.chunk_lines.saturating_mul(mpb.line_bytes());
+        Ok(SharedAllGather { options, chunk_bytes, put: 0, counts: vec![Counts::default(); ranks] })
+    }
+
+    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    pub fn lines(options: ChunkOptions, ranks: usize) -> Option<usize> {
+        options.lines_for(ranks, 1)
+    }
+
+    /// All ranks call this with their parts of the same all-gather.
+    ///
+    /// # Errors
+    /// Those of the MPBs, after which this rank is out of step with the others.
+    pub async fn all_gather<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut AllGather<'_>,
+    ) -> Result<(), M::Error> {
+        self.above(mpb, traffic, 0).await
+    }
+
+    /// Of the blocks of more bytes than these.
+    pub(super) async fn above<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut AllGather<'_>,
+        short: usize,
+    ) -> Result<(), M::Error> {
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        let Extremes { most, .. } = traffic.extremes();
+        let rounds = most.div_ceil(self.chunk_bytes);
+        let ahead = self.options.ahead(rounds);
+        for round in 0..rounds + ahead {
+            let start = round * self.chunk_bytes;
+            let own = traffic.own();
+            if ranks > 1
+                && own.len() > short
+                && let Some(rest @ [_, ..]) = own.get(start..)
+            {
+                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)]).await?;
+            }
+            if round == 0 {
+                // While the others' chunks are on their way.
+                traffic.keep();
+            }
+            let Some(round) = round.checked_sub(ahead) else { continue };
+            let start = round * self.chunk_bytes;
+            for rank in before(me, ranks) {
+                let block = traffic.incoming(rank);
+                if block.len() > short
+                    && let Some(rest @ [_, ..]) = block.get_mut(start..)
+                {
+                    let most = rest.len().min(self.chunk_bytes);
+                    self.get(mpb, &mut rest[..most], rank).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn put<M: Mpb>(&mut self, mpb: &mut M, chunk: &[u8]) -> Result<(), M::Error> {
+        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
+        self.put += 1;
+        let put = self.put;
+        let free = put.saturating_sub(options.buffers as u64);
+        for rank in after(me, ranks) {
+            let counts = &mut self.counts[rank];
+            if counts.seen_got < free {
+                let line = options.got_line(ranks, rank);
+                counts.seen_got = mpb.wait_flag_from(rank, line, |got| got >= free).await?;
+            }
+        }
+        let line = options.buffer_line(ranks, 0, put);
+        mpb.put(chunk, Line { rank: me, line }).await?;
+        for rank in after(me, ranks) {
+            mpb.set_flag(Line { rank, line: options.put_line(me) }, put).await?;
+        }
+        Ok(())
+    }
+
+    async fn get<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        chunk: &mut [u8],
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
+        let counts = &mut self.counts[from];
+        let number = counts.got + 1;
+        if counts.seen_put < number {
+            let line = options.put_line(from);
+            counts.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
+        }
+        let line = options.buffer_line(ranks, 0, number);
+        mpb.get(Line { rank: from, line }, chunk).await?;
+        counts.got = number;
+        if number.is_multiple_of(options.half()) {
+            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! By which way a block goes, and why.
+
+use std::fmt;
+
+use crate::broadcast::Machine;
+
+/// How a block gets from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// In lines, beside their flags: [`LineExchange`](super::LineExchange).
+    Lines,
+    /// Through buffers of the two: [`ChunkExchange`](super::ChunkExchange).
+    Chunks,
+}
+
+/// How a block gets from one rank to all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WayToAll {
+    /// In lines, to each: [`LineExchange`](super::LineExchange).
+    Lines,
+    /// Through buffers for each: [`ChunkExchange`](super::ChunkExchange).
+    Chunks,
+    /// Through buffers that all others get it from: [`SharedAllGather`](super::SharedAllGather).
+    Shared,
+}
+
+/// Why a way was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The caller said so.
+    Forced,
+    /// The block is so short that to be told of it and then to get it would cost more.
+    Short {
+        /// The most bytes of a short block.
+        most: usize,
+    },
+    /// A longer one is copied faster in large pieces.
+    Long {
+        /// The most bytes of a short block.
+        most: usize,
+    },
+}
+
+/// The choice for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation<W> {
+    /// The block's length.
+    pub bytes: usize,
+    /// What was known.
+    pub machine: Machine,
+    /// What was chosen.
+    pub way: W,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Lines up to which a block is short, as long as they may be under way between two ranks.
+///
+/// As with broadcasts: each line more costs about a tenth of a line transfer; to be told first and then
+/// to get costs one, and what goes with it, whatever the length.
+const SHORT: usize = 8;
+
+/// The most bytes of a short block, where so many go in one round of lines.
+#[inline]
+pub(super) fn short(machine: Machine, round: usize) -> usize {
+    (SHORT * machine.payload).min(round)
+}
+
+#[inline]
+fn explain<W>(
+    machine: Machine,
+    bytes: usize,
+    round: usize,
+    forced: Option<W>,
+    [lines, other]: [W; 2],
+) -> Explanation<W> {
+    let most = short(machine, round);
+    let (way, reason) = match forced {
+        Some(way) => (way, Reason::Forced),
+        None if bytes <= most => (lines, Reason::Short { most }),
+        None => (other, Reason::Long { most }),
+    };
+    Explanation { bytes, machine, way, reason }
+}
+
+/// The way of a block of so many bytes, of which `round` can be under way in lines at a time.
+///
+/// It is chosen for each block by itself, so that two ranks that know how long a block is need not
+/// know how long others are.
+#[inline]
+pub fn choose(
+    machine: Machine,
+    bytes: usize,
+    round: usize,
+    forced: Option<Way>,
+) -> Explanation<Way> {
+    explain(machine, bytes, round, forced, [Way::Lines, Way::Chunks])
+}
+
+/// The same for a block that goes to all others.
+#[inline]
+pub fn choose_to_all(
+    machine: Machine,
+    bytes: usize,
+    round: usize,
+    forced: Option<WayToAll>,
+) -> Explanation<WayToAll> {
+    explain(machine, bytes, round, forced, [WayToAll::Lines, WayToAll::Shared])
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Way::Lines => "lines",
+            Way::Chunks => "chunks",
+        })
+    }
+}
+
+impl fmt::Display for WayToAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WayToAll::Lines => "lines to each",
+            WayToAll::Chunks => "chunks for each",
+            WayToAll::Shared => "chunks that all others get",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Forced => f.write_str("forced"),
+            Reason::Short { most } => write!(
+                f,
+                "up to {most} bytes, a transfer for each line is less than one to be told and then \
+                 one to get it"
+            ),
+            Reason::Long { most } => {
+                write!(f, "above {most} bytes large copies are faster than lines one by one")
+            }
+        }
+    }
+}
+
+impl<W: fmt::Display> fmt::Display for Explanation<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { bytes, machine, way, reason } = self;
+        let Machine { ranks, cores, .. } = machine;
+        write!(f, "a block of {bytes} bytes, {ranks} ranks on {cores} cores: {way}; {reason}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine { ranks: 3, cores: 2, payload: 56 };
+
+    #[test]
+    fn short_blocks_go_in_lines() {
+        let way = |bytes, round| choose(MACHINE, bytes, round, None).way;
+        assert_eq!([way(0, 1_000), way(448, 1_000), way(56, 56)], [Way::Lines; 3]);
+        assert_eq!([way(449, 1_000), way(57, 56), way(usize::MAX, 56)], [Way::Chunks; 3]);
+        let way = |bytes, round| choose_to_all(MACHINE, bytes, round, None).way;
+        assert_eq!([way(448, 1_000), way(449, 1_000)], [WayToAll::Lines, WayToAll::Shared]);
+    }
+
+    #[test]
+    fn forced() {
+        let forced = choose(MACHINE, 1 << 20, 56, Some(Way::Lines));
+        assert_eq!((forced.way, forced.reason), (Way::Lines, Reason::Forced));
+        let forced = choose_to_all(MACHINE, 1, 56, Some(WayToAll::Chunks));
+        assert_eq!((forced.way, forced.reason), (WayToAll::Chunks, Reason::Forced));
+    }
+
+    #[test]
+    fn explanations_give_the_facts() {
+        let text = choose_to_all(MACHINE, 500, 1_000, None).to_string();
+        for fact in ["500 bytes", "3 ranks", "2 cores", "all others", "448"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+    }
+}

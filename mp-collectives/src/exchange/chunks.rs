@@ -1,0 +1,237 @@
+//! Blocks of all sizes, chunk by chunk through buffers for each pair of ranks.
+//!
+//! Each rank has buffers for what goes to each other one, in its own MPB.
+//!
+//! 1. The sender waits until the receiver has got the chunk that the buffer held before.
+//! 2. It puts the chunk, and tells the receiver so.
+//! 3. The receiver gets it.
+//! 4. After every half of the buffers it says how many it has got: a flag is a line that two ranks take
+//!    from each other.
+//!
+//! The lines of an MPB, from [`ChunkOptions::first_line`] on:
+//!
+//! ```text
+//! P                    put: how many chunks rank i has put for this one    set by rank i
+//! P                    got: how many of this one's rank i has got          set by rank i
+//! (P − 1) · n · chunk  the buffers for each other rank, which its chunks   got by that rank
+//!                      go through in turn
+//! ```
+//!
+//! Every pair of ranks counts its chunks by itself, in 64 bits, which do not come round; so that roots
+//! change at no cost.
+//!
+//! # Why nobody waits for ever
+//!
+//! In round i a rank puts chunk i of each block, and gets chunk i − a of the others', where a, by how
+//! many chunks it puts ahead, is up to the buffers less the half of them after which a receiver says
+//! something. So what it waits for before it puts chunk i has been got, and said, in rounds before i;
+//! and what it gets in round i was put in that round or before. Whoever is in the earliest round of
+//! the earliest call can go on.
+
+use mp_model::mpb::{Line, Mpb};
+
+use super::traffic::Traffic;
+use super::{Extremes, ReduceOptionsError};
+use crate::others::{after, before};
+
+/// What can be chosen. All ranks must choose the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkOptions {
+    /// Cache lines in a chunk, and in a buffer.
+    pub chunk_lines: usize,
+    /// How many chunks a rank may have under way to another one.
+    pub buffers: usize,
+    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
+    /// first.
+    pub first_line: usize,
+}
+
+impl ChunkOptions {
+    /// Lines that a [`ChunkExchange`] takes of each MPB, with so many ranks; `None` when they are too
+    /// many to count.
+    pub fn lines(self, ranks: usize) -> Option<usize> {
+        self.lines_for(ranks, ranks.saturating_sub(1))
+    }
+
+    /// With buffers for so many destinations.
+    pub(super) fn lines_for(self, ranks: usize, destinations: usize) -> Option<usize> {
+        let buffers = self.buffers.checked_mul(self.chunk_lines)?.checked_mul(destinations)?;
+        buffers.checked_add(ranks.checked_mul(2)?)
+    }
+
+    pub(super) fn check<M: Mpb>(
+        self,
+        mpb: &M,
+        needed: Option<usize>,
+    ) -> Result<Self, ReduceOptionsError> {
+        let room = self.chunk_lines.min(self.buffers);
+        ReduceOptionsError::check(room, needed, self.first_line, mpb.lines())?;
+        Ok(self)
+    }
+
+    /// A receiver says what it has got after so many chunks.
+    pub(super) fn half(self) -> u64 {
+        self.buffers.div_ceil(2) as u64
+    }
+
+    /// By how many chunks a rank that has so many rounds before it puts ahead of what it gets.
+    pub(super) fn ahead(self, rounds: usize) -> usize {
+        (self.buffers / 2).min(rounds.saturating_sub(1))
+    }
+
+    pub(super) fn put_line(self, rank: usize) -> usize {
+        self.first_line + rank
+    }
+
+    pub(super) fn got_line(self, ranks: usize, rank: usize) -> usize {
+        self.first_line + ranks + rank
+    }
+
+    /// Where this chunk for a destination is put.
+    pub(super) fn buffer_line(self, ranks: usize, destination: usize, chunk: u64) -> usize {
+        let buffer = destination * self.buffers + (chunk % self.buffers as u64) as usize;
+        self.first_line + 2 * ranks + buffer * self.chunk_lines
+    }
+}
+
+/// One rank's part in a series of exchanges of blocks of any size.
+#[derive(Debug)]
+pub struct ChunkExchange {
+    options: ChunkOptions,
+    chunk_bytes: usize,
+    /// With each rank.
+    counts: Vec<Counts>,
+}
+
+/// Chunks to and from a rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    put: u64,
+    /// Of those: how many it had got when this rank last looked.
+    seen_got: u64,
+    got: u64,
+    /// How many it had put when this rank last looked.
+    seen_put: u64,
+}
+
+impl ChunkExchange {
+    /// With the MPBs of these ranks.
+    ///
+    /// # Errors
+    /// [`ReduceOptionsError`].
+    pub fn new<M: Mpb>(
+        mpb: &M,
+        options: ChunkOptions,
+    ) -> Result<ChunkExchange, ReduceOptionsError> {
+        let ranks = mpb.ranks();
+        let options = options.check(mpb, options.lines(ranks))?;
+        let chunk_bytes = options.chunk_lines.saturating_mul(mpb.line_bytes());
+        Ok(ChunkExchange { options, chunk_bytes, counts: vec![Counts::default(); ranks] })
+    }
+
+    /// All ranks call this with their parts of the same traffic. A rank that gets nothing returns as
+    /// soon as everything is in its MPB.
+    ///
+    /// # Errors
+    /// Those of the MPBs, after which this rank is out of step with the others.
+    pub async fn exchange<T: Traffic, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut T,
+    ) -> Result<(), M::Error> {
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        let Extremes { most, .. } = traffic.extremes();
+        let rounds = most.div_ceil(self.chunk_bytes);
+        let ahead = self.options.ahead(rounds);
+        for round in 0..rounds + ahead {
+            for rank in after(me, ranks) {
+                let start = round * self.chunk_bytes;
+                if let Some(rest @ [_, ..]) = traffic.outgoing(rank).get(start..) {
+                    let chunk = &rest[..rest.len().min(self.chunk_bytes)];
+                    self.put(mpb, chunk, rank).await?;
+                }
+            }
+            if round == 0 {
+                // While the others' chunks are on their way.
+                traffic.keep();
+            }
+            let Some(round) = round.checked_sub(ahead) else { continue };
+            for rank in before(me, ranks) {
+                let start = round * self.chunk_bytes;
+                if let Some(rest @ [_, ..]) = traffic.incoming(rank).get_mut(start..) {
+                    let most = rest.len().min(self.chunk_bytes);
+                    self.get(mpb, &mut rest[..most], rank).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn put<M: Mpb>(&mut self, mpb: &mut M, chunk: &[u8], to: usize) -> Result<(), M::Error> {
+        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
+        let counts = &mut self.counts[to];
+        counts.put += 1;
+        let before = counts.put.saturating_sub(options.buffers as u64);
+        if counts.seen_got < before {
+            let line = options.got_line(ranks, to);
+            counts.seen_got = mpb.wait_flag_from(to, line, |got| got >= before).await?;
+        }
+        let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
+        mpb.put(chunk, Line { rank: me, line }).await?;
+        mpb.set_flag(Line { rank: to, line: options.put_line(me) }, counts.put).await
+    }
+
+    async fn get<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        chunk: &mut [u8],
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
+        let counts = &mut self.counts[from];
+        let number = counts.got + 1;
+        if counts.seen_put < number {
+            let line = options.put_line(from);
+            counts.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
+        }
+        let line = options.buffer_line(ranks, destination(from, me, ranks), number);
+        mpb.get(Line { rank: from, line }, chunk).await?;
+        counts.got = number;
+        if number.is_multiple_of(options.half()) {
+            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Which of a rank's destinations another one is.
+fn destination(from: usize, to: usize, ranks: usize) -> usize {
+    (if to > from { to - from } else { to + ranks - from }) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_destination_has_its_buffers() {
+        for ranks in 2..6 {
+            for me in 0..ranks {
+                let mut all: Vec<_> =
+                    after(me, ranks).map(|rank| destination(me, rank, ranks)).collect();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..ranks - 1));
+            }
+        }
+    }
+
+    /// As much as the argument for progress allows, and never more.
+    #[test]
+    fn chunks_ahead() {
+        for buffers in 1..9 {
+            let options = ChunkOptions { chunk_lines: 1, buffers, first_line: 0 };
+            assert_eq!(options.ahead(100) as u64, buffers as u64 - options.half());
+            assert_eq!((options.ahead(0), options.ahead(1)), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Blocks of a few lines, each with its payload beside its number (Ramos & Hoefler, section 4.1): who
+//! waits for a block waits for the very line that it is in.
+//!
+//! Every pair of ranks has lines of its own in each direction (`pairs.rs`): the P · (s + 1) lines of
+//! an MPB from the first on that they may use. A rank sends to all others before it waits for any.
+//! Longer blocks go by as many rounds of that as they need, each of up to half of the slots.
+//!
+//! # Why nobody waits for ever
+//!
+//! To send a round's lines, a rank waits at most for those before that round to be taken (`pairs.rs`,
+//! 4), which their receiver does before it sends lines of a later round. So whoever is in the
+//! earliest round of the earliest call can go on.
+
+use mp_model::mpb::{Line, Mpb};
+
+use super::Extremes;
+use super::traffic::Traffic;
+use crate::broadcast::LineOptionsError;
+use crate::others::{after, before};
+use crate::pairs::{Numbered, Pairs};
+
+/// One rank's part in a series of exchanges of short blocks.
+#[derive(Debug)]
+pub struct LineExchange {
+    pairs: Pairs,
+}
+
+impl LineExchange {
+    /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
+    /// taken up to the next power of two. The lines from `first_line` on are its own, and zero at
+    /// first.
+    ///
+    /// # Errors
+    /// [`LineOptionsError`].
+    pub fn new<M: Mpb>(
+        mpb: &M,
+        slots: usize,
+        first_line: usize,
+    ) -> Result<LineExchange, LineOptionsError> {
+        Ok(LineExchange { pairs: Pairs::new(mpb, slots, first_line)? })
+    }
+
+    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    pub fn lines(slots: usize, ranks: usize) -> Option<usize> {
+        Pairs::lines(slots, ranks)
+    }
+
+    /// The most bytes of a block that goes in one round.
+    pub fn round_bytes(&self) -> usize {
+        self.pairs.most()
+    }
+
+    /// All ranks call this with their parts of the same traffic. A rank that gets nothing returns as
+    /// soon as everything is under way.
+    ///
+    /// # Errors
+    /// Those of the MPBs, after which this rank is out of step with the others.
+    #[inline]
+    pub async fn exchange<T: Traffic, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut T,
+    ) -> Result<(), M::Error> {
+        self.send(mpb, traffic, 0).await?;
+        traffic.keep();
+        self.receive(mpb, traffic, 0).await?;
+        let Extremes { most, .. } = traffic.extremes();
+        let mut start = self.pairs.most();
+        while start < most {
+            self.send(mpb, traffic, start).await?;
+            self.receive(mpb, traffic, start).await?;
+            start += self.pairs.most();
+        }
+        Ok(())
+    }
+
+    /// Sends the round of all blocks that begins at this byte of each.
+    #[inline]
+    pub(super) async fn send<T: Traffic, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &T,
+        start: usize,
+    ) -> Result<(), M::Error> {
+        let (me, ranks, pairs) = (mpb.rank(), mpb.ranks(), &mut self.pairs);
+        for rank in after(me, ranks) {
+            let Some(block @ [_, ..]) = traffic.outgoing(rank).get(start..) else { continue };
+            if block.len() > pairs.payload() {
+                let most = block.len().min(pairs.most());
+                pairs.send(mpb, &block[..most], rank).await?;
+                continue;
+            }
+            // One line: as `Pairs::send` does it, without what it takes to have many.
+            let Numbered { number, line } = pairs.next_to(me, rank);
+            if let Some(before) = pairs.must_wait(rank, number) {
+                pairs.wait_until_taken(mpb, rank, before).await?;
+            }
+            mpb.set_flag_with(Line { rank, line }, number, block).await?;
+        }
+        Ok(())
+    }
+
+    /// Receives the same of the others.
+    #[inline]
+    pub(super) async fn receive<T: Traffic, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut T,
+        start: usize,
+    ) -> Result<(), M::Error> {
+        let (me, ranks, pairs) = (mpb.rank(), mpb.ranks(), &mut self.pairs);
+        for rank in before(me, ranks) {
+            let Some(block @ [_, ..]) = traffic.incoming(rank).get_mut(start..) else { continue };
+            if block.len() > pairs.payload() {
+                let most = block.len().min(pairs.most());
+                pairs.receive(mpb, &mut block[..most], rank).await?;
+                continue;
+            }
+            let Numbered { number, line } = pairs.next_from(rank);
+            mpb.wait_flag_from(rank, line, |seen| seen == number).await?;
+            mpb.flag_payload(line, block).await?;
+            if let Some(flag) = pairs.says_taken(me, rank, number - 1, number) {
+                mpb.set_flag(flag, number).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Where in a buffer the blocks of all ranks lie.
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// The blocks of all ranks in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub enum Blocks<'a> {
+    /// One after the other, as many elements in each.
+    Equal,
+    /// For each rank, which elements of the buffer are its block. They may leave gaps, which are not
+    /// touched, lie in any order, and be empty. What comes to be where two of them overlap is not
+    /// determined.
+    At(&'a [Range<usize>]),
+}
+
+/// Blocks of so many elements, one after the other.
+///
+/// ```
+/// use mp_collectives::exchange::packed;
+///
+/// assert_eq!(packed([2, 0, 3]), [0..2, 2..2, 2..5]);
+/// ```
+pub fn packed(counts: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
+    let after = |end: &mut usize, count: usize| {
+        let start = *end;
+        // Beyond all memory: refused wherever a buffer is looked at.
+        *end = start.saturating_add(count);
+        Some(start..*end)
+    };
+    counts.into_iter().scan(0, after).collect()
+}
+
+/// Why blocks do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// Not one block for each rank.
+    #[error("{blocks} blocks for {ranks} ranks")]
+    Count {
+        /// How many blocks there are.
+        blocks: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// A block that is not in the buffer.
+    #[error("a block for rank {rank}, elements {start} to {end}, in a buffer of {length}")]
+    Outside {
+        /// Whose block.
+        rank: usize,
+        /// Its first element.
+        start: usize,
+        /// The one after its last.
+        end: usize,
+        /// Elements in the buffer.
+        length: usize,
+    },
+    /// A buffer of another length than its blocks, or than another one that has as many elements.
+    #[error("a buffer of {length} elements where there are to be {needed}")]
+    Length {
+        /// Elements in the buffer.
+        length: usize,
+        /// As many as there should be.
+        needed: usize,
+    },
+    /// A buffer that can't be cut into equal blocks.
+    #[error("a buffer of {length} elements in equal blocks for {ranks} ranks")]
+    Uneven {
+        /// Elements in the buffer.
+        length: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+}
+
+/// Checked blocks, for all ranks that there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout<'a> {
+    /// So many units in each.
+    Equal(usize),
+    At {
+        blocks: &'a [Range<usize>],
+        /// Units in an element.
+        unit: usize,
+    },
+}
+
+impl<'a> Layout<'a> {
+    /// Of a buffer of so many elements, each of so many units.
+    #[inline]
+    pub(crate) fn of_buffer(
+        blocks: Blocks<'a>,
+        ranks: usize,
+        length: usize,
+        unit: usize,
+    ) -> Result<Layout<'a>, LayoutError> {
+        match blocks {
+            Blocks::Equal if !length.is_multiple_of(ranks) => {
+                Err(LayoutError::Uneven { length, ranks })
+            }
+            Blocks::Equal => Ok(Layout::Equal(length / ranks * unit)),
+            Blocks::At(blocks) => Layout::at(blocks, ranks, length, unit),
+        }
+    }
+
+    /// Of a buffer of so many elements, whose rank `me` has so many in a buffer of its own.
+    #[inline]
+    pub(crate) fn with_own(
+        blocks: Blocks<'a>,
+        (me, ranks): (usize, usize),
+        (own, length): (usize, usize),
+        unit: usize,
+    ) -> Result<Layout<'a>, LayoutError> {
+        match blocks {
+            // No division on the way of the shortest ones.
+            Blocks::Equal => match own.checked_mul(ranks) {
+                Some(needed) if needed == length => Ok(Layout::Equal(own * unit)),
+                needed => Err(LayoutError::Length { length, needed: needed.unwrap_or(usize::MAX) }),
+            },
+            Blocks::At(blocks) => {
+                let layout = Layout::at(blocks, ranks, length, unit)?;
+                let needed = blocks[me].len();
+                match own == needed {
+                    true => Ok(layout),
+                    false => Err(LayoutError::Length { length: own, needed }),
+                }
+            }
+        }
+    }
+
+    fn at(
+        blocks: &'a [Range<usize>],
+        ranks: usize,
+        length: usize,
+        unit: usize,
+    ) -> Result<Layout<'a>, LayoutError> {
+        if blocks.len() != ranks {
+            return Err(LayoutError::Count { blocks: blocks.len(), ranks });
+        }
+        let outside = |block: &Range<usize>| block.start > block.end || block.end > length;
+        match blocks.iter().position(outside) {
+            None => Ok(Layout::At { blocks, unit }),
+            Some(rank) => {
+                let Range { start, end } = blocks[rank];
+                Err(LayoutError::Outside { rank, start, end, length })
+            }
+        }
+    }
+
+    /// A rank's units.
+    #[inline]
+    pub(crate) fn block(&self, rank: usize) -> Range<usize> {
+        match *self {
+            Layout::Equal(units) => rank * units..(rank + 1) * units,
+            Layout::At { blocks, unit } => {
+                let Range { start, end } = blocks[rank];
+                start * unit..end * unit
+            }
+        }
+    }
+
+    /// Units in the shortest block and in the longest.
+    #[inline]
+    pub(crate) fn extremes(&self) -> Extremes {
+        match *self {
+            Layout::Equal(units) => Extremes::one(units),
+            Layout::At { blocks, unit } => {
+                let lengths = blocks.iter().map(|block| block.len() * unit);
+                lengths.map(Extremes::one).reduce(Extremes::and).unwrap_or(Extremes::one(0))
+            }
+        }
+    }
+}
+
+/// The lengths of the shortest and the longest of some blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extremes {
+    /// The shortest one's.
+    pub least: usize,
+    /// The longest one's.
+    pub most: usize,
+}
+
+impl Extremes {
+    /// Of one block.
+    #[inline]
+    pub fn one(length: usize) -> Self {
+        Self { least: length, most: length }
+    }
+
+    /// Of these blocks and those.
+    #[inline]
+    pub fn and(self, other: Self) -> Self {
+        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_blocks() {
+        let layout = Layout::of_buffer(Blocks::Equal, 3, 12, 8).unwrap();
+        assert_eq!([0, 2].map(|rank| layout.block(rank)), [0..32, 64..96]);
+        assert_eq!(layout.extremes(), Extremes::one(32));
+        let uneven = LayoutError::Uneven { length: 11, ranks: 3 };
+        assert_eq!(Layout::of_buffer(Blocks::Equal, 3, 11, 8).unwrap_err(), uneven);
+        assert_eq!(Layout::of_buffer(Blocks::Equal, 3, 0, 8).unwrap().block(2), 0..0);
+        let own = |own, length| {
+            Layout::with_own(Blocks::Equal, (1, 3), (own, length), 2).map(|all| all.block(1))
+        };
+        assert_eq!(own(4, 12), Ok(8..16));
+        assert_eq!(own(4, 11), Err(LayoutError::Length { length: 11, needed: 12 }));
+        let needed = usize::MAX;
+        assert_eq!(own(needed / 2, 1), Err(LayoutError::Length { length: 1, needed }));
+    }
+
+    #[test]
+    fn blocks_anywhere() {
+        let blocks = [4..7, 0..0, 1..3];
+        let at = |blocks, length| Layout::of_buffer(Blocks::At(blocks), 3, length, 4);
+        let layout = at(&blocks, 7).unwrap();
+        assert_eq!([0, 1, 2].map(|rank| layout.block(rank)), [16..28, 0..0, 4..12]);
+        assert_eq!(layout.extremes(), Extremes { least: 0, most: 12 });
+        let outside = LayoutError::Outside { rank: 0, start: 4, end: 7, length: 6 };
+        assert_eq!(at(&blocks, 6).unwrap_err(), outside);
+        let backwards = [0..1, Range { start: 2, end: 1 }, 0..0];
+        let outside = LayoutError::Outside { rank: 1, start: 2, end: 1, length: 9 };
+        assert_eq!(at(&backwards, 9).unwrap_err(), outside);
+        assert_eq!(at(&blocks[..2], 9).unwrap_err(), LayoutError::Count { blocks: 2, ranks: 3 });
+        let own = Layout::with_own(Blocks::At(&blocks), (2, 3), (3, 7), 1);
+        assert_eq!(own.unwrap_err(), LayoutError::Length { length: 3, needed: 2 });
+    }
+
+    #[test]
+    fn more_than_there_can_be_is_refused() {
+        let blocks = packed([usize::MAX, 2]);
+        assert_eq!(blocks, [0..usize::MAX, usize::MAX..usize::MAX]);
+        assert!(Layout::of_buffer(Blocks::At(&blocks), 2, 2, 1).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! What a rank brings to a reduce-scatter, and where its part of the result goes.
+
+use mp_core::Plain;
+use mp_model::mpb::Mpb;
+
+use crate::layout::{Blocks, Layout, LayoutError};
+
+/// One rank's vector, cut into a block for each rank, and the place for the result of its own block.
+#[derive(Debug)]
+pub struct Parts<'a, T> {
+    me: usize,
+    memory: Memory<'a, T>,
+    /// In elements.
+    layout: Layout<'a>,
+}
+
+#[derive(Debug)]
+enum Memory<'a, T> {
+    Apart { vector: &'a [T], result: &'a mut [T] },
+    InPlace(&'a mut [T]),
+}
+
+impl<'a, T: Plain> Parts<'a, T> {
+    /// The result is as long as the rank's block of the vector, which is only read.
+    ///
+    /// # Errors
+    /// [`LayoutError`].
+    pub fn new(
+        mpb: &impl Mpb,
+        vector: &'a [T],
+        result: &'a mut [T],
+        blocks: Blocks<'a>,
+    ) -> Result<Self, LayoutError> {
+        let (me, lengths) = (mpb.rank(), (result.len(), vector.len()));
+        let layout = Layout::with_own(blocks, (me, mpb.ranks()), lengths, 1)?;
+        Ok(Parts { me, memory: Memory::Apart { vector, result }, layout })
+    }
+
+    /// The result takes the place of the rank's block. The others' stay as they are.
+    ///
+    /// # Errors
+    /// [`LayoutError`].
+    pub fn in_place(
+        mpb: &impl Mpb,
+        vector: &'a mut [T],
+        blocks: Blocks<'a>,
+    ) -> Result<Self, LayoutError> {
+        let layout = Layout::of_buffer(blocks, mpb.ranks(), vector.len(), 1)?;
+        Ok(Parts { me: mpb.rank(), memory: Memory::InPlace(vector), layout })
+    }
+
+    /// Elements in the longest block.
+    pub(super) fn longest(&self) -> usize {
+        self.layout.extremes().most
+    }
+
+    /// This rank's elements of a rank's block.
+    pub(super) fn block(&self, rank: usize) -> &[T] {
+        let vector = match &self.memory {
+            Memory::Apart { vector, .. } => vector,
+            Memory::InPlace(vector) => &**vector,
+        };
+        &vector[self.layout.block(rank)]
+    }
+
+    /// Brings this rank's elements to where the result is to be.
+    pub(super) fn begin(&mut self) {
+        if let Memory::Apart { vector, result } = &mut self.memory {
+            result.copy_from_slice(&vector[self.layout.block(self.me)]);
+        }
+    }
+
+    /// Where the result is to be.
+    pub(super) fn own(&mut self) -> &mut [T] {
+        match &mut self.memory {
+            Memory::Apart { result, .. } => result,
+            Memory::InPlace(vector) => &mut vector[self.layout.block(self.me)],
+        }
+    }
+}
