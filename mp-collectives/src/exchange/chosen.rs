@@ -1,9 +1,10 @@
-//! Exchanges of one world, each block by the way that suits it.
+//! Exchanges of ranks, each block by the way that suits it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Explanation, Way, WayToAll, choose, choose_to_all, short};
@@ -11,6 +12,8 @@ use super::traffic::{AllGather, AllToAll, Gather, Only, Scatter, Traffic};
 use super::{
     Blocks, ChunkExchange, ChunkOptions, Extremes, LineExchange, Machine, SharedAllGather,
 };
+use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
 use crate::real::{RealError, RealMpb};
 
 /// How exchanges are to be done. All ranks must ask for the same.
@@ -39,7 +42,7 @@ fn chunk_lines(ranks: usize) -> usize {
     (1024 / ranks.saturating_sub(1).max(1)).clamp(16, SHARED)
 }
 
-/// One rank's part in the exchanges of its world.
+/// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
 /// Blocks lie one after the other in the buffers for all ranks; in the `_varying` forms, wherever the
 /// call says, for each rank as a range of elements ([`packed`](super::packed) makes those of counts).
@@ -81,8 +84,8 @@ fn chunk_lines(ranks: usize) -> usize {
 /// many that those for all others are 256 KiB together, but not less than 1 KiB: 264 KiB of each rank
 /// with two ranks, 420 KiB with eight.
 #[derive(Debug)]
-pub struct Exchanges {
-    mpb: RealMpb,
+pub struct Exchanges<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     settings: Settings,
     lines: LineExchange,
@@ -91,15 +94,21 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// All ranks of the world open the exchanges of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others
+    /// to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take; settings that make no sense; lack
     /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Exchanges> {
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Exchanges> {
+        let members = members.into();
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let slots = settings.slots.unwrap_or(machine.slots());
         let too_much = || mp_core::Error::other("exchanges that take more lines than there can be");
         let add = |first: usize, lines: Option<usize>| {
@@ -112,7 +121,7 @@ impl Exchanges {
         let chunk_lines = settings.chunk_lines.unwrap_or(SHARED);
         let shared = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, SharedAllGather::lines(shared, ranks))?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
         Ok(Exchanges {
             machine,
             settings,
@@ -367,21 +376,6 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// By which way a block of so many bytes for one rank goes, and why.
-    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
-        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
-    }
-
-    /// The same for a block that is for all: in all-gathers.
-    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
-        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
-    }
-
-    /// This rank.
-    pub fn rank(&self) -> usize {
-        self.mpb.rank()
-    }
-
     #[inline]
     fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
         let Exchanges { mpb, lines, chunks, settings, .. } = self;
@@ -420,18 +414,77 @@ impl Exchanges {
         }
         Ok(())
     }
+
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
+        let Exchanges { mpb, machine, settings, lines, chunks, shared } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Exchanges { mpb, machine, settings, lines, chunks, shared }
+    }
+}
+
+/// What the blocking forms do, which do not call these because one future more around an algorithm
+/// costs what a short block feels.
+impl Exchanges<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
+    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, lines, chunks, settings, .. } = self;
+        let Extremes { least, most } = traffic.extremes();
+        let short = short(self.machine, lines.round_bytes());
+        Ok(match settings.way {
+            Some(Way::Lines) => lines.exchange(mpb, traffic).await?,
+            Some(Way::Chunks) => chunks.exchange(mpb, traffic).await?,
+            None if most <= short => lines.exchange(mpb, traffic).await?,
+            None if least > short => chunks.exchange(mpb, traffic).await?,
+            None => mixed(lines, chunks, mpb, traffic, short).await?,
+        })
+    }
+
+    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let Exchanges { mpb, lines, chunks, shared, settings, .. } = self;
+        let Extremes { least, most } = traffic.extremes();
+        let (traffic, short) = (&mut traffic, short(self.machine, lines.round_bytes()));
+        Ok(match settings.way_to_all {
+            Some(WayToAll::Lines) => lines.exchange(mpb, traffic).await?,
+            Some(WayToAll::Chunks) => chunks.exchange(mpb, traffic).await?,
+            Some(WayToAll::Shared) => shared.all_gather(mpb, traffic).await?,
+            None if most <= short => lines.exchange(mpb, traffic).await?,
+            None if least > short => shared.all_gather(mpb, traffic).await?,
+            None => mixed_to_all(lines, shared, mpb, traffic, short).await?,
+        })
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Exchanges<M> {
+    /// By which way a block of so many bytes for one rank goes, and why.
+    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
+        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
+    }
+
+    /// The same for a block that is for all: in all-gathers.
+    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
+        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.mpb.rank()
+    }
 }
 
 /// Blocks of up to `short` bytes in lines, the others in chunks.
 ///
 /// The lines are one round: nobody waits for what others do in this call before they are under way.
-async fn mixed<T: Traffic>(
+async fn mixed<M: Mpb, T: Traffic>(
     lines: &mut LineExchange,
     chunks: &mut ChunkExchange,
-    mpb: &mut RealMpb,
+    mpb: &mut M,
     traffic: &mut T,
     short: usize,
-) -> Result<(), RealError> {
+) -> Result<(), M::Error> {
     let (short, long) =
         (Extremes { least: 1, most: short }, Extremes { least: short + 1, most: usize::MAX });
     lines.send(mpb, &Only { traffic, lengths: short }, 0).await?;
@@ -440,13 +493,13 @@ async fn mixed<T: Traffic>(
 }
 
 /// The same where blocks are for all.
-async fn mixed_to_all(
+async fn mixed_to_all<M: Mpb>(
     lines: &mut LineExchange,
     shared: &mut SharedAllGather,
-    mpb: &mut RealMpb,
+    mpb: &mut M,
     traffic: &mut AllGather<'_>,
     short: usize,
-) -> Result<(), RealError> {
+) -> Result<(), M::Error> {
     let lengths = Extremes { least: 1, most: short };
     lines.send(mpb, &Only { traffic, lengths }, 0).await?;
     shared.above(mpb, traffic, short).await?;

@@ -1,4 +1,4 @@
-//! Immediate collectives of one world.
+//! Immediate collectives: to all, of all, by all.
 
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use super::polled::{PolledMpb, Waits};
 use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
 use crate::broadcast::{self, Broadcasts};
+use crate::exchange::{self, Exchanges};
+use crate::members::Members;
 use crate::reduce::{self, Operation, Prefix, Reductions};
 
 /// How the operations are to be done. All ranks must ask for the same.
@@ -21,7 +23,20 @@ pub struct Settings {
     pub barriers: barrier::Settings,
     /// Of reductions and scans.
     pub reductions: reduce::Settings,
+    /// Of gathers, scatters and all-to-alls.
+    pub exchanges: exchange::Settings,
 }
+
+/// What can be an element here: plain data.
+pub trait Element: Plain + Send + Sync {}
+
+impl<T: Plain + Send + Sync> Element for T {}
+
+/// What can be given away for a while, with elements in it: a `Vec`, an array, a boxed slice, a
+/// [`SharedBuffer`](mp_core::SharedBuffer).
+pub trait Buffer<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {}
+
+impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 
 /// One rank's part in collective operations that go on while it does something else: see the
 /// [module](super).
@@ -51,13 +66,15 @@ pub struct Settings {
 /// ```
 #[derive(Debug)]
 pub struct Immediate {
-    front: Front<Algorithms>,
+    pub(super) front: Front<Algorithms>,
 }
 
 /// What takes much room is opened when it is first called for, by all ranks at the same call.
 #[derive(Debug)]
-struct Algorithms {
+pub(super) struct Algorithms {
     rank: Rank,
+    /// Which ranks of the world take part, unless all do.
+    members: Option<Vec<usize>>,
     name: String,
     /// Of the barriers' MPBs.
     serial: u64,
@@ -66,6 +83,7 @@ struct Algorithms {
     barriers: Barriers<PolledMpb>,
     broadcasts: Option<Broadcasts<PolledMpb>>,
     reductions: Option<Reductions<PolledMpb>>,
+    exchanges: Option<Exchanges<PolledMpb>>,
 }
 
 /// Bytes of a name.
@@ -82,54 +100,77 @@ impl Algorithms {
         name
     }
 
-    fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
-        let name = self.name_of("broadcasts");
-        match &mut self.broadcasts {
-            Some(opened) => Ok(opened),
-            none => {
-                let opened = Broadcasts::open(&self.rank, &name, self.settings.broadcasts)?;
-                Ok(none.insert(opened.polled(&self.waits)))
-            }
+    fn members(&self) -> Members<'_> {
+        match &self.members {
+            Some(ranks) => Members::of(&self.rank, ranks),
+            None => Members::from(&self.rank),
         }
     }
 
-    fn reductions(&mut self) -> Result<&mut Reductions<PolledMpb>> {
-        let name = self.name_of("reductions");
-        match &mut self.reductions {
-            Some(opened) => Ok(opened),
-            none => {
-                let opened = Reductions::open(&self.rank, &name, self.settings.reductions)?;
-                Ok(none.insert(opened.polled(&self.waits)))
+    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
+        let opened = match self.broadcasts.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("broadcasts"), self.settings.broadcasts);
+                Broadcasts::open(self.members(), &name, settings)?.polled(&self.waits)
             }
-        }
+        };
+        Ok(self.broadcasts.insert(opened))
+    }
+
+    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<PolledMpb>> {
+        let opened = match self.reductions.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("reductions"), self.settings.reductions);
+                Reductions::open(self.members(), &name, settings)?.polled(&self.waits)
+            }
+        };
+        Ok(self.reductions.insert(opened))
+    }
+
+    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<PolledMpb>> {
+        let opened = match self.exchanges.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("exchanges"), self.settings.exchanges);
+                Exchanges::open(self.members(), &name, settings)?.polled(&self.waits)
+            }
+        };
+        Ok(self.exchanges.insert(opened))
     }
 }
 
 impl Immediate {
-    /// All ranks of the world open the operations of this name; none waits for the others to do so.
-    /// Who carries them on, each rank says for itself.
+    /// All these ranks, or all of the world, open the operations of this name; none waits for the
+    /// others to do so. Who carries them on, each rank says for itself.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory; a thread that can't be started.
-    pub fn open(
-        rank: &Rank,
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory; a thread that can't be started.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
         name: &str,
         progress: impl Into<Progress>,
         settings: Settings,
     ) -> Result<Immediate> {
-        let barriers = Barriers::open(rank, name, settings.barriers.clone())?;
+        let members = members.into();
+        let rank = members.rank();
+        let barriers = Barriers::open(members, name, settings.barriers.clone())?;
         let (barriers, waits) = barriers.polled();
         let algorithms = Algorithms {
             serial: waits.now().mpb().serial(),
             rank: rank.clone(),
+            members: members.named().map(<[usize]>::to_vec),
             name: name.to_owned(),
             settings,
             waits: Arc::clone(&waits),
             barriers,
             broadcasts: None,
             reductions: None,
+            exchanges: None,
         };
         Ok(Immediate { front: Front::open(rank, progress, waits, algorithms)? })
     }
@@ -147,8 +188,8 @@ impl Immediate {
     /// Begins a [broadcast](Broadcasts::broadcast) (`MPI_Ibcast`).
     pub fn broadcast<T, B>(&mut self, message: B, root: usize) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
     {
         self.front.submit(message, move |all, message| {
             Box::pin(async move {
@@ -160,8 +201,8 @@ impl Immediate {
     /// Begins an [all-reduce](Reductions::all_reduce) (`MPI_Iallreduce`).
     pub fn all_reduce<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
         self.front.submit(vector, move |all, vector| {
@@ -174,8 +215,8 @@ impl Immediate {
     /// Begins a [reduction](Reductions::reduce) to one rank (`MPI_Ireduce`).
     pub fn reduce<T, B, O>(&mut self, vector: B, operation: O, root: usize) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
         self.front.submit(vector, move |all, vector| {
@@ -188,8 +229,8 @@ impl Immediate {
     /// Begins a [scan](Reductions::scan) (`MPI_Iscan`).
     pub fn scan<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
         self.scan_of(vector, operation, Prefix::Inclusive)
@@ -198,8 +239,8 @@ impl Immediate {
     /// Begins an [exclusive scan](Reductions::exclusive_scan) (`MPI_Iexscan`).
     pub fn exclusive_scan<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
         self.scan_of(vector, operation, Prefix::Exclusive)
@@ -207,8 +248,8 @@ impl Immediate {
 
     fn scan_of<T, B, O>(&mut self, vector: B, operation: O, prefix: Prefix) -> CollectiveRequest<B>
     where
-        T: Plain + Send,
-        B: AsMut<[T]> + Send + 'static,
+        T: Element,
+        B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
         self.front.submit(vector, move |all, vector| {

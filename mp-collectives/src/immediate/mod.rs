@@ -28,7 +28,8 @@
 //! | `polled` | MPBs whose waits do not block the thread |
 //! | `front` | operations in the order of the calls, one after the other |
 //! | `request` | what the caller holds meanwhile |
-//! | `collectives` | the operations |
+//! | `collectives` | the operations: broadcast, barrier, reductions, scans |
+//! | `blocks` | those with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
 //!
 //! **Who carries them on** is the choice of [`Progress`](mp_delegate::comm::Progress): a communication
 //! thread, while the rank computes; or, where there is no core for that, the rank itself, within
@@ -49,12 +50,13 @@
 //! was called, as if it had been called without further ado; in a panic, it gives up instead, and the
 //! others lose this rank.
 
+mod blocks;
 mod collectives;
 mod front;
 mod polled;
 mod request;
 
-pub use collectives::{Immediate, Settings};
+pub use collectives::{Buffer, Element, Immediate, Settings};
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
 pub use request::{

@@ -323,6 +323,10 @@ impl Reductions {
 /// What the blocking forms do, which do not call these because one future more around an algorithm
 /// costs what a short vector feels.
 impl Reductions<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
     pub(crate) async fn run_all_reduce<T: Plain, O: Operation<T>>(
         &mut self,
         vector: &mut [T],
@@ -355,6 +359,21 @@ impl Reductions<PolledMpb> {
             Reduce::Scattered => {
                 self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
             }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_reduce_scatter<T: Plain, O: Operation<T>>(
+        &mut self,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let choice = self.explain_reduce_scatter(bytes);
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
+            ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
         }
         Ok(())
     }
