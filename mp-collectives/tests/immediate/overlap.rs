@@ -107,7 +107,10 @@ fn who_can_do_nothing_sleeps() {
                 let world = report::worlds_of(std::process::id())?.remove(0).report?;
                 let seen = &world.ranks[1];
                 let flag = seen.wait.as_ref().and_then(|wait| wait.flag.as_ref());
-                ensure!(flag.is_some_and(|flag| flag.mpbs == "later") && !seen.helped, "{by:?}: {seen:?}");
+                ensure!(
+                    flag.is_some_and(|flag| flag.mpbs == "later") && !seen.helped,
+                    "{by:?}: {seen:?}"
+                );
                 Ok(())
             };
             let watching = std::thread::scope(|scope| {
