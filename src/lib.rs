@@ -32,6 +32,9 @@
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
+//! | do something with all ranks of a communicator | [`Collectives`](collectives::Collectives) |
+//! | find out who calls something else | [`Check`](collectives::Check) |
+//! | know which algorithms are taken | [`CHOICE_TARGET`] |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have come | [`barrier`] |
@@ -44,7 +47,7 @@
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone.
-pub use mp_collectives::calibration;
+pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
@@ -137,6 +140,7 @@ pub mod reduce {
 
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
+    pub use mp_collectives::collectives::Collectives;
     pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
         Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,

@@ -37,19 +37,19 @@ fn stamps(len: usize) -> usize {
     (len / 4).max(1)
 }
 
-/// Marks a message, from its first word to its last, with a number.
-pub fn stamp(words: &mut [u64], number: u64) {
-    let step = stamps(words.len());
-    words.iter_mut().step_by(step).for_each(|word| *word = number);
-    if let Some(last) = words.last_mut() {
-        *last = number;
+/// Marks a message, from its first element to its last.
+pub fn stamp<T: Copy>(elements: &mut [T], mark: T) {
+    let step = stamps(elements.len());
+    elements.iter_mut().step_by(step).for_each(|element| *element = mark);
+    if let Some(last) = elements.last_mut() {
+        *last = mark;
     }
 }
 
-/// Whether `words` are what [`stamp`] marked with `number`.
-pub fn is_stamped(words: &[u64], number: u64) -> bool {
-    let first = words.iter().step_by(stamps(words.len()));
-    first.chain(words.last()).fold(0, |differences, word| differences | (word ^ number)) == 0
+/// Whether `elements` are what [`stamp`] marked so.
+pub fn is_stamped<T: Copy + PartialEq>(elements: &[T], mark: T) -> bool {
+    let first = elements.iter().step_by(stamps(elements.len()));
+    first.chain(elements.last()).fold(true, |right, element| right & (*element == mark))
 }
 
 #[cfg(test)]

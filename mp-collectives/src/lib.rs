@@ -9,6 +9,7 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+pub mod collectives;
 pub mod exchange;
 pub mod experiments;
 pub mod immediate;
@@ -19,8 +20,10 @@ mod pairs;
 mod real;
 pub mod reduce;
 mod stamp;
+mod told;
 pub mod two_sided;
 
 pub use members::Members;
 pub use mp_model::mpb::complete;
 pub use real::{RealError, RealMpb};
+pub use told::CHOICE_TARGET;

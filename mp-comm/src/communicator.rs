@@ -1,9 +1,7 @@
 //! Communicators: which ranks, and in which context; tagged messages between them.
 
 use std::{
-    any::{Any, TypeId},
-    cell::RefCell,
-    collections::HashMap,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::Duration,
 };
@@ -18,6 +16,7 @@ use crate::{
     group::Group,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
+    shelf::Shelf,
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -34,7 +33,9 @@ pub struct Communicator {
     /// Agreed on by all members, and used by no other communicator of any of them.
     pub(crate) context: u32,
     /// See [`Joint::keep`](crate::Joint::keep).
-    pub(crate) kept: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
+    pub(crate) kept: Shelf,
+    /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
+    pub(crate) agreements: Cell<u32>,
 }
 
 /// In which of a communicator's two streams of messages: those of the program, and those of the
@@ -77,7 +78,8 @@ impl Communicator {
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
         engine.borrow_mut().communicators += 1;
-        Self { engine, members: Rc::new(members), context, kept: RefCell::default() }
+        let (kept, agreements) = (Shelf::default(), Cell::new(0));
+        Self { engine, members: Rc::new(members), context, kept, agreements }
     }
 
     /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).
@@ -360,6 +362,21 @@ impl Communicator {
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
     }
 
+    /// [`receive_in`](Self::receive_in) that waits at most so long.
+    pub(crate) fn receive_within<T: Plain>(
+        &self,
+        stream: Stream,
+        mut into: &mut [T],
+        source: Source,
+        tag: Tag,
+        exact: bool,
+        limit: Option<Duration>,
+    ) -> Result<Status> {
+        let pattern = self.pattern(stream, source, tag)?;
+        let room = Some(into.len());
+        self.receive_slowly::<T>(pattern, room, exact, &mut into, limit)
+    }
+
     /// [`receive_into`](Self::receive_into) that waits at most for `limit`. The limit is for the
     /// message to come: one that has begun to is waited for.
     ///
@@ -367,14 +384,13 @@ impl Communicator {
     /// As `receive_into`, and [`Error::Timeout`].
     pub fn receive_timeout<T: Plain>(
         &self,
-        mut into: &mut [T],
+        into: &mut [T],
         source: impl Into<Source>,
         tag: impl Into<Tag>,
         limit: Duration,
     ) -> Result<Status> {
-        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
-        let room = Some(into.len());
-        self.receive_slowly::<T>(pattern, room, false, &mut into, Some(limit))
+        let (source, tag) = (source.into(), tag.into());
+        self.receive_within(Stream::Program, into, source, tag, false, Some(limit))
     }
 
     /// Receives a message of any length; waits until there is one.

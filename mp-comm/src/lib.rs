@@ -77,6 +77,7 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+mod call;
 mod cartesian;
 mod communicator;
 mod desk;
@@ -88,17 +89,20 @@ mod group;
 mod halo;
 mod inward;
 mod joint;
+
 mod members;
 #[cfg(doctest)]
 mod must_not_compile;
 mod outward;
 mod persistent;
 mod request;
+mod shelf;
 mod split;
 mod status;
 mod store;
 mod wire;
 
+pub use call::{Call, Callers, Calls};
 pub use cartesian::{Cartesian, balanced, share};
 pub use communicator::Communicator;
 pub use elements::{Buffer, BufferMut, ElementType};

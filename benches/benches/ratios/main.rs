@@ -10,6 +10,7 @@
 mod machine;
 mod measure;
 mod ours;
+mod party;
 mod plan;
 mod probe;
 mod report;

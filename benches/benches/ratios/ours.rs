@@ -2,12 +2,13 @@
 
 use onchip::mpb::{Line, Mpb, Mpbs};
 use onchip::prelude::*;
+use onchip_benches::clock::monotonic_ns;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Broadcasting, Delegations, Emitting, Large, Overlap, Pairs, PingPong, Stream, Timing,
-    Untouched, Wakes,
+    Collective, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
+    Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
@@ -43,9 +44,13 @@ pub enum Job {
     Park(Wakes),
     Handled(Wakes, rows::park::Woken),
     Pairs(Pairs),
-    Broadcast(Broadcasting, Timing),
+    Collective(Collective, Timing),
     /// A broadcast that does not come.
     BroadcastIdle,
+    /// A barrier that one rank does not come to.
+    BarrierIdle,
+    Tagged(Tagged),
+    TaggedRate(Tagged),
     /// What the caller pays for delegating.
     Delegate(Delegations),
     /// Delegated messages end to end.
@@ -71,8 +76,17 @@ impl Job {
             Job::Park(plan) => rows::park::perform(rank, plan),
             Job::Handled(plan, woken) => rows::park::handled(rank, plan, woken),
             Job::Pairs(plan) => rows::oversubscribed::perform(rank, plan),
-            Job::Broadcast(plan, timing) => rows::broadcast::perform(rank, plan, timing),
+            Job::Collective(plan, timing) => match plan.operation {
+                Operation::Barrier => rows::barrier::perform(rank, plan, timing),
+                Operation::Broadcast => rows::broadcast::perform(rank, plan, timing),
+                Operation::Reduce => rows::reduce::reduce(rank, plan, timing),
+                Operation::AllReduce => rows::reduce::all_reduce(rank, plan, timing),
+                Operation::Scan => rows::reduce::scan(rank, plan, timing),
+            },
             Job::BroadcastIdle => rows::broadcast::wait_for_one(rank),
+            Job::BarrierIdle => rows::barrier::wait_in_one(rank),
+            Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
+            Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
             Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),
@@ -238,6 +252,45 @@ pub fn line_up(rank: &Rank) -> onchip::Result<()> {
 
 /// Lines up all ranks again and again, and costs little more than one flag does: each sets one at
 /// every other.
+/// Ranks begin at a moment that they have agreed on. After a barrier one of them is always the
+/// first, and which one decides what is then measured.
+pub struct Start {
+    /// Two for each rank, in turn: a rank may be one start ahead of another, and not two.
+    flags: Mpb,
+    turn: usize,
+    /// The last one.
+    at: u64,
+}
+
+impl Start {
+    /// So much later than now, in nanoseconds: all know of it by then.
+    const AHEAD: u64 = 1000;
+
+    pub fn open(rank: &Rank) -> onchip::Result<Start> {
+        Ok(Start { flags: rank.mpb("start", Mpbs::lines(2 * rank.size()))?, turn: 0, at: 0 })
+    }
+
+    /// Every rank proposes a moment, and all begin at the latest.
+    pub fn together(&mut self) -> onchip::Result<()> {
+        let me = self.flags.rank();
+        let ranks = self.flags.ranks();
+        let others = || (0..ranks).filter(|&peer| peer != me);
+        self.turn ^= 1;
+        let line = |rank: usize| 2 * rank + self.turn;
+        let mut at = monotonic_ns() + Self::AHEAD;
+        for peer in others() {
+            self.flags.set_flag(Line { rank: peer, line: line(me) }, at)?;
+        }
+        for peer in others() {
+            let proposed = self.flags.wait_flag_from(peer, line(peer), |value| value > self.at)?;
+            at = at.max(proposed);
+        }
+        self.at = at;
+        while monotonic_ns() < at {}
+        Ok(())
+    }
+}
+
 pub struct Barrier {
     flags: Mpb,
     passed: u64,

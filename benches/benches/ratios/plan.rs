@@ -272,28 +272,53 @@ impl Timing {
     }
 }
 
-/// Broadcasts by rank 0, stamped with their number and looked at by all.
+/// An operation that all ranks call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Operation {
+    Barrier,
+    Broadcast,
+    Reduce,
+    AllReduce,
+    Scan,
+}
+
+impl Operation {
+    /// In names of rows, and for `rivals.c`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Barrier => "barrier",
+            Operation::Broadcast => "broadcast",
+            Operation::Reduce => "reduce",
+            Operation::AllReduce => "all-reduce",
+            Operation::Scan => "scan",
+        }
+    }
+}
+
+/// One operation again and again. What it moves is stamped with the number of the call, and looked
+/// at where it arrives. Rank 0 is the root.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Broadcasting {
-    /// A multiple of 8, and not 0.
+pub struct Collective {
+    pub operation: Operation,
+    /// What a rank gives, a multiple of 8; 0 for a barrier alone.
     pub bytes: usize,
     pub batches: usize,
     /// In a batch.
     pub calls: u64,
 }
 
-impl Broadcasting {
+impl Collective {
     /// Buffers that are used in turn: the next message is not where the last one was.
     pub const TURNS: usize = 4;
 
     /// Ranks with a core each. Under 10 ms near, whatever the size.
-    pub fn of(bytes: usize) -> Broadcasting {
-        Broadcasting { bytes, batches: 11, calls: Self::calls(32 << 20, bytes) }
+    pub fn of(operation: Operation, bytes: usize) -> Collective {
+        Collective { operation, bytes, batches: 11, calls: Self::calls(32 << 20, bytes) }
     }
 
     /// Ranks that share cores: a batch takes longer than the operating system lets one rank run.
-    pub fn crowd(bytes: usize) -> Broadcasting {
-        Broadcasting { bytes, batches: 3, calls: Self::calls(64 << 20, bytes) }
+    pub fn crowd(operation: Operation, bytes: usize) -> Collective {
+        Collective { operation, bytes, batches: 3, calls: Self::calls(64 << 20, bytes) }
     }
 
     /// Some MPIs change to their fast way only after a few calls, and a batch warms up.
@@ -305,9 +330,42 @@ impl Broadcasting {
         self.bytes / 8
     }
 
-    /// Calls with a barrier before each.
+    /// Calls that all ranks begin at the same moment.
     pub fn singles(self) -> u64 {
         self.batches as u64 * self.calls / 4
+    }
+}
+
+/// Messages with a tag, stamped with their number, between two ranks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Tagged {
+    /// A multiple of 8, and not 0.
+    pub bytes: usize,
+    pub batches: usize,
+    /// There and back; of a stream, windows.
+    pub trips: u64,
+    /// Messages that are sent before an answer is waited for.
+    pub window: u64,
+}
+
+impl Tagged {
+    pub const TAG: u32 = 1;
+    /// 8 bytes one way.
+    pub const RATE: Tagged = Tagged { bytes: 8, batches: 11, trips: 1000, window: 64 };
+
+    /// To and fro: about 3 ms a batch near, whatever the size.
+    pub fn pingpong(bytes: usize) -> Tagged {
+        let trips = (32 << 20) / (bytes + (16 << 10)) as u64;
+        Tagged { bytes, batches: 11, trips: trips.max(8), window: 1 }
+    }
+
+    pub fn words(self) -> usize {
+        self.bytes / 8
+    }
+
+    /// With those that warm up.
+    pub fn all_trips(self) -> u64 {
+        (self.batches as u64 + 1) * self.trips
     }
 }
 

@@ -13,6 +13,7 @@ use super::{BarrierError, Central, Dissemination};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
+use crate::told::CHOICE_TARGET;
 
 /// How barriers are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,6 +98,7 @@ impl Barriers {
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
         };
+        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %explanation);
         Ok(Barriers { mpb, explanation, algorithm })
     }
 

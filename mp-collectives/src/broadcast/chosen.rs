@@ -13,6 +13,7 @@ use super::{
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
+use crate::told::Told;
 use crate::two_sided::TwoSided;
 
 /// How broadcasts are to be done. All ranks must ask for the same.
@@ -56,6 +57,7 @@ pub struct Broadcasts<M = RealMpb> {
     mpb: M,
     machine: Machine,
     forced: Option<Algorithm>,
+    told: Told,
     lines: LineBcast,
     oc_bcast: OcBcast,
     two_sided: TwoSided,
@@ -100,6 +102,7 @@ impl Broadcasts {
         Ok(Broadcasts {
             machine,
             forced: algorithm,
+            told: Told::new(),
             lines: LineBcast::new(&mpb, lines).map_err(mp_core::Error::other)?,
             oc_bcast: OcBcast::new(&mpb, chunks)?,
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
@@ -123,6 +126,11 @@ impl Broadcasts {
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
+        let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
+        self.told.tell("broadcast", || {
+            let choice = choose(machine, bytes, forced);
+            (bytes, choice.algorithm, choice)
+        });
         let mpb = &mut self.mpb;
         match choose(self.machine, message.len(), self.forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
@@ -137,9 +145,9 @@ impl Broadcasts {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
-        let Broadcasts { mpb, machine, forced, lines, oc_bcast, two_sided } = self;
+        let Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided } = self;
         let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Broadcasts { mpb, machine, forced, lines, oc_bcast, two_sided }
+        Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided }
     }
 }
 
@@ -147,8 +155,10 @@ impl Broadcasts<PolledMpb> {
     /// [`broadcast`](Broadcasts::broadcast), which the blocking one does not call because one future
     /// more around an algorithm costs what a short message feels.
     pub(crate) async fn run(&mut self, message: &mut [u8], root: usize) -> mp_core::Result<()> {
+        let choice = self.explain(message.len());
+        self.told.tell("broadcast", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
-        match choose(self.machine, message.len(), self.forced).algorithm {
+        match choice.algorithm {
             Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
             Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
             Algorithm::Binomial => binomial(&mut self.two_sided, mpb, message, root).await?,

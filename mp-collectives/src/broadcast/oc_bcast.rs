@@ -234,39 +234,87 @@ impl OcBcast {
     ///
     /// # Errors
     /// [`BroadcastError`]. After one from the MPBs, this rank is out of step with the others.
-    pub async fn broadcast<M: Mpb>(
+    #[expect(clippy::manual_async_fn, reason = "that moves each argument once more, by memory")]
+    pub fn broadcast<M: Mpb>(
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
         root: usize,
-    ) -> Result<(), BroadcastError<M::Error>> {
-        let OcBcast { routes, flow } = self;
-        let route = routes.under(root).map_err(BroadcastError::Root)?;
-        let chunk_bytes = flow.options.chunk_lines.saturating_mul(flow.line_bytes);
-        let chunks = match message.len() {
-            length if length <= chunk_bytes => u32::from(length > 0),
-            length => u32::try_from(length.div_ceil(chunk_bytes))
-                .map_err(|_| BroadcastError::TooLong { bytes: length, chunk_bytes })?,
-        };
-        flow.broadcast = flow.broadcast.wrapping_add(1);
-        if flow.broadcast == 0 || flow.last_root != Some(root) {
-            flow.keep_apart(mpb, root).await?;
-        }
-        if chunks == 1 {
-            flow.broadcast_chunk(mpb, route, 1, message).await?;
-        } else {
-            for (step, chunk) in (1..=chunks).zip(message.chunks_mut(chunk_bytes)) {
-                flow.broadcast_chunk(mpb, route, step, chunk).await?;
+    ) -> impl Future<Output = Result<(), BroadcastError<M::Error>>> {
+        async move {
+            let OcBcast { routes, flow } = self;
+            let route = routes.under(root).map_err(BroadcastError::Root)?;
+            let chunk_bytes = flow.options.chunk_lines.saturating_mul(flow.line_bytes);
+            let chunks = match message.len() {
+                length if length <= chunk_bytes => u32::from(length > 0),
+                length => u32::try_from(length.div_ceil(chunk_bytes))
+                    .map_err(|_| BroadcastError::TooLong { bytes: length, chunk_bytes })?,
+            };
+            flow.broadcast = flow.broadcast.wrapping_add(1);
+            if flow.broadcast == 0 || flow.last_root != Some(root) {
+                flow.keep_apart(mpb, root).await?;
             }
-        }
-        if flow.options.completion == Completion::Received {
-            let last = flow.filled.iter().flatten().max_by_key(|stamp| stamp.value()).copied();
-            flow.filled.fill(None);
-            if let Some(last) = last {
-                flow.wait_for_children(mpb, route, last).await?;
+            let mut rest = message;
+            // Algorithm 1, lines 20 to 34, for each chunk: all in this one function, because arguments that
+            // go to another async one by memory cost what a line transfer does.
+            for step in 1..=chunks {
+                let (chunk, behind) = rest.split_at_mut(chunk_bytes.min(rest.len()));
+                rest = behind;
+                let stamp = Stamp { operation: flow.broadcast, step };
+                let buffer = flow.next_buffer();
+                let line = flow.buffer_line(buffer);
+                if let Some(before) = flow.filled[buffer].take()
+                    && !flow.have_said_so(route, before)
+                {
+                    flow.wait_for_children(mpb, route, before).await?;
+                }
+                if !route.children.is_empty() {
+                    flow.filled[buffer] = Some(stamp);
+                }
+
+                let own = Line { rank: mpb.rank(), line };
+                let notify = flow.notify_line();
+                let Some(Above { parent, index, notifier }) = route.above else {
+                    mpb.put(chunk, own).await?;
+                    for &rank in route.told_children() {
+                        mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                    }
+                    continue;
+                };
+                if !flow.is_known(stamp, flow.notified) {
+                    let reached = |value| stamp.is_reached(value);
+                    flow.notified = mpb.wait_flag_from(notifier, notify, reached).await?;
+                }
+                for &rank in &route.told_siblings {
+                    mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                }
+                let source = Line { rank: parent, line };
+                let direct = route.children.is_empty() && flow.options.leaves == Leaves::Direct;
+                if direct {
+                    mpb.get(source, chunk).await?;
+                } else {
+                    mpb.get_own(source, lines_of(chunk.len(), flow.line_bytes), line).await?;
+                }
+                if flow.says_done(buffer) {
+                    let done = Line { rank: parent, line: flow.done_line(index) };
+                    mpb.set_flag(done, stamp.value()).await?;
+                }
+                for &rank in route.told_children() {
+                    mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                }
+                if !direct {
+                    mpb.get(own, chunk).await?;
+                }
             }
+            if flow.options.completion == Completion::Received {
+                let last = flow.filled.iter().flatten().max_by_key(|stamp| stamp.value()).copied();
+                flow.filled.fill(None);
+                if let Some(last) = last {
+                    flow.wait_for_children(mpb, route, last).await?;
+                }
+            }
+            Ok(())
         }
-        Ok(())
     }
 }
 
@@ -292,58 +340,11 @@ impl Flow {
         Ok(())
     }
 
-    /// Algorithm 1, lines 20 to 34.
-    async fn broadcast_chunk<M: Mpb>(
-        &mut self,
-        mpb: &mut M,
-        route: &Route,
-        step: u32,
-        chunk: &mut [u8],
-    ) -> Result<(), M::Error> {
-        let stamp = Stamp { operation: self.broadcast, step };
+    /// Through the buffers in turn.
+    fn next_buffer(&mut self) -> usize {
         let buffer = self.buffer;
         self.buffer = if buffer + 1 == self.options.buffers { 0 } else { buffer + 1 };
-        let line = self.buffer_line(buffer);
-        if let Some(before) = self.filled[buffer].take() {
-            self.wait_for_children(mpb, route, before).await?;
-        }
-        if !route.children.is_empty() {
-            self.filled[buffer] = Some(stamp);
-        }
-
-        let own = Line { rank: mpb.rank(), line };
-        let notify = self.notify_line();
-        let Some(Above { parent, index, notifier }) = route.above else {
-            mpb.put(chunk, own).await?;
-            for &rank in route.told_children() {
-                mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
-            }
-            return Ok(());
-        };
-        if !self.is_known(stamp, self.notified) {
-            let reached = |value| stamp.is_reached(value);
-            self.notified = mpb.wait_flag_from(notifier, notify, reached).await?;
-        }
-        for &rank in &route.told_siblings {
-            mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
-        }
-        let source = Line { rank: parent, line };
-        let direct = route.children.is_empty() && self.options.leaves == Leaves::Direct;
-        if direct {
-            mpb.get(source, chunk).await?;
-        } else {
-            mpb.get_own(source, lines_of(chunk.len(), self.line_bytes), line).await?;
-        }
-        if self.says_done(buffer) {
-            mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, stamp.value()).await?;
-        }
-        for &rank in route.told_children() {
-            mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
-        }
-        if !direct {
-            mpb.get(own, chunk).await?;
-        }
-        Ok(())
+        buffer
     }
 
     /// Until all children have this chunk, and with it all before it.
@@ -366,6 +367,12 @@ impl Flow {
     /// Whether a flag need not be looked at again, because of what it said before. Algorithm 1 looks.
     fn is_known(&self, stamp: Stamp, said: u64) -> bool {
         self.options.completion == Completion::Buffered && stamp.is_reached(said)
+    }
+
+    /// Whether no child's done flag need be looked at again.
+    fn have_said_so(&self, route: &Route, stamp: Stamp) -> bool {
+        let done = &self.done[..route.children.len()];
+        done.iter().all(|&said| self.is_known(stamp, said))
     }
 
     /// Whether a child says that it has the chunk in this buffer.

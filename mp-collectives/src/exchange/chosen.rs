@@ -7,40 +7,12 @@ use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::{Explanation, Way, WayToAll, choose, choose_to_all, short};
-use super::traffic::{AllGather, AllToAll, Gather, Only, Scatter, Traffic};
-use super::{
-    Blocks, ChunkExchange, ChunkOptions, Extremes, LineExchange, Machine, SharedAllGather,
-};
+use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
+use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
-use crate::real::{RealError, RealMpb};
-
-/// How exchanges are to be done. All ranks must ask for the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
-    /// ranks.
-    pub chunk_lines: Option<usize>,
-    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
-    pub slots: Option<usize>,
-    /// Always this way where a block is for one rank.
-    pub way: Option<Way>,
-    /// Always this way where a block is for all: in all-gathers.
-    pub way_to_all: Option<WayToAll>,
-}
-
-/// Chunks that a rank may have under way to another one, or to all.
-const BUFFERS: usize = 4;
-
-/// Lines of the chunks that all others get.
-const SHARED: usize = 512;
-
-/// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
-/// the second level, as long as they do not become so short that each is mostly waited for.
-fn chunk_lines(ranks: usize) -> usize {
-    (1024 / ranks.saturating_sub(1).max(1)).clamp(16, SHARED)
-}
+use crate::real::RealMpb;
+use crate::told::Told;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
@@ -86,50 +58,32 @@ fn chunk_lines(ranks: usize) -> usize {
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,
-    machine: Machine,
-    settings: Settings,
-    lines: LineExchange,
-    chunks: ChunkExchange,
-    shared: SharedAllGather,
+    ways: Ways,
+    told: Told,
 }
 
 impl Exchanges {
-    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others
-    /// to do so.
+    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
         settings: Settings,
     ) -> mp_core::Result<Exchanges> {
         let members = members.into();
-        let ranks = members.count();
-        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
-        let slots = settings.slots.unwrap_or(machine.slots());
-        let too_much = || mp_core::Error::other("exchanges that take more lines than there can be");
-        let add = |first: usize, lines: Option<usize>| {
-            lines.and_then(|lines| first.checked_add(lines)).ok_or_else(too_much)
-        };
-        let first_line = add(0, LineExchange::lines(slots, ranks))?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
-        let chunks = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
-        let first_line = add(first_line, chunks.lines(ranks))?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(SHARED);
-        let shared = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
-        let all = add(first_line, SharedAllGather::lines(shared, ranks))?;
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
-        Ok(Exchanges {
-            machine,
-            settings,
-            lines: LineExchange::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
-            chunks: ChunkExchange::new(&mpb, chunks).map_err(mp_core::Error::other)?,
-            shared: SharedAllGather::new(&mpb, shared).map_err(mp_core::Error::other)?,
-            mpb,
-        })
+        let (ranks, cores) = (members.count(), members.cores());
+        let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
+        let lines = Ways::lines(machine, settings).ok_or_else(|| {
+            mp_core::Error::other("exchanges that take more lines than there can be")
+        })?;
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(lines))?);
+        let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
+        Ok(Exchanges { mpb, ways, told: Told::new() })
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -376,132 +330,76 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    #[inline]
-    fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let short = short(self.machine, lines.round_bytes());
-        let way = match settings.way {
-            Some(way) => Some(way),
-            None if most <= short => Some(Way::Lines),
-            None if least > short => Some(Way::Chunks),
-            None => None,
-        };
-        match way {
-            Some(Way::Lines) => complete(lines.exchange(mpb, traffic))?,
-            Some(Way::Chunks) => complete(chunks.exchange(mpb, traffic))?,
-            None => complete(mixed(lines, chunks, mpb, traffic, short))?,
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, shared, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let (traffic, short) = (&mut traffic, short(self.machine, lines.round_bytes()));
-        let way = match settings.way_to_all {
-            Some(way) => Some(way),
-            None if most <= short => Some(WayToAll::Lines),
-            None if least > short => Some(WayToAll::Shared),
-            None => None,
-        };
-        match way {
-            Some(WayToAll::Lines) => complete(lines.exchange(mpb, traffic))?,
-            Some(WayToAll::Chunks) => complete(chunks.exchange(mpb, traffic))?,
-            Some(WayToAll::Shared) => complete(shared.all_gather(mpb, traffic))?,
-            None => complete(mixed_to_all(lines, shared, mpb, traffic, short))?,
-        }
-        Ok(())
-    }
-
-    /// For a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
-        let Exchanges { mpb, machine, settings, lines, chunks, shared } = self;
-        let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Exchanges { mpb, machine, settings, lines, chunks, shared }
-    }
-}
-
-/// What the blocking forms do, which do not call these because one future more around an algorithm
-/// costs what a short block feels.
-impl Exchanges<PolledMpb> {
-    pub(crate) fn mpb(&self) -> &PolledMpb {
-        &self.mpb
-    }
-
-    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let short = short(self.machine, lines.round_bytes());
-        Ok(match settings.way {
-            Some(Way::Lines) => lines.exchange(mpb, traffic).await?,
-            Some(Way::Chunks) => chunks.exchange(mpb, traffic).await?,
-            None if most <= short => lines.exchange(mpb, traffic).await?,
-            None if least > short => chunks.exchange(mpb, traffic).await?,
-            None => mixed(lines, chunks, mpb, traffic, short).await?,
-        })
-    }
-
-    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let Exchanges { mpb, lines, chunks, shared, settings, .. } = self;
-        let Extremes { least, most } = traffic.extremes();
-        let (traffic, short) = (&mut traffic, short(self.machine, lines.round_bytes()));
-        Ok(match settings.way_to_all {
-            Some(WayToAll::Lines) => lines.exchange(mpb, traffic).await?,
-            Some(WayToAll::Chunks) => chunks.exchange(mpb, traffic).await?,
-            Some(WayToAll::Shared) => shared.all_gather(mpb, traffic).await?,
-            None if most <= short => lines.exchange(mpb, traffic).await?,
-            None if least > short => shared.all_gather(mpb, traffic).await?,
-            None => mixed_to_all(lines, shared, mpb, traffic, short).await?,
-        })
-    }
-}
-
-impl<M: Mpb<Error = RealError>> Exchanges<M> {
     /// By which way a block of so many bytes for one rank goes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation<Way> {
-        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
+        self.ways.explain(bytes)
     }
 
     /// The same for a block that is for all: in all-gathers.
     pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
-        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
+        self.ways.explain_to_all(bytes)
     }
 
     /// This rank.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
     }
+
+    #[inline]
+    fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        // The shortest ones without a future around theirs.
+        Ok(match ways.way(traffic.extremes()) {
+            Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.exchange(mpb, traffic)),
+        }?)
+    }
+
+    #[inline]
+    fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let (Exchanges { mpb, ways, told }, traffic) = (self, &mut traffic);
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(match ways.way_to_all(traffic.extremes()) {
+            Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
+            _ => complete(ways.all_gather(mpb, traffic)),
+        }?)
+    }
+
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
+        let Exchanges { mpb, ways, told } = self;
+        Exchanges { mpb: PolledMpb::among(mpb.into_inner(), waits), ways, told }
+    }
 }
 
-/// Blocks of up to `short` bytes in lines, the others in chunks.
-///
-/// The lines are one round: nobody waits for what others do in this call before they are under way.
-async fn mixed<M: Mpb, T: Traffic>(
-    lines: &mut LineExchange,
-    chunks: &mut ChunkExchange,
-    mpb: &mut M,
-    traffic: &mut T,
-    short: usize,
-) -> Result<(), M::Error> {
-    let (short, long) =
-        (Extremes { least: 1, most: short }, Extremes { least: short + 1, most: usize::MAX });
-    lines.send(mpb, &Only { traffic, lengths: short }, 0).await?;
-    chunks.exchange(mpb, &mut Only { traffic, lengths: long }).await?;
-    lines.receive(mpb, &mut Only { traffic, lengths: short }, 0).await
-}
+/// What the blocking forms do, which spare the shortest ones a future.
+impl Exchanges<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
 
-/// The same where blocks are for all.
-async fn mixed_to_all<M: Mpb>(
-    lines: &mut LineExchange,
-    shared: &mut SharedAllGather,
-    mpb: &mut M,
-    traffic: &mut AllGather<'_>,
-    short: usize,
-) -> Result<(), M::Error> {
-    let lengths = Extremes { least: 1, most: short };
-    lines.send(mpb, &Only { traffic, lengths }, 0).await?;
-    shared.above(mpb, traffic, short).await?;
-    lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
+    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.exchange(mpb, traffic).await?)
+    }
+
+    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.all_gather(mpb, &mut traffic).await?)
+    }
 }

@@ -33,13 +33,15 @@ mod chosen;
 mod chunks;
 mod lines;
 mod traffic;
+mod ways;
 
 pub use crate::broadcast::{LineOptionsError, Machine};
 pub use crate::layout::{Blocks, Extremes, LayoutError, packed};
 pub use crate::reduce::ReduceOptionsError;
 pub use all_gather::SharedAllGather;
 pub use choice::{Explanation, Reason, Way, WayToAll, choose, choose_to_all};
-pub use chosen::{Exchanges, Settings};
+pub use chosen::Exchanges;
 pub use chunks::{ChunkExchange, ChunkOptions};
 pub use lines::LineExchange;
 pub use traffic::{AllGather, AllToAll, ExchangeError, Gather, Scatter, Traffic};
+pub use ways::{Settings, Ways, WaysError};

@@ -30,6 +30,7 @@
 //! | `request` | what the caller holds meanwhile |
 //! | `collectives` | the operations: broadcast, barrier, reductions, scans |
 //! | `blocks` | those with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
+//! | `communicator` | all that for communicators |
 //!
 //! **Who carries them on** is the choice of [`Progress`](mp_delegate::comm::Progress): a communication
 //! thread, while the rank computes; or, where there is no core for that, the rank itself, within
@@ -52,11 +53,13 @@
 
 mod blocks;
 mod collectives;
+mod communicator;
 mod front;
 mod polled;
 mod request;
 
 pub use collectives::{Buffer, Element, Immediate, Settings};
+pub use communicator::ImmediateCollectives;
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
 pub use request::{

@@ -20,6 +20,7 @@ use crate::broadcast::Machine;
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
+use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +76,7 @@ pub struct Reductions<M = RealMpb> {
     mpb: M,
     machine: Machine,
     settings: Settings,
+    told: Told,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
@@ -112,6 +114,7 @@ impl Reductions {
         Ok(Reductions {
             machine,
             settings,
+            told: Told::new(),
             lines: LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
@@ -142,6 +145,7 @@ impl Reductions {
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
+        self.told.tell("all_reduce", || (bytes, choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
@@ -168,7 +172,9 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        match choose_reduce(self.machine, bytes, most, self.settings.reduce).algorithm {
+        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        self.told.tell("reduce", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
             Reduce::Scattered => {
@@ -289,7 +295,9 @@ impl Reductions {
         let (mpb, parts) = (&mut self.mpb, &mut parts);
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
-        match choose_reduce_scatter(self.machine, bytes, most, forced).algorithm {
+        let choice = choose_reduce_scatter(self.machine, bytes, most, forced);
+        self.told.tell("reduce_scatter", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
         }
@@ -305,7 +313,9 @@ impl Reductions {
         let mpb = &mut self.mpb;
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
-        match choose_scan(self.machine, bytes, most, order, scan).algorithm {
+        let choice = choose_scan(self.machine, bytes, most, order, scan);
+        self.told.tell("scan", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
         }
@@ -314,9 +324,9 @@ impl Reductions {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
-        let Reductions { mpb, machine, settings, lines, blocks, chunks } = self;
+        let Reductions { mpb, machine, settings, told, lines, blocks, chunks } = self;
         let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Reductions { mpb, machine, settings, lines, blocks, chunks }
+        Reductions { mpb, machine, settings, told, lines, blocks, chunks }
     }
 }
 
@@ -333,6 +343,7 @@ impl Reductions<PolledMpb> {
         operation: &O,
     ) -> mp_core::Result<()> {
         let choice = self.explain_all_reduce(size_of_val(vector));
+        self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
@@ -352,6 +363,7 @@ impl Reductions<PolledMpb> {
         root: usize,
     ) -> mp_core::Result<()> {
         let choice = self.explain_reduce(size_of_val(vector));
+        self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
@@ -370,6 +382,7 @@ impl Reductions<PolledMpb> {
     ) -> mp_core::Result<()> {
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let choice = self.explain_reduce_scatter(bytes);
+        self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
@@ -385,6 +398,7 @@ impl Reductions<PolledMpb> {
         prefix: Prefix,
     ) -> mp_core::Result<()> {
         let choice = self.explain_scan(size_of_val(vector));
+        self.told.tell("scan", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,

@@ -3,12 +3,16 @@
 #[path = "../../../mp-core/tests/support/mod.rs"]
 #[macro_use]
 mod support;
+#[path = "../support/transcript.rs"]
+mod transcript;
 
 mod asynchronous;
 mod barriers;
 mod broadcasts;
 mod chosen;
 mod deaths;
+mod exchanges;
 mod members;
+mod methods;
 mod mortal;
 mod reductions;

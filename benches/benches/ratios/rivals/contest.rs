@@ -77,6 +77,8 @@ type Gather = Box<dyn Fn() -> Result<Vec<Entrant>, Trouble>>;
 
 /// Rivals that do the same work.
 pub struct Contest {
+    name: &'static str,
+    waits: &'static str,
     gather: Gather,
     by_distance: bool,
     entrants: RefCell<Vec<Entrant>>,
@@ -85,16 +87,19 @@ pub struct Contest {
 impl Contest {
     /// `gather` finds who takes part, when the first sample is taken.
     pub fn new(
+        name: &'static str,
+        waits: &'static str,
         by_distance: bool,
         gather: impl Fn() -> Result<Vec<Entrant>, Trouble> + 'static,
     ) -> Contest {
-        Contest { gather: Box::new(gather), by_distance, entrants: RefCell::default() }
+        let gather = Box::new(gather);
+        Contest { name, waits, gather, by_distance, entrants: RefCell::default() }
     }
 
     /// The best by one way of timing. What was tried for one row serves the others.
     pub fn side(contest: &Rc<Contest>, way: usize) -> Side {
-        let contest = contest.clone();
-        Side::new("best MPI", "polls", move |setup| contest.take(setup, way))
+        let (name, waits, contest) = (contest.name, contest.waits, contest.clone());
+        Side::new(name, waits, move |setup| contest.take(setup, way))
     }
 
     fn take(&self, setup: &Setup, way: usize) -> Taken {

@@ -8,12 +8,15 @@ pub mod iceoryx2;
 pub mod lines;
 pub mod mpi;
 pub mod native;
+pub mod openmp;
 mod pairs;
 pub mod raw;
 pub mod rtrb;
 pub mod run;
+pub mod spin_yield;
 pub mod staged;
 pub mod std_sync;
+pub mod sums;
 
 use crate::row::Trouble;
 

@@ -14,9 +14,9 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use onchip_benches::cpus;
 
-use crate::plan::{Broadcasting, Large, PingPong, Timing};
+use crate::plan::{Collective, Large, PingPong, Tagged, Timing};
 use crate::rivals::contest::{Contest, Entrant, Shown};
-use crate::rivals::run::{PATIENCE, within};
+use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 
@@ -226,19 +226,37 @@ pub fn pairs(library: Library, pairs: usize) -> Side {
     measured(library, 2 * pairs, Pinned::AllToBoth, Setting::shared_cores(library), &arguments)
 }
 
-/// Broadcasts between two ranks with a core each, timed in all three ways.
-pub fn broadcast(plan: Broadcasting) -> Contest {
+/// A collective operation of two ranks with a core each, timed in all three ways.
+pub fn collective(plan: Collective) -> Contest {
     let [bytes, batches, calls, singles] =
         [plan.bytes as u64, plan.batches as u64, plan.calls, plan.singles()].map(|n| n.to_string());
-    let arguments = ["broadcast".into(), bytes, batches, calls, singles];
+    let arguments =
+        ["collective".into(), plan.operation.name().into(), bytes, batches, calls, singles];
     contest(2, Pinned::EachItsOwn, Setting::own_cores, Timing::ALL.len(), arguments.into())
 }
 
-/// Broadcasts among ranks that share two cores.
-pub fn crowd(ranks: usize, plan: Broadcasting) -> Contest {
+/// A collective operation of ranks that share two cores.
+pub fn crowd(ranks: usize, plan: Collective) -> Contest {
     let [bytes, batches] = [plan.bytes, plan.batches].map(|n| n.to_string());
-    let arguments = ["crowd".into(), bytes, batches, "60".into()];
+    let arguments = ["crowd".into(), plan.operation.name().into(), bytes, batches, "60".into()];
     contest(ranks, Pinned::AllToBoth, Setting::shared_cores, 1, arguments.into())
+}
+
+/// Stamped messages to and fro, half a round trip.
+pub fn tagged(plan: Tagged) -> Contest {
+    messages("tagged", plan)
+}
+
+/// Messages one way, as many under way as the plan says: what one takes.
+pub fn tagged_rate(plan: Tagged) -> Contest {
+    messages("rate", plan)
+}
+
+fn messages(mode: &str, plan: Tagged) -> Contest {
+    let [bytes, batches, trips, window] =
+        [plan.bytes as u64, plan.batches as u64, plan.trips, plan.window].map(|n| n.to_string());
+    let arguments = [mode.into(), bytes, batches, trips, window];
+    contest(2, Pinned::EachItsOwn, Setting::own_cores, 1, arguments.into())
 }
 
 /// All libraries that are there, each with all of its `settings`.
@@ -250,7 +268,7 @@ fn contest(
     arguments: Vec<String>,
 ) -> Contest {
     let by_distance = matches!(pinned, Pinned::EachItsOwn);
-    Contest::new(by_distance, move || {
+    Contest::new("best MPI", "polls", by_distance, move || {
         let mut entrants = Vec::new();
         for library in Library::ALL {
             let program = match program(library) {
@@ -352,30 +370,9 @@ fn choose(
     Ok((setting, sample))
 }
 
-/// The line that `rivals.c` prints, with so many values on it; launchers may print others around it.
-fn figures(output: &str, values: usize) -> Result<Shown, Trouble> {
-    let line = output.lines().find_map(|line| {
-        let figures: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
-        figures.ok().filter(|figures| figures.len() == values + 2)
-    });
-    let mut values = line.ok_or_else(|| failed(format!("no figures in its output: {output:?}")))?;
-    let after = values.pop().unwrap_or(0.0);
-    let before = values.pop().unwrap_or(0.0);
-    let probes = (before > 0.0 && after > 0.0).then_some([before, after]);
-    Ok(Shown { values, probes })
-}
-
 fn absent(what: &Path) -> Trouble {
     let what = what.strip_prefix(peers()).unwrap_or(what);
     Trouble::Absent(format!("not installed (no {})", what.display()))
-}
-
-fn in_path(program: &Path) -> bool {
-    if program.components().count() > 1 {
-        return program.exists();
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).exists())
 }
 
 /// The first thing like a version number that the launcher says about itself.
@@ -398,26 +395,12 @@ fn program(library: Library) -> Result<PathBuf, Trouble> {
     peers().hash(&mut directory);
     let name = format!("rivals.{}.{:016x}", library.key(), directory.finish());
     let built = Path::new(BUILT).join(name);
-    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified());
-    if let (Ok(built_at), Ok(source_at)) = (changed(&built), changed(Path::new(SOURCE)))
-        && built_at > source_at
-    {
-        return Ok(built);
-    }
     let (compiler, flags) = library.compiler();
     if !in_path(&compiler) {
         return Err(absent(&compiler));
     }
-    let mut command = Command::new(&compiler);
-    command.args(["-O3", "-o"]).arg(&built).arg(SOURCE).args(flags);
-    let output = within(&mut command, PATIENCE)?;
-    if !output.status.success() {
-        return Err(failed(format!(
-            "{} could not compile {SOURCE}: {}",
-            compiler.display(),
-            last_words(&output.stderr)
-        )));
-    }
+    let flags = flags.iter().map(String::as_str);
+    compile(&compiler, Path::new(SOURCE), &built, &["-O3"], flags)?;
     Ok(built)
 }
 

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use onchip_benches::content::{fill, is_filled};
-use onchip_benches::cpus;
 use onchip_benches::work::Work;
+use onchip_benches::{collective, cpus};
 use rtrb::RingBuffer;
 
-use crate::plan::{Emitting, Large, Overlap, timed};
+use crate::plan::{Collective, Emitting, Large, Overlap, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Setup, Side, Trouble};
@@ -211,4 +211,27 @@ pub fn copies_on_both(setup: &Setup, plan: Emitting) -> f64 {
     };
     let (first, second) = cpus::side_by_side(setup.cpus, copy, copy);
     first + second
+}
+
+/// Two threads meet again and again: each sets a flag of its own and waits for the other's. No
+/// barrier can do with less.
+pub fn flags(plan: Collective) -> Side {
+    Side::new("two flags", "spin", move |setup| take_flags(setup, plan).map(Into::into))
+}
+
+fn take_flags(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
+    let flags = [0; 2].map(|set| CachePadded::new(AtomicU64::new(set)));
+    let meet = |me: usize| {
+        let (own, other) = (&flags[me], &flags[1 - me]);
+        let mut met = 0;
+        timed(plan.batches, plan.calls, || -> Result<(), Trouble> {
+            met += 1;
+            own.store(met, Ordering::Release);
+            // The other one may be one ahead already.
+            while other.load(Ordering::Acquire) < met {}
+            Ok(())
+        })
+    };
+    let (first, second) = cpus::side_by_side(setup.cpus, || meet(0), || meet(1));
+    Ok(median(&collective::slowest(&[first?, second?])))
 }

@@ -1,6 +1,7 @@
-//! Running another program, and not for ever.
+//! Making and running another program, and not for ever.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::rivals::failed;
+use crate::rivals::contest::Shown;
+use crate::rivals::{failed, last_words};
 use crate::row::Trouble;
 
 /// Longer than the slowest measurement takes; past it the program hangs.
@@ -42,4 +44,54 @@ pub fn within(command: &mut Command, patience: Duration) -> Result<Output, Troub
         }
         output.map_err(|e| failed(format!("{name}: {e}")))
     })
+}
+
+pub fn in_path(program: &Path) -> bool {
+    if program.components().count() > 1 {
+        return program.exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).exists())
+}
+
+/// Makes the program `built` from `source`, unless it is newer.
+pub fn compile<'a>(
+    compiler: &Path,
+    source: &Path,
+    built: &Path,
+    before: &[&str],
+    after: impl Iterator<Item = &'a str>,
+) -> Result<(), Trouble> {
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified());
+    if let (Ok(built_at), Ok(source_at)) = (changed(built), changed(source))
+        && built_at > source_at
+    {
+        return Ok(());
+    }
+    let mut command = Command::new(compiler);
+    command.args(before).arg("-o").arg(built).arg(source).args(after);
+    let output = within(&mut command, PATIENCE)?;
+    if !output.status.success() {
+        return Err(failed(format!(
+            "{} could not compile {}: {}",
+            compiler.display(),
+            source.display(),
+            last_words(&output.stderr)
+        )));
+    }
+    Ok(())
+}
+
+/// The line that the programs in `benches/peers` print, with so many values on it and the probes
+/// after them; launchers may print others around it.
+pub fn figures(output: &str, values: usize) -> Result<Shown, Trouble> {
+    let line = output.lines().find_map(|line| {
+        let figures: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+        figures.ok().filter(|figures| figures.len() == values + 2)
+    });
+    let mut values = line.ok_or_else(|| failed(format!("no figures in its output: {output:?}")))?;
+    let after = values.pop().unwrap_or(0.0);
+    let before = values.pop().unwrap_or(0.0);
+    let probes = (before > 0.0 && after > 0.0).then_some([before, after]);
+    Ok(Shown { values, probes })
 }

@@ -1,30 +1,37 @@
 //! What a message costs that one thread copies into a buffer between the two and another copies out
 //! of it, piece by piece: with two pieces, so that both copy at the same time. No library.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use onchip_benches::clock::{monotonic_ns, reading_ns};
 use onchip_benches::content::{is_stamped, stamp};
 use onchip_benches::{collective, cpus};
-use rtrb::RingBuffer;
+use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::plan::{Broadcasting, timed};
+use crate::party::Turns;
+use crate::plan::{Collective, Timing, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Sample, Setup, Side, Trouble};
-use crate::rows::broadcast::Turns;
 use crate::stats::median;
 
 const PIECES: usize = 2;
 /// Words of a piece: small ones stay in the nearest cache, large ones are handed over less often.
 /// The fastest counts.
-const LENGTHS: [usize; 3] = [8 << 7, 32 << 7, 128 << 7];
+const LENGTHS: [usize; 4] = [2 << 7, 8 << 7, 32 << 7, 128 << 7];
 
-pub fn copied(plan: Broadcasting) -> Side {
-    Side::new("raw copies", "spin", move |setup| take(setup, plan))
+pub fn copied(plan: Collective, timing: Timing) -> Side {
+    Side::new("raw copies", "spin", move |setup| take(setup, plan, timing))
 }
 
-fn take(setup: &Setup, plan: Broadcasting) -> Result<Sample, Trouble> {
+fn take(setup: &Setup, plan: Collective, timing: Timing) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, usize)> = None;
     for length in LENGTHS {
-        let took = copy(setup, plan, length)?;
+        let took = match timing {
+            Timing::Loop => back_to_back(setup, plan, length)?,
+            Timing::Separated | Timing::Last => timing.figure(&apart(setup, plan, length)?),
+        };
         if best.is_none_or(|(least, _)| took < least) {
             best = Some((took, length));
         }
@@ -37,22 +44,49 @@ fn take(setup: &Setup, plan: Broadcasting) -> Result<Sample, Trouble> {
 /// A piece of memory that is handed through one ring full and through another one empty.
 type Piece = Box<[u64]>;
 
-fn copy(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64, Trouble> {
-    let (mut full_in, mut full_out) = RingBuffer::<Piece>::new(PIECES);
-    let (mut empty_in, mut empty_out) = RingBuffer::<Piece>::new(PIECES);
+/// Full pieces go one way, and come back empty.
+struct End {
+    to: Producer<Piece>,
+    from: Consumer<Piece>,
+    length: usize,
+}
+
+fn ends(length: usize) -> (End, End) {
+    let (full_in, full_out) = RingBuffer::<Piece>::new(PIECES);
+    let (mut empty_in, empty_out) = RingBuffer::<Piece>::new(PIECES);
     for _ in 0..PIECES {
         push(&mut empty_in, vec![0; length].into_boxed_slice());
     }
+    let sending = End { to: full_in, from: empty_out, length };
+    (sending, End { to: empty_in, from: full_out, length })
+}
+
+impl End {
+    fn send(&mut self, message: &[u64]) {
+        for part in message.chunks(self.length) {
+            let mut piece = pop(&mut self.from);
+            piece[..part.len()].copy_from_slice(part);
+            push(&mut self.to, piece);
+        }
+    }
+
+    fn receive(&mut self, message: &mut [u64]) {
+        for part in message.chunks_mut(self.length) {
+            let piece = pop(&mut self.from);
+            part.copy_from_slice(&piece[..part.len()]);
+            push(&mut self.to, piece);
+        }
+    }
+}
+
+fn back_to_back(setup: &Setup, plan: Collective, length: usize) -> Result<f64, Trouble> {
+    let (mut sending, mut receiving) = ends(length);
     let mut sent = Turns::new(plan.words());
     let send = move || {
         timed(plan.batches, plan.calls, || -> Result<(), Trouble> {
             let (message, number) = sent.next();
             stamp(message, number);
-            for part in message.chunks(length) {
-                let mut piece = pop(&mut empty_out);
-                piece[..part.len()].copy_from_slice(part);
-                push(&mut full_in, piece);
-            }
+            sending.send(message);
             Ok(())
         })
     };
@@ -61,11 +95,7 @@ fn copy(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64, Trouble
         let mut checked = Checked::default();
         let took = timed(plan.batches, plan.calls, || {
             let (message, number) = got.next();
-            for part in message.chunks_mut(length) {
-                let piece = pop(&mut full_out);
-                part.copy_from_slice(&piece[..part.len()]);
-                push(&mut empty_in, piece);
-            }
+            receiving.receive(message);
             checked.holds(is_stamped(message, number));
             Ok(())
         })?;
@@ -73,4 +103,70 @@ fn copy(setup: &Setup, plan: Broadcasting, length: usize) -> Result<f64, Trouble
     };
     let (sent, received) = cpus::side_by_side(setup.cpus, send, receive);
     Ok(median(&collective::slowest(&[sent?, received?])))
+}
+
+/// As ours are taken: when each began and ended.
+fn apart(setup: &Setup, plan: Collective, length: usize) -> Result<[Vec<f64>; 2], Trouble> {
+    let (mut sending, mut receiving) = ends(length);
+    let start = Start::default();
+    let mut sent = Turns::new(plan.words());
+    let send = || {
+        singles(plan, || {
+            let (message, number) = sent.next();
+            stamp(message, number);
+            start.together(0, number);
+            let begin = monotonic_ns();
+            sending.send(message);
+            (begin, monotonic_ns())
+        })
+    };
+    let mut got = Turns::new(plan.words());
+    let mut checked = Checked::default();
+    let receive = || {
+        singles(plan, || {
+            let (message, number) = got.next();
+            start.together(1, number);
+            let begin = monotonic_ns();
+            receiving.receive(message);
+            let end = monotonic_ns();
+            checked.holds(is_stamped(message, number));
+            (begin, end)
+        })
+    };
+    let stamps = cpus::side_by_side(setup.cpus, send, receive);
+    checked.finish().map(|()| stamps.into())
+}
+
+fn singles(plan: Collective, mut call: impl FnMut() -> (u64, u64)) -> Vec<f64> {
+    let reading = reading_ns();
+    (0..plan.calls).for_each(|_| _ = call());
+    let taken = (0..plan.singles()).flat_map(|_| {
+        let (begin, end) = call();
+        [begin as f64, end as f64 - reading]
+    });
+    taken.collect()
+}
+
+/// Two threads begin at a moment that they have agreed on, as `ours::Start` has it.
+#[derive(Default)]
+struct Start {
+    /// For even and odd numbers, by each thread.
+    proposed: [[CachePadded<AtomicU64>; 2]; 2],
+    agreed: [CachePadded<AtomicU64>; 2],
+}
+
+impl Start {
+    fn together(&self, me: usize, number: u64) {
+        let before = self.agreed[me].load(Ordering::Relaxed);
+        let proposed = &self.proposed[number as usize % 2];
+        let mine = monotonic_ns() + 1000;
+        proposed[me].store(mine, Ordering::Release);
+        let mut theirs = before;
+        while theirs <= before {
+            theirs = proposed[1 - me].load(Ordering::Acquire);
+        }
+        let at = mine.max(theirs);
+        self.agreed[me].store(at, Ordering::Relaxed);
+        while monotonic_ns() < at {}
+    }
 }

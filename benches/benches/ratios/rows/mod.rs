@@ -1,5 +1,6 @@
 //! The promises, one file for each kind.
 
+pub mod barrier;
 pub mod broadcast;
 pub mod buffer;
 pub mod delegate;
@@ -11,8 +12,10 @@ pub mod large;
 pub mod oversubscribed;
 pub mod park;
 pub mod pingpong;
+pub mod reduce;
 mod start;
 pub mod stream;
+pub mod tagged;
 
 use crate::row::Row;
 
@@ -32,6 +35,9 @@ pub fn all() -> Vec<Row> {
         filter::rows(),
         delegate::rows(),
         broadcast::rows(),
+        barrier::rows(),
+        reduce::rows(),
+        tagged::rows(),
     ]
     .into_iter()
     .flatten()

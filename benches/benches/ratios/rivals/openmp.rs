@@ -1,0 +1,104 @@
+//! OpenMP threads: `benches/peers/openmp.c` compiled by gcc for this very processor, with libgomp.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use onchip_benches::cpus;
+
+use crate::plan::Collective;
+use crate::rivals::contest::{Contest, Entrant, Shown};
+use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
+use crate::rivals::{failed, last_words};
+use crate::row::{Setup, Side, Trouble};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/openmp.c");
+const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
+const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
+
+type Setting = (&'static str, &'static [(&'static str, &'static str)]);
+
+const ACTIVE: Setting = ("active", &[("OMP_WAIT_POLICY", "active")]);
+/// What is tried where threads share cores.
+const SHARED_CORES: [Setting; 6] = [
+    ("default", &[]),
+    ACTIVE,
+    ("passive", &[("OMP_WAIT_POLICY", "passive")]),
+    ("spin count 10", &[("GOMP_SPINCOUNT", "10")]),
+    ("spin count 100", &[("GOMP_SPINCOUNT", "100")]),
+    ("spin count 10000", &[("GOMP_SPINCOUNT", "10000")]),
+];
+
+/// Two threads with a core each, back to back.
+pub fn barrier(plan: Collective) -> Side {
+    let arguments = vec!["barrier".into(), plan.batches.to_string(), plan.calls.to_string()];
+    Side::new("libgomp", "spin", move |setup| {
+        run(setup, Pinned::EachItsOwn, ACTIVE, &arguments).map(Shown::into_sample)
+    })
+}
+
+/// Threads that share two cores, back to back.
+pub fn crowd(threads: usize, plan: Collective) -> Contest {
+    let arguments =
+        vec!["crowd".into(), threads.to_string(), plan.batches.to_string(), "60".into()];
+    Contest::new("libgomp", "any", false, move || {
+        program()?;
+        let entrant = |setting: Setting| {
+            let arguments = arguments.clone();
+            Entrant::new("libgomp".into(), setting.0, move |setup| {
+                run(setup, Pinned::AllToBoth, setting, &arguments)
+            })
+        };
+        Ok(SHARED_CORES.map(entrant).into())
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Pinned {
+    EachItsOwn,
+    AllToBoth,
+}
+
+fn program() -> Result<PathBuf, Trouble> {
+    let gcc = Path::new("gcc");
+    if !in_path(gcc) {
+        return Err(Trouble::Absent("not installed (no gcc)".into()));
+    }
+    let built = Path::new(BUILT);
+    if !built.join("openmp").exists() {
+        // A program that nothing can be wrong with.
+        let mut command = Command::new(gcc);
+        command.args(["-fopenmp", "-shared", "-x", "c", "/dev/null", "-o"]);
+        let output = within(command.arg(built.join("openmp.so")), PATIENCE)?;
+        if !output.status.success() {
+            let reason = last_words(&output.stderr);
+            return Err(Trouble::Absent(format!("gcc without libgomp: {reason}")));
+        }
+    }
+    let program = built.join("openmp");
+    compile(gcc, Path::new(SOURCE), &program, &FLAGS, std::iter::empty())?;
+    Ok(program)
+}
+
+fn run(
+    setup: &Setup,
+    pinned: Pinned,
+    (_, environment): Setting,
+    arguments: &[String],
+) -> Result<Shown, Trouble> {
+    let mut command = Command::new(program()?);
+    for variable in ["OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"] {
+        command.env_remove(variable);
+    }
+    command.envs(environment.iter().copied()).args(arguments);
+    match pinned {
+        Pinned::EachItsOwn => {
+            command.env("ONCHIP_CPUS", setup.cpus.map(|cpu| cpu.to_string()).join(","))
+        }
+        Pinned::AllToBoth => command.env_remove("ONCHIP_CPUS"),
+    };
+    let output = cpus::confined(&setup.cpus, || within(&mut command, PATIENCE))?;
+    if !output.status.success() {
+        return Err(failed(last_words(&output.stderr)));
+    }
+    figures(&String::from_utf8_lossy(&output.stdout), 1)
+}

@@ -1,0 +1,207 @@
+//! What sums of vectors cost two threads that can reach each other's memory, with nothing around
+//! them: boxes go through rtrb rings and back, so that each is one thread's at a time.
+
+use std::sync::Arc;
+
+use multiversion::multiversion;
+use onchip_benches::content::{is_stamped, stamp};
+use onchip_benches::{collective, cpus};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::plan::{Collective, Operation, timed};
+use crate::rivals::rtrb::{pop, push};
+use crate::rivals::{Checked, failed};
+use crate::row::{Sample, Setup, Side, Trouble};
+use crate::rows::reduce::{given, sum};
+use crate::stats::median;
+
+/// A way to do it. Which is fastest depends on the distance, so that all are tried.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Each thread adds one half of the vectors, lent to it in so many pieces.
+    Halves { pieces: usize },
+    /// Thread 0 adds all, while thread 1 is ahead by a few vectors.
+    FirstAlone,
+    /// Each reads the other's vector and writes all of the sum to memory of its own.
+    Each,
+}
+
+pub fn added(plan: Collective) -> Side {
+    Side::new("raw sums", "spin", move |setup| take(setup, plan))
+}
+
+fn take(setup: &Setup, plan: Collective) -> Result<Sample, Trouble> {
+    let other = match plan.operation {
+        Operation::Reduce => Way::FirstAlone,
+        Operation::AllReduce => Way::Each,
+        operation => return Err(failed(format!("nothing is added in a {}", operation.name()))),
+    };
+    let mut best: Option<(f64, Way)> = None;
+    for way in [Way::Halves { pieces: 1 }, Way::Halves { pieces: 8 }, other] {
+        let took = match way {
+            Way::Halves { pieces } => halves(setup, plan, pieces)?,
+            Way::FirstAlone => first_alone(setup, plan)?,
+            Way::Each => each(setup, plan)?,
+        };
+        if best.is_none_or(|(least, _)| took < least) {
+            best = Some((took, way));
+        }
+    }
+    let (value, way) = best.ok_or_else(|| failed("no way to add"))?;
+    Ok(Sample { value, probes: None, remark: Some(format!("the best way: {way:?}")) })
+}
+
+type Piece = Box<[f64]>;
+
+fn zeros(len: usize) -> Piece {
+    vec![0.0; len].into_boxed_slice()
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
+fn add(into: &mut [f64], of: &[f64]) {
+    for (into, of) in into.iter_mut().zip(of) {
+        *into += of;
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
+fn add_both(a: &mut [f64], b: &mut [f64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a += *b;
+        *b = *a;
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
+fn add_to(out: &mut [f64], a: &[f64], b: &[f64]) {
+    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+        *out = a + b;
+    }
+}
+
+/// What one thread hands to the other, and what comes back.
+struct Link<T> {
+    lend: Producer<T>,
+    borrow: Consumer<T>,
+    give_back: Producer<T>,
+    get_back: Consumer<T>,
+}
+
+fn links<T>(capacity: usize) -> [Link<T>; 2] {
+    let [there, back, answer_there, answer_back] =
+        std::array::from_fn(|_| RingBuffer::<T>::new(capacity));
+    [
+        Link { lend: there.0, borrow: back.1, give_back: answer_there.0, get_back: answer_back.1 },
+        Link { lend: back.0, borrow: there.1, give_back: answer_back.0, get_back: answer_there.1 },
+    ]
+}
+
+/// Nanoseconds a call: `party` gives what thread 0 or 1 does in each.
+fn timed_both<T: Send, W>(
+    setup: &Setup,
+    plan: Collective,
+    capacity: usize,
+    party: impl Fn(usize, Link<T>) -> W + Sync,
+) -> Result<f64, Trouble>
+where
+    W: FnMut(&mut Checked),
+{
+    let [first, second] = links(capacity);
+    let run = |me: usize, link: Link<T>| {
+        let mut checked = Checked::default();
+        let mut work = party(me, link);
+        let took = timed(plan.batches, plan.calls, || -> Result<(), Trouble> {
+            work(&mut checked);
+            Ok(())
+        })?;
+        checked.finish().map(|()| took)
+    };
+    let (first, second) = cpus::side_by_side(setup.cpus, || run(0, first), || run(1, second));
+    Ok(median(&collective::slowest(&[first?, second?])))
+}
+
+fn halves(setup: &Setup, plan: Collective, pieces: usize) -> Result<f64, Trouble> {
+    let all = plan.operation == Operation::AllReduce;
+    timed_both(setup, plan, pieces, |me, mut link: Link<Piece>| {
+        let vector = || -> Vec<Piece> {
+            (0..2 * pieces).map(|_| zeros(plan.words() / (2 * pieces))).collect()
+        };
+        let mut turns: [Vec<Piece>; Collective::TURNS] = std::array::from_fn(|_| vector());
+        let (own, others) = (me * pieces, (1 - me) * pieces);
+        let mut number = 0;
+        move |checked: &mut Checked| {
+            number += 1;
+            let vector = &mut turns[number as usize % Collective::TURNS];
+            for piece in [0, 2 * pieces - 1] {
+                stamp(&mut vector[piece], given(me, number));
+            }
+            for piece in &mut vector[others..][..pieces] {
+                push(&mut link.lend, std::mem::take(piece));
+            }
+            for piece in &mut vector[own..][..pieces] {
+                let mut lent = pop(&mut link.borrow);
+                match (all, me) {
+                    (true, _) => add_both(piece, &mut lent),
+                    (false, 0) => add(piece, &lent),
+                    (false, _) => add(&mut lent, piece),
+                }
+                push(&mut link.give_back, lent);
+            }
+            for piece in &mut vector[others..][..pieces] {
+                *piece = pop(&mut link.get_back);
+            }
+            if all || me == 0 {
+                for piece in [0, 2 * pieces - 1] {
+                    checked.holds(is_stamped(&vector[piece], sum(2, number)));
+                }
+            }
+        }
+    })
+}
+
+fn first_alone(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
+    timed_both(setup, plan, Collective::TURNS, |me, mut link: Link<Piece>| {
+        let mut turns: [Piece; Collective::TURNS] = std::array::from_fn(|_| zeros(plan.words()));
+        let mut number = 0;
+        move |checked: &mut Checked| {
+            number += 1;
+            let vector = &mut turns[number as usize % Collective::TURNS];
+            if me == 1 {
+                if number > Collective::TURNS as u64 {
+                    *vector = pop(&mut link.get_back);
+                }
+                stamp(vector, given(me, number));
+                push(&mut link.lend, std::mem::take(vector));
+            } else {
+                stamp(vector, given(me, number));
+                let lent = pop(&mut link.borrow);
+                add(vector, &lent);
+                push(&mut link.give_back, lent);
+                checked.holds(is_stamped(vector, sum(2, number)));
+            }
+        }
+    })
+}
+
+fn each(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
+    timed_both(setup, plan, 1, |me, mut link: Link<Arc<Piece>>| {
+        let mut turns: [Arc<Piece>; Collective::TURNS] =
+            std::array::from_fn(|_| Arc::new(zeros(plan.words())));
+        let mut out = zeros(plan.words());
+        let mut number = 0;
+        move |checked: &mut Checked| {
+            number += 1;
+            let vector = &mut turns[number as usize % Collective::TURNS];
+            let Some(own) = Arc::get_mut(vector) else { return checked.holds(false) };
+            stamp(own, given(me, number));
+            push(&mut link.lend, vector.clone());
+            let lent = pop(&mut link.borrow);
+            add_to(&mut out, vector, &lent);
+            push(&mut link.give_back, lent);
+            drop(pop(&mut link.get_back));
+            let Some(own) = Arc::get_mut(vector) else { return checked.holds(false) };
+            std::mem::swap(own, &mut out);
+            checked.holds(is_stamped(own, sum(2, number)));
+        }
+    })
+}

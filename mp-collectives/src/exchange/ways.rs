@@ -1,0 +1,186 @@
+//! All ways together, each block by the one that suits it.
+
+use mp_model::mpb::Mpb;
+use thiserror::Error;
+
+use super::choice::{Explanation, Way, WayToAll, choose, choose_to_all, short};
+use super::traffic::{AllGather, Only, Traffic};
+use super::{
+    ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, Machine,
+    ReduceOptionsError, SharedAllGather,
+};
+
+/// How exchanges are to be done. All ranks must ask for the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
+    /// ranks.
+    pub chunk_lines: Option<usize>,
+    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
+    pub slots: Option<usize>,
+    /// Always this way where a block is for one rank.
+    pub way: Option<Way>,
+    /// Always this way where a block is for all: in all-gathers.
+    pub way_to_all: Option<WayToAll>,
+}
+
+/// Chunks that a rank may have under way to another one, or to all.
+const BUFFERS: usize = 4;
+
+/// Lines of the chunks that all others get.
+const SHARED: usize = 512;
+
+/// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
+/// the second level, as long as they do not become so short that each is mostly waited for.
+fn chunk_lines(ranks: usize) -> usize {
+    (1024 / ranks.saturating_sub(1).max(1)).clamp(16, SHARED)
+}
+
+/// Why there can be no such exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WaysError {
+    /// None in lines.
+    #[error(transparent)]
+    Lines(#[from] LineOptionsError),
+    /// None in chunks.
+    #[error(transparent)]
+    Chunks(#[from] ReduceOptionsError),
+}
+
+/// One rank's part in a series of exchanges, of short and long blocks.
+///
+/// [`Exchanges`](super::Exchanges) are this with MPBs of their own.
+#[derive(Debug)]
+pub struct Ways {
+    machine: Machine,
+    settings: Settings,
+    pub(super) lines: LineExchange,
+    chunks: ChunkExchange,
+    shared: SharedAllGather,
+}
+
+/// Where in the MPBs each way has its lines.
+#[derive(Clone, Copy, Debug)]
+struct Rooms {
+    slots: usize,
+    chunks: ChunkOptions,
+    shared: ChunkOptions,
+    end: usize,
+}
+
+impl Rooms {
+    fn new(machine: Machine, settings: Settings) -> Option<Rooms> {
+        let (ranks, buffers) = (machine.ranks, BUFFERS);
+        let slots = settings.slots.unwrap_or(machine.slots());
+        let first_line = LineExchange::lines(slots, ranks)?;
+        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
+        let chunks = ChunkOptions { chunk_lines, buffers, first_line };
+        let first_line = first_line.checked_add(chunks.lines(ranks)?)?;
+        let chunk_lines = settings.chunk_lines.unwrap_or(SHARED);
+        let shared = ChunkOptions { chunk_lines, buffers, first_line };
+        let end = first_line.checked_add(SharedAllGather::lines(shared, ranks)?)?;
+        Some(Rooms { slots, chunks, shared, end })
+    }
+}
+
+impl Ways {
+    /// With the MPBs of these ranks, on so many cores. All of the lines that these take are its own,
+    /// and zero at first.
+    ///
+    /// # Errors
+    /// [`WaysError`].
+    pub fn new<M: Mpb>(mpb: &M, cores: usize, settings: Settings) -> Result<Ways, WaysError> {
+        let payload = mpb.line_bytes().saturating_sub(size_of::<u64>());
+        let machine = Machine { ranks: mpb.ranks(), cores, payload };
+        let too_much = ReduceOptionsError::NoRoom { first_line: 0, lines: mpb.lines() };
+        let Rooms { slots, chunks, shared, .. } = Rooms::new(machine, settings).ok_or(too_much)?;
+        Ok(Ways {
+            machine,
+            settings,
+            lines: LineExchange::new(mpb, slots, 0)?,
+            chunks: ChunkExchange::new(mpb, chunks)?,
+            shared: SharedAllGather::new(mpb, shared)?,
+        })
+    }
+
+    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    pub fn lines(machine: Machine, settings: Settings) -> Option<usize> {
+        Some(Rooms::new(machine, settings)?.end)
+    }
+
+    /// All ranks call this with their parts of the same traffic.
+    ///
+    /// # Errors
+    /// Those of the MPBs, after which this rank is out of step with the others.
+    pub async fn exchange<T: Traffic, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut T,
+    ) -> Result<(), M::Error> {
+        match self.way(traffic.extremes()) {
+            Some(Way::Lines) => return self.lines.exchange(mpb, traffic).await,
+            Some(Way::Chunks) => return self.chunks.exchange(mpb, traffic).await,
+            None => {}
+        }
+        // The lines are one round: they wait for nothing that others do in this call.
+        let short = self.short();
+        let long = Extremes { least: short + 1, most: usize::MAX };
+        let short = Extremes { least: 1, most: short };
+        self.lines.send(mpb, &Only { traffic, lengths: short }, 0).await?;
+        self.chunks.exchange(mpb, &mut Only { traffic, lengths: long }).await?;
+        self.lines.receive(mpb, &mut Only { traffic, lengths: short }, 0).await
+    }
+
+    /// All ranks call this with their parts of the same all-gather.
+    ///
+    /// # Errors
+    /// As [`exchange`](Ways::exchange).
+    pub async fn all_gather<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        traffic: &mut AllGather<'_>,
+    ) -> Result<(), M::Error> {
+        match self.way_to_all(traffic.extremes()) {
+            Some(WayToAll::Lines) => return self.lines.exchange(mpb, traffic).await,
+            Some(WayToAll::Chunks) => return self.chunks.exchange(mpb, traffic).await,
+            Some(WayToAll::Shared) => return self.shared.all_gather(mpb, traffic).await,
+            None => {}
+        }
+        let short = self.short();
+        let lengths = Extremes { least: 1, most: short };
+        self.lines.send(mpb, &Only { traffic, lengths }, 0).await?;
+        self.shared.above(mpb, traffic, short).await?;
+        self.lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
+    }
+
+    /// By which way a block of so many bytes for one rank goes, and why.
+    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
+        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
+    }
+
+    /// The same for a block that is for all: in all-gathers.
+    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
+        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
+    }
+
+    /// The way of all these blocks, if they have the same.
+    #[inline]
+    pub(super) fn way(&self, blocks: Extremes) -> Option<Way> {
+        let way = |bytes| self.explain(bytes).way;
+        one(way(blocks.least), way(blocks.most))
+    }
+
+    #[inline]
+    pub(super) fn way_to_all(&self, blocks: Extremes) -> Option<WayToAll> {
+        let way = |bytes| self.explain_to_all(bytes).way;
+        one(way(blocks.least), way(blocks.most))
+    }
+
+    fn short(&self) -> usize {
+        short(self.machine, self.lines.round_bytes())
+    }
+}
+
+fn one<W: PartialEq>(least: W, most: W) -> Option<W> {
+    (least == most).then_some(least)
+}

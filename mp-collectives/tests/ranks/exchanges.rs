@@ -1,0 +1,453 @@
+//! Does every block come to where it belongs, and nothing else anywhere?
+
+use std::{thread::sleep, time::Duration};
+
+use mp_collectives::{
+    RealMpb, complete,
+    exchange::{
+        AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Exchanges, Gather, LineExchange,
+        Scatter, Settings, SharedAllGather, Way, WayToAll, packed,
+    },
+};
+use mp_core::{Error, Rank, Result, World, mpb::Mpbs};
+
+use crate::{
+    mortal::{self, Mortal},
+    support::{Random, Watchdog, on_all},
+    transcript::{Buffer, OPERATIONS, Operation, Step},
+};
+
+const PAYLOAD: usize = 56;
+/// Four lines, half of the slots, in [`SMALL`].
+const SHORT: usize = 4 * PAYLOAD;
+const CHUNK: usize = 2 * 64;
+
+/// Bytes around a line, around a round of lines, around a chunk and all buffers, and many chunks.
+const LENGTHS: [usize; 15] = [
+    0,
+    1,
+    8,
+    PAYLOAD - 1,
+    PAYLOAD,
+    PAYLOAD + 1,
+    CHUNK,
+    SHORT - 1,
+    SHORT,
+    SHORT + 1,
+    2 * CHUNK,
+    4 * CHUNK - 1,
+    4 * CHUNK + 1,
+    10 * CHUNK + 3,
+    30 * CHUNK + 5,
+];
+
+const SMALL: Settings =
+    Settings { chunk_lines: Some(2), slots: Some(8), way: None, way_to_all: None };
+
+fn same(got: &[u8], expected: &[u8], step: Step) -> Result<()> {
+    let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+    if let Some(index) = wrong {
+        let (got, expected) = (got[index], expected[index]);
+        return Err(Error::other(format!("{step:?}: {got} at {index}, not {expected}")));
+    }
+    ensure!(got.len() == expected.len(), "{step:?}: {} bytes", got.len());
+    Ok(())
+}
+
+fn exchange(all: &mut Exchanges, ranks: usize, step: Step) -> Result<()> {
+    let Step { operation, varying, in_place, root, .. } = step;
+    let me = all.rank();
+    let here = me == root || matches!(operation, Operation::AllGather | Operation::AllToAll);
+    let receiving = if here { step.receiving(me, ranks) } else { Buffer::default() };
+    let (mut to, blocks) = (receiving.before, &receiving.blocks);
+    let own = step.own(me);
+    match operation {
+        Operation::Gather if in_place => {
+            let mut buffer = if here { to } else { own.clone() };
+            match varying {
+                false => all.gather_in_place(&mut buffer, root)?,
+                true => all.gather_in_place_varying(&mut buffer, blocks, root)?,
+            }
+            same(&buffer, if here { &receiving.after } else { &own }, step)
+        }
+        Operation::Gather => {
+            match varying {
+                false => all.gather(&own, &mut to, root)?,
+                true => all.gather_varying(&own, &mut to, blocks, root)?,
+            }
+            same(&to, &receiving.after, step)
+        }
+        Operation::Scatter => {
+            let from = if here { step.sending(me, ranks) } else { Buffer::default() };
+            let (mut own, after) = step.from_root(me);
+            if in_place {
+                let mut buffer = if here { from.before } else { own };
+                match varying {
+                    false => all.scatter_in_place(&mut buffer, root)?,
+                    true => all.scatter_in_place_varying(&mut buffer, &from.blocks, root)?,
+                }
+                return same(&buffer, if here { &from.after } else { &after }, step);
+            }
+            match varying {
+                false => all.scatter(&from.before, &mut own, root)?,
+                true => all.scatter_varying(&from.before, &from.blocks, &mut own, root)?,
+            }
+            same(&own, &after, step)
+        }
+        Operation::AllGather => {
+            match (in_place, varying) {
+                (false, false) => all.all_gather(&own, &mut to)?,
+                (false, true) => all.all_gather_varying(&own, &mut to, blocks)?,
+                (true, false) => all.all_gather_in_place(&mut to)?,
+                (true, true) => all.all_gather_in_place_varying(&mut to, blocks)?,
+            }
+            same(&to, &receiving.after, step)
+        }
+        Operation::AllToAll => {
+            let from = step.sending(me, ranks);
+            match (in_place, varying) {
+                (false, false) => all.all_to_all(&from.before, &mut to)?,
+                (false, true) => {
+                    all.all_to_all_varying(&from.before, &from.blocks, &mut to, blocks)?;
+                }
+                (true, false) => all.all_to_all_in_place(&mut to)?,
+                (true, true) => all.all_to_all_in_place_varying(&mut to, blocks)?,
+            }
+            same(&to, &receiving.after, step)
+        }
+    }
+}
+
+fn series(rank: &Rank, settings: Settings, steps: impl IntoIterator<Item = Step>) -> Result<()> {
+    let mut all = Exchanges::open(rank, "series", settings)?;
+    steps.into_iter().try_for_each(|step| exchange(&mut all, rank.size(), step))
+}
+
+/// All operations in all forms, of each of these lengths, with one root after the other.
+fn all_forms(ranks: usize, lengths: &[usize]) -> impl Iterator<Item = Step> {
+    let forms = lengths.iter().flat_map(|&count| (0..16).map(move |form| (count, form)));
+    forms.enumerate().map(move |(number, (count, form))| Step {
+        number,
+        operation: OPERATIONS[form / 4],
+        varying: form % 2 == 1,
+        in_place: form / 2 % 2 == 1,
+        root: (number / 3 + form) % ranks,
+        count,
+    })
+}
+
+fn random_steps(seed: u64, ranks: usize, count: usize) -> Vec<Step> {
+    let mut random = Random::new(seed);
+    let mut root = 0;
+    let step = |number| {
+        if random.below(3) == 0 {
+            root = random.below(ranks as u64) as usize;
+        }
+        Step {
+            number,
+            operation: OPERATIONS[random.below(4) as usize],
+            varying: random.below(2) == 0,
+            in_place: random.below(2) == 0,
+            root,
+            count: LENGTHS[random.below(13) as usize],
+        }
+    };
+    (0..count).map(step).collect()
+}
+
+#[test]
+fn all_operations_forms_and_lengths() {
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| {
+            series(rank, SMALL, all_forms(ranks, &LENGTHS))?;
+            series(rank, Settings::default(), all_forms(ranks, &[1, 56, 447, 448, 449, 5_000]))
+        });
+    }
+}
+
+#[test]
+fn forced_ways() {
+    let ways = [Some(Way::Lines), Some(Way::Chunks), None];
+    let to_all = [WayToAll::Lines, WayToAll::Chunks, WayToAll::Shared];
+    for ranks in [1, 2, 3, 4, 6] {
+        on_all(ranks, |rank| {
+            for (way, to_all) in ways.into_iter().zip(to_all) {
+                let settings = Settings { way, way_to_all: Some(to_all), ..SMALL };
+                series(rank, settings, all_forms(ranks, &[0, 1, 57, 224, 225, 4 * CHUNK + 9]))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn sixteen_ranks() {
+    on_all(16, |rank| series(rank, SMALL, all_forms(16, &[1, 57, 225, 10 * CHUNK + 3])));
+}
+
+/// Whoever has nothing to wait for runs ahead, into other operations under other roots.
+#[test]
+fn thousands_in_a_row() {
+    for ranks in [2, 3, 4] {
+        on_all(ranks, |rank| {
+            series(rank, SMALL, random_steps(5, ranks, 1_000))?;
+            let least = Settings { slots: Some(1), chunk_lines: Some(1), ..SMALL };
+            series(rank, least, random_steps(6, ranks, 500))
+        });
+    }
+}
+
+/// Around the chunks of those who set nothing.
+#[test]
+fn long_blocks() {
+    for ranks in [2, 3] {
+        on_all(ranks, |rank| {
+            let lengths = [(32 << 10) - 1, 32 << 10, (32 << 10) + 1, 10 * (32 << 10) + 3];
+            series(rank, Settings::default(), all_forms(ranks, &lengths))
+        });
+    }
+}
+
+#[test]
+fn elements_of_all_types() {
+    on_all(3, |rank| {
+        let me = rank.id();
+        let mut all = Exchanges::open(rank, "types", Settings::default())?;
+        let mut wide = [[0_u64; 9]; 3];
+        all.all_gather(&[[me as u64; 9]], &mut wide)?;
+        ensure!(wide == [[0; 9], [1; 9], [2; 9]], "{wide:?}");
+        let mut floats = [me as f64, 10.0 + me as f64, 20.0 + me as f64];
+        all.all_to_all_in_place(&mut floats)?;
+        let ten = 10.0 * me as f64;
+        ensure!(floats == [ten, ten + 1.0, ten + 2.0], "{floats:?}");
+        let mut odd = [[0_u8; 3]; 5];
+        let own = vec![[me as u8 + 1; 3]; 2 - me];
+        let blocks = packed([2, 1, 0]);
+        all.all_gather_varying(&own, &mut odd, &blocks)?;
+        ensure!(odd == [[1; 3], [1; 3], [2; 3], [0; 3], [0; 3]], "{odd:?}");
+        let mut nothing = [(); 6];
+        all.all_gather(&[(); 2], &mut nothing)?;
+        all.all_to_all_in_place(&mut nothing)?;
+        all.gather(&[(); 2], &mut nothing, 1)?;
+        all.all_to_all(&[(); 3], &mut [(); 3])
+    });
+}
+
+/// With both figures, at the rank that is wrong, and before anything was sent: all go on together.
+#[test]
+fn what_is_refused() {
+    on_all(3, |rank| {
+        let me = rank.id();
+        let mut all = Exchanges::open(rank, "refused", Settings::default())?;
+        let check = |what: mp_core::Result<()>, expected: &str| {
+            let what = what.map_err(|error| error.to_string());
+            ensure!(what == Err(expected.to_owned()), "{what:?} instead of {expected}");
+            Ok(())
+        };
+        let (mut five, mut six) = ([0_u16; 5], [0_u16; 6]);
+        let root = "the root of an exchange: rank 3 of 3";
+        check(all.gather(&[0_u16], &mut six, 3), root)?;
+        check(all.gather_in_place(&mut six, 3), root)?;
+        check(all.scatter(&six, &mut [0], 3), root)?;
+        check(all.scatter_in_place(&mut six, 3), root)?;
+        if me == 1 {
+            let short = "a buffer of 5 elements where there are to be 6";
+            check(all.gather(&[0_u16; 2], &mut five, 1), short)?;
+            check(all.scatter(&five, &mut [0; 2], 1), short)?;
+            let uneven = "a buffer of 5 elements in equal blocks for 3 ranks";
+            check(all.gather_in_place(&mut five, 1), uneven)?;
+            check(all.scatter_in_place(&mut five, 1), uneven)?;
+        }
+        check(
+            all.all_gather(&[0_u16; 2], &mut five),
+            "a buffer of 5 elements where there are to be 6",
+        )?;
+        let uneven = "a buffer of 5 elements in equal blocks for 3 ranks";
+        check(all.all_gather_in_place(&mut five), uneven)?;
+        check(all.all_to_all_in_place(&mut five), uneven)?;
+        check(all.all_to_all(&five, &mut six), uneven)?;
+        let short = "a buffer of 3 elements where there are to be 6";
+        check(all.all_to_all(&six, &mut [0; 3]), short)?;
+        let blocks = packed([2, 2, 2]);
+        let outside = "a block for rank 2, elements 4 to 6, in a buffer of 5";
+        check(all.all_gather_varying(&[0_u16; 2], &mut five, &blocks), outside)?;
+        check(all.all_to_all_in_place_varying(&mut five, &blocks), outside)?;
+        let count = "2 blocks for 3 ranks";
+        check(all.all_gather_in_place_varying(&mut six, &blocks[..2]), count)?;
+        let own = "a buffer of 1 elements where there are to be 2";
+        check(all.all_gather_varying(&[0_u16], &mut six, &blocks), own)?;
+        // What a rank has for itself, on both sides.
+        let other = packed([1, 1, 1]);
+        check(all.all_to_all_varying(&six, &blocks, &mut five, &other), own)?;
+        for _ in 0..3 {
+            all.all_gather(&[me as u16; 2], &mut six)?;
+            ensure!(six == [0, 0, 1, 1, 2, 2], "{six:?}");
+        }
+        for settings in [
+            Settings { chunk_lines: Some(0), ..SMALL },
+            Settings { slots: Some(0), ..SMALL },
+            Settings { slots: Some(usize::MAX), ..SMALL },
+            Settings { chunk_lines: Some(usize::MAX / 2), ..SMALL },
+        ] {
+            ensure!(Exchanges::open(rank, "senseless", settings).is_err(), "{settings:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_told_of_the_choice() {
+    on_all(2, |rank| {
+        let all = Exchanges::open(rank, "told", Settings::default())?;
+        ensure!(all.explain(448).way == Way::Lines, "{}", all.explain(448));
+        ensure!(all.explain(449).way == Way::Chunks, "{}", all.explain(449));
+        ensure!(all.explain_to_all(449).way == WayToAll::Shared, "{}", all.explain_to_all(449));
+        let all = Exchanges::open(rank, "small", SMALL)?;
+        ensure!(all.explain(225).way == Way::Chunks, "{}", all.explain(225));
+        Ok(())
+    });
+}
+
+#[test]
+fn an_exchange_has_its_limit() {
+    on_all(2, |rank| {
+        let mut all = Exchanges::open(rank, "limited", Settings::default())?;
+        all.set_wait(Duration::from_millis(10));
+        if rank.id() == 1 {
+            sleep(Duration::from_millis(100));
+            return Ok(());
+        }
+        for count in [1, 1_000] {
+            let never = all.all_gather(&vec![0_u8; count], &mut vec![0; 2 * count]);
+            ensure!(matches!(never, Err(Error::Timeout { .. })), "{never:?}");
+        }
+        Ok(())
+    });
+}
+
+/// What it had sent before arrives; who waits for more is told.
+#[test]
+fn a_rank_leaves_between_two_exchanges() {
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(4) as usize;
+        let (leaver, last) = (random.below(ranks as u64) as usize, random.below(20) as usize);
+        on_all(ranks, |rank| {
+            let mut all = Exchanges::open(rank, "left", SMALL)?;
+            for step in random_steps(seed, ranks, 200) {
+                if rank.id() == leaver && step.number == last {
+                    break;
+                }
+                match exchange(&mut all, ranks, step) {
+                    Err(Error::Disconnected { .. }) => break,
+                    done => done?,
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fate {
+    ranks: usize,
+    victim: usize,
+    operations: u64,
+    way: u64,
+}
+
+impl Fate {
+    fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(5) as usize;
+        let victim = random.below(ranks as u64) as usize;
+        Self { ranks, victim, operations: random.below(150), way: seed % 3 }
+    }
+}
+
+/// Exchanges until somebody is lost.
+fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
+    let Fate { ranks, victim, operations, way } = fate;
+    let (me, mpb) = (rank.id(), RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?));
+    let left = if me == victim { operations } else { u64::MAX };
+    let mut mpb = Mortal { mpb, left, death };
+    let mut lines = LineExchange::new(&mpb, 4, 0).map_err(Error::other)?;
+    let options = ChunkOptions { chunk_lines: 2, buffers: 2, first_line: 100 };
+    let mut chunks = ChunkExchange::new(&mpb, options).map_err(Error::other)?;
+    let options = ChunkOptions { first_line: 200, ..options };
+    let mut shared = SharedAllGather::new(&mpb, options).map_err(Error::other)?;
+    for number in 0.. {
+        let (root, count) = (number / 3 % ranks, number * 7 % 60 + 1);
+        let of = |rank: usize| (rank * 1_000 + number) as u64;
+        let (own, mut all) = (vec![of(me); count], vec![0; ranks * count]);
+        let expected = || (0..ranks).flat_map(|rank| vec![of(rank); count]);
+        let mpb = &mut mpb;
+        let (done, whole) = match (number + way as usize) % 4 {
+            0 => {
+                let mut gather = Gather::new(mpb, &own, &mut all, Blocks::Equal, root)?;
+                let done = match way {
+                    0 => complete(lines.exchange(mpb, &mut gather)),
+                    _ => complete(chunks.exchange(mpb, &mut gather)),
+                };
+                (done, me == root)
+            }
+            1 => {
+                let from: Vec<_> = expected().collect();
+                let mut got = vec![0; count];
+                let mut scatter = Scatter::new(mpb, &from, &mut got, Blocks::Equal, root)?;
+                let done = match way {
+                    0 => complete(lines.exchange(mpb, &mut scatter)),
+                    _ => complete(chunks.exchange(mpb, &mut scatter)),
+                };
+                ensure!(done.is_err() || got == own, "{number}: {got:?}");
+                (done, false)
+            }
+            2 => {
+                let mut traffic = AllGather::new(mpb, &own, &mut all, Blocks::Equal)?;
+                let done = match way {
+                    0 => complete(lines.exchange(mpb, &mut traffic)),
+                    1 => complete(chunks.exchange(mpb, &mut traffic)),
+                    _ => complete(shared.all_gather(mpb, &mut traffic)),
+                };
+                (done, true)
+            }
+            _ => {
+                all.fill(of(me));
+                let mut traffic = AllToAll::in_place(mpb, &mut all, Blocks::Equal)?;
+                let done = match way {
+                    0 => complete(lines.exchange(mpb, &mut traffic)),
+                    _ => complete(chunks.exchange(mpb, &mut traffic)),
+                };
+                (done, true)
+            }
+        };
+        match done.map_err(Error::from) {
+            Ok(()) => ensure!(!whole || expected().eq(all), "{number}"),
+            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_rank_dies_in_the_middle_of_an_exchange() {
+    let _watchdog = Watchdog::start();
+    for seed in 0..50 {
+        let fate = Fate::of(seed);
+        let on_heap = World::threads_on_heap(fate.ranks).segment_size(8 << 20);
+        for world in [World::threads(fate.ranks), on_heap] {
+            mortal::panics(world, fate.victim, fate, |rank, death| until_death(rank, fate, death));
+        }
+    }
+}
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_an_exchange() {
+    for seed in 0..25 {
+        let _watchdog = Watchdog::start();
+        let fate = Fate::of(seed);
+        let until_death = |rank: &Rank, death| until_death(rank, fate, death);
+        mortal::is_killed(fate.ranks, fate.victim, fate, until_death);
+    }
+}
