@@ -39,6 +39,7 @@
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have come | [`barrier`] |
 //! | add up what all ranks have | [`reduce`] |
+//! | let all that go on meanwhile | [`immediate`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -138,9 +139,38 @@ pub mod reduce {
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
+/// Collective operations that go on while a rank does something else.
+///
+/// ```
+/// use onchip::{immediate::{Immediate, Settings}, prelude::*, reduce::Sum};
+///
+/// World::threads(3).run(|rank| {
+///     // Where there is no core to spare: `comm::Progress::InCalls`.
+///     let threads = CommThreads::start(1)?;
+///     let mut immediate = Immediate::open(rank, "steps", &threads, Settings::default())?;
+///     let mut sums = vec![0.0; 1_000];
+///     for step in 0..10 {
+///         let request = immediate.all_reduce(sums, Sum);
+///         let own = (0..1_000).map(|n| f64::from(n * step)); // meanwhile
+///         sums = request.wait()?;
+///         sums.iter_mut().zip(own).for_each(|(sum, own)| *sum = own);
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// Communicators have [them](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
+/// all others with [`Error::PeerLost`].
+pub mod immediate {
+    pub use mp_collectives::immediate::*;
+    pub use mp_delegate::comm::Progress;
+}
+
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
     pub use mp_collectives::collectives::Collectives;
+    pub use mp_collectives::immediate::ImmediateCollectives;
     pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
         Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,

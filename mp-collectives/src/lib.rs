@@ -12,6 +12,7 @@ pub mod calibration;
 pub mod collectives;
 pub mod exchange;
 pub mod experiments;
+pub mod immediate;
 mod layout;
 mod members;
 mod others;

@@ -34,6 +34,16 @@ impl<'a> Members<'a> {
         Members { rank, ranks: Some(ranks) }
     }
 
+    /// The one who names them.
+    pub fn rank(self) -> &'a Rank {
+        self.rank
+    }
+
+    /// Which ranks of the world they are, unless they are all.
+    pub fn named(self) -> Option<&'a [usize]> {
+        self.ranks
+    }
+
     /// How many they are.
     pub fn count(self) -> usize {
         // A list without even this rank is refused when buffers are opened.

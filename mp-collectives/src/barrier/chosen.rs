@@ -1,5 +1,7 @@
 //! Barriers of ranks, by the algorithm that suits it.
 
+use std::sync::Arc;
+
 use mp_core::Wait;
 use mp_core::mpb::Mpbs;
 use mp_model::cla::{Barrier, Placement};
@@ -9,8 +11,9 @@ use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
+use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
-use crate::real::RealMpb;
+use crate::real::{RealError, RealMpb};
 use crate::told::CHOICE_TARGET;
 
 /// How barriers are to be done. All ranks must ask for the same.
@@ -45,8 +48,8 @@ pub struct Settings {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Barriers {
-    mpb: RealMpb,
+pub struct Barriers<M = RealMpb> {
+    mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
 }
@@ -163,6 +166,28 @@ impl Barriers {
         Ok(Arrived(self))
     }
 
+    /// For a thread that must not be blocked, and where it waits.
+    pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
+        let Barriers { mpb, explanation, algorithm } = self;
+        let mpb = PolledMpb::new(mpb.into_inner());
+        let waits = Arc::clone(mpb.waits());
+        (Barriers { mpb, explanation, algorithm }, waits)
+    }
+}
+
+impl Barriers<PolledMpb> {
+    /// [`wait`](Barriers::wait), which the blocking one does not call because one future more around
+    /// an algorithm costs what a barrier feels.
+    pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
+        match &mut self.algorithm {
+            Algorithm::Dissemination(barrier) => barrier.wait(&mut self.mpb).await?,
+            Algorithm::Central(barrier) => barrier.wait(&mut self.mpb).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Barriers<M> {
     /// Which barrier it is, and why.
     pub fn explain(&self) -> &Explanation {
         &self.explanation

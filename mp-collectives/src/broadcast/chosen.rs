@@ -1,5 +1,7 @@
 //! Broadcasts of ranks, each by the algorithm that suits it.
 
+use std::sync::Arc;
+
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
@@ -8,8 +10,9 @@ use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::{
     Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
+use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
-use crate::real::RealMpb;
+use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 use crate::two_sided::TwoSided;
 
@@ -50,8 +53,8 @@ impl Default for Settings {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Broadcasts {
-    mpb: RealMpb,
+pub struct Broadcasts<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     forced: Option<Algorithm>,
     told: Told,
@@ -140,6 +143,34 @@ impl Broadcasts {
         Ok(())
     }
 
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
+        let Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided }
+    }
+}
+
+impl Broadcasts<PolledMpb> {
+    /// [`broadcast`](Broadcasts::broadcast), which the blocking one does not call because one future
+    /// more around an algorithm costs what a short message feels.
+    pub(crate) async fn run(&mut self, message: &mut [u8], root: usize) -> mp_core::Result<()> {
+        let choice = self.explain(message.len());
+        self.told.tell("broadcast", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
+            Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
+            Algorithm::Binomial => binomial(&mut self.two_sided, mpb, message, root).await?,
+            Algorithm::ScatterAllgather => {
+                scatter_allgather(&mut self.two_sided, mpb, message, root).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Broadcasts<M> {
     /// Which algorithm a message of so many bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
         choose(self.machine, bytes, self.forced)

@@ -1,6 +1,7 @@
 //! Exchanges of ranks, each block by the way that suits it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
@@ -8,6 +9,7 @@ use mp_model::mpb::{Mpb, complete};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::RealMpb;
 use crate::told::Told;
@@ -54,8 +56,8 @@ use crate::told::Told;
 /// many that those for all others are 256 KiB together, but not less than 1 KiB: 264 KiB of each rank
 /// with two ranks, 420 KiB with eight.
 #[derive(Debug)]
-pub struct Exchanges {
-    mpb: RealMpb,
+pub struct Exchanges<M = RealMpb> {
+    mpb: M,
     ways: Ways,
     told: Told,
 }
@@ -368,5 +370,36 @@ impl Exchanges {
             Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.all_gather(mpb, traffic)),
         }?)
+    }
+
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
+        let Exchanges { mpb, ways, told } = self;
+        Exchanges { mpb: PolledMpb::among(mpb.into_inner(), waits), ways, told }
+    }
+}
+
+/// What the blocking forms do, which spare the shortest ones a future.
+impl Exchanges<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
+    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.exchange(mpb, traffic).await?)
+    }
+
+    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.all_gather(mpb, &mut traffic).await?)
     }
 }

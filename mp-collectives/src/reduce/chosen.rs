@@ -1,5 +1,7 @@
 //! Reductions of ranks, each by the algorithm that suits it.
 
+use std::sync::Arc;
+
 use std::ops::Range;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
@@ -15,8 +17,9 @@ use super::{
     BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
 };
 use crate::broadcast::Machine;
+use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
-use crate::real::RealMpb;
+use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
@@ -69,8 +72,8 @@ fn block_lines(ranks: usize) -> usize {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Reductions {
-    mpb: RealMpb,
+pub struct Reductions<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     settings: Settings,
     told: Told,
@@ -319,6 +322,93 @@ impl Reductions {
         Ok(())
     }
 
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
+        let Reductions { mpb, machine, settings, told, lines, blocks, chunks } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Reductions { mpb, machine, settings, told, lines, blocks, chunks }
+    }
+}
+
+/// What the blocking forms do, which do not call these because one future more around an algorithm
+/// costs what a short vector feels.
+impl Reductions<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
+    pub(crate) async fn run_all_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_all_reduce(size_of_val(vector));
+        self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        let meeting = match choice.algorithm {
+            AllReduce::Doubling => Meeting::Doubling,
+            AllReduce::FirstRank => Meeting::FirstRank,
+            AllReduce::Whole => return Ok(self.blocks.whole(mpb, vector, operation).await?),
+            AllReduce::Scattered => {
+                return Ok(self.blocks.scattered(mpb, vector, operation, None).await?);
+            }
+        };
+        Ok(self.lines.all_reduce(mpb, vector, operation, meeting).await?)
+    }
+
+    pub(crate) async fn run_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_reduce(size_of_val(vector));
+        self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
+            Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::Scattered => {
+                self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_reduce_scatter<T: Plain, O: Operation<T>>(
+        &mut self,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let choice = self.explain_reduce_scatter(bytes);
+        self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
+            ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_scan<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_scan(size_of_val(vector));
+        self.told.tell("scan", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
+            Scan::Chain => self.chunks.scan(mpb, vector, operation, prefix).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// Which algorithm a vector of so many bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;

@@ -250,6 +250,10 @@ impl Opened {
         unsafe { self.descriptor.as_ref() }
     }
 
+    pub(super) fn serial(&self) -> u64 {
+        self.descriptor().serial.load(Ordering::Relaxed)
+    }
+
     /// Where the descriptor lies in the segment.
     pub(super) fn place(&self) -> u64 {
         self.block.payload()

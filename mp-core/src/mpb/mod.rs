@@ -56,6 +56,7 @@ mod interrupt;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+mod polled;
 pub(crate) mod spec;
 
 use std::{fmt, sync::Arc};
@@ -65,6 +66,7 @@ pub(crate) use directory::{Descriptor, Outline, layout, retire};
 use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
 pub use self::{
     interrupt::{Attendant, Notifier},
+    polled::{Delegation, Polled},
     spec::Mpbs,
 };
 use crate::{
@@ -141,6 +143,12 @@ impl Mpb {
     #[inline]
     pub fn ranks(&self) -> usize {
         self.opened.ranks
+    }
+
+    /// Tells them from all others that the world has or had: the same in all ranks, for names that are
+    /// to go with these.
+    pub fn serial(&self) -> u64 {
+        self.opened.serial()
     }
 
     /// The number in the world of one of us.

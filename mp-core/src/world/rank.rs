@@ -1,6 +1,9 @@
 //! What rank code holds of its world.
 
-use std::{any::type_name, sync::Arc};
+use std::{
+    any::{Any, type_name},
+    sync::Arc,
+};
 
 use crate::{
     buffer::SharedBuffer,
@@ -66,6 +69,16 @@ impl Rank {
     /// order, they have a number for what they make together, and names for its channels.
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The one `T` of this rank and all its clones, for as long as anybody has it: `make` makes it for
+    /// the first who asks, and for the first after nobody had it any more. For what all parts of a
+    /// program are to share that work for the same rank. `make` must not ask for another.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        self.context.kept(make)
     }
 
     /// How many cores the ranks of the world may use, all together.
