@@ -10,7 +10,9 @@ use mp_model::cla::{Barrier, Machine, Parameters, Placement};
 pub enum Reason {
     /// The caller said so.
     Forced,
-    /// Ranks share cores, and the fewest are to be woken.
+    /// A few ranks share cores: all tell all, so that the last one to come waits for nobody.
+    FewCrowded,
+    /// Many ranks share cores, and the fewest are to be woken.
     Crowded,
     /// Each rank has a core: the rounds that the cache-line-aware model finds best.
     Modelled(Origin),
@@ -39,6 +41,11 @@ pub struct Explanation {
     pub reason: Reason,
 }
 
+/// Ranks up to which all tell all where they share cores. That takes a quarter less than a barrier at
+/// one rank, which has to be run before the others can go on (`cargo bench --bench ratios -- barrier`),
+/// but P − 1 flags of each, and each may be woken more than once by those that it finds missing.
+const FEW: usize = 16;
+
 /// The barrier for so many ranks on so many cores, with these parameters of the machine, if they are
 /// known.
 ///
@@ -53,7 +60,10 @@ pub fn choose(
     let (barrier, reason) = match forced {
         Some(barrier) => (barrier, Reason::Forced),
         // The two of a pair tell each other, wherever they are.
-        None if ranks > cores && ranks > 2 => (Barrier::Central, Reason::Crowded),
+        None if ranks > cores && ranks > FEW => (Barrier::Central, Reason::Crowded),
+        None if ranks > cores && ranks > 2 => {
+            (Barrier::Dissemination(vec![ranks - 1]), Reason::FewCrowded)
+        }
         None => {
             let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
             let ways = ways(ranks, parameters.unwrap_or(Parameters::SANDY_BRIDGE));
@@ -75,6 +85,7 @@ impl fmt::Display for Explanation {
         write!(f, "a barrier of {ranks} ranks on {cores} cores: {barrier}; ")?;
         f.write_str(match reason {
             Reason::Forced => "forced",
+            Reason::FewCrowded => "ranks share cores, and so the last one to come waits for nobody",
             Reason::Crowded => "ranks share cores, and so each is woken once at most",
             Reason::Modelled(Origin::Measured) => {
                 "the rounds that the cache-line-aware model finds best for this machine"
@@ -94,12 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_that_share_cores_meet_at_one() {
+    fn many_ranks_that_share_cores_meet_at_one() {
         let barrier = |ranks, cores| choose(ranks, cores, None, None).barrier;
         assert_eq!(barrier(1, 1), Barrier::Dissemination(vec![]));
         assert_eq!(barrier(2, 1), Barrier::Dissemination(vec![1]));
         assert_eq!(barrier(2, 2), Barrier::Dissemination(vec![1]));
-        assert_eq!([barrier(3, 2), barrier(48, 47)], [Barrier::Central, Barrier::Central]);
+        assert_eq!([barrier(17, 2), barrier(48, 47)], [Barrier::Central, Barrier::Central]);
+        assert_eq!(barrier(3, 2), Barrier::Dissemination(vec![2]));
+        assert_eq!(barrier(16, 15), Barrier::Dissemination(vec![15]));
         assert!(matches!(barrier(48, 48), Barrier::Dissemination(_)));
         assert_eq!(choose(9, 9, None, Some(Barrier::Central)).reason, Reason::Forced);
     }
@@ -117,8 +130,12 @@ mod tests {
 
     #[test]
     fn explanations_give_the_facts() {
+        let text = choose(80, 2, None, None).to_string();
+        for fact in ["80 ranks", "2 cores", "central", "woken once"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
         let text = choose(8, 2, None, None).to_string();
-        for fact in ["8 ranks", "2 cores", "central", "woken once"] {
+        for fact in ["8 ranks", "m = 7", "waits for nobody"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
         let text = choose(2, 2, None, None).to_string();
