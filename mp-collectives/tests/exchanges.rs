@@ -91,7 +91,7 @@ impl All {
         done.unwrap();
     }
 
-    async fn to_all<M: Mpb>(&mut self, mpb: &mut M, mut traffic: AllGather<'_>, by: By) {
+    async fn all_gather<M: Mpb>(&mut self, mpb: &mut M, mut traffic: AllGather<'_>, by: By) {
         match by {
             By::Shared => self.shared.all_gather(mpb, &mut traffic).await.unwrap(),
             By::Ways => self.ways.all_gather(mpb, &mut traffic).await.unwrap(),
@@ -121,7 +121,7 @@ impl All {
             Operation::Scatter => {
                 let from = if here { step.sending(me, ranks) } else { Buffer::default() };
                 let blocks = if varying { Blocks::At(&from.blocks) } else { Blocks::Equal };
-                let (mut own, after) = step.from_root(me);
+                let (mut own, after) = step.scattered(me);
                 if in_place {
                     let mut buffer = if here { from.before } else { own };
                     let traffic = Scatter::in_place(mpb, &mut buffer, blocks, root).unwrap();
@@ -139,7 +139,7 @@ impl All {
                     true => AllGather::in_place(mpb, &mut to, blocks),
                     false => AllGather::new(mpb, &own, &mut to, blocks),
                 };
-                self.to_all(mpb, traffic.unwrap(), by).await;
+                self.all_gather(mpb, traffic.unwrap(), by).await;
             }
             Operation::AllToAll if in_place => {
                 let traffic = AllToAll::in_place(mpb, &mut to, blocks).unwrap();
