@@ -187,10 +187,11 @@ impl ChunkReduce {
         for rank in 0..ranks {
             if rank != me {
                 mpb.wait_flag_from(rank, put + rank, |put| put >= chunk).await?;
-                mpb.get(Line { rank, line }, fold.room(rank)).await?;
+            }
+            fold.get(mpb, Line { rank, line }).await?;
+            if rank != me {
                 mpb.set_flag(Line { rank, line: got }, chunk).await?;
             }
-            fold.take(rank);
         }
         Ok(())
     }
