@@ -66,7 +66,7 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
         same(&vector, &combined(&all, u64::max), "reduce")?;
     }
     // One that does not commute: the first is kept.
-    let first = |left: u64, right: u64| if right % 3 == 0 { left } else { right };
+    let first = |left: u64, right: u64| if right.is_multiple_of(3) { left } else { right };
     let mut vector = all[me].clone();
     of.scan(&mut vector, first)?;
     same(&vector, &combined(&all[..=me], first), "scan")?;
@@ -74,7 +74,7 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
     of.exclusive_scan(&mut vector, Min)?;
     same(&vector, &combined(&all[..me.max(1)], u64::min), "exclusive scan")?;
     exchanges(of, &all, root)?;
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         of.barrier()?;
     } else {
         let arrived = of.arrive()?;
@@ -401,8 +401,10 @@ fn deaths_are_for_members_alone() {
 
 // --- checks ---
 
+type Called = fn(&Communicator) -> mp_comm::Result<()>;
+
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
-const WRONG: [(&str, fn(&Communicator) -> mp_comm::Result<()>); 14] = [
+const WRONG: [(&str, Called); 14] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast(&mut [0.0; 4], 1)),
     ("broadcast of 3 f64 with root 0", |of| of.broadcast(&mut [0.0; 3], 0)),
     ("broadcast of 4 f32 with root 0", |of| of.broadcast(&mut [0f32; 4], 0)),
