@@ -32,10 +32,15 @@
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
+//! | do something with all ranks of a communicator | [`Collectives`](collectives::Collectives) |
+//! | find out who calls something else | [`Check`](collectives::Check) |
+//! | know which algorithms are taken | [`CHOICE_TARGET`] |
 //! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have come | [`barrier`] |
 //! | add up what all ranks have | [`reduce`] |
+//! | let all that go on meanwhile | [`immediate`] |
+//! | gather, scatter, exchange blocks between all ranks | [`exchange`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -44,7 +49,7 @@
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone.
-pub use mp_collectives::calibration;
+pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
@@ -135,8 +140,67 @@ pub mod reduce {
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
+/// Collective operations that go on while a rank does something else.
+///
+/// ```
+/// use onchip::{immediate::{Immediate, Settings}, prelude::*, reduce::Sum};
+///
+/// World::threads(3).run(|rank| {
+///     // Where there is no core to spare: `comm::Progress::InCalls`.
+///     let threads = CommThreads::start(1)?;
+///     let mut immediate = Immediate::open(rank, "steps", &threads, Settings::default())?;
+///     let mut sums = vec![0.0; 1_000];
+///     for step in 0..10 {
+///         let request = immediate.all_reduce(sums, Sum);
+///         let own = (0..1_000).map(|n| f64::from(n * step)); // meanwhile
+///         sums = request.wait()?;
+///         sums.iter_mut().zip(own).for_each(|(sum, own)| *sum = own);
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// Communicators have [them](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
+/// all others with [`Error::PeerLost`].
+pub mod immediate {
+    pub use mp_collectives::immediate::*;
+    pub use mp_delegate::comm::Progress;
+}
+
+/// Blocks go from rank to rank: gather, scatter, all-gather, all-to-all.
+///
+/// ```
+/// use onchip::{exchange::{Exchanges, Settings, packed}, prelude::*};
+///
+/// let found = World::threads(4).run(|rank| {
+///     let mut exchanges = Exchanges::open(rank, "primes", Settings::default())?;
+///     // Each rank looks at its part of the numbers, which rank 0 hands out.
+///     let (numbers, mut own) = ((2..42).collect::<Vec<u32>>(), [0; 10]);
+///     exchanges.scatter(&numbers, &mut own, 0)?;
+///     let prime = |n: &u32| (2..*n).all(|divisor| n % divisor != 0);
+///     let primes: Vec<_> = own.into_iter().filter(prime).collect();
+///     // How many each has found, and then which.
+///     let mut counts = vec![0; rank.size()];
+///     exchanges.all_gather(&[primes.len()], &mut counts)?;
+///     let mut all = vec![0; counts.iter().sum()];
+///     exchanges.gather_varying(&primes, &mut all, &packed(counts), 0)?;
+///     Ok(all)
+/// })?;
+/// assert_eq!(found[0], [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the exchanges of all others with [`Error::PeerLost`].
+pub mod exchange {
+    pub use mp_collectives::exchange::*;
+    pub use mp_collectives::{RealError, RealMpb, complete};
+}
+
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
+    pub use mp_collectives::collectives::Collectives;
+    pub use mp_collectives::immediate::ImmediateCollectives;
     pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
         Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,

@@ -9,15 +9,21 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+pub mod collectives;
 pub mod exchange;
 pub mod experiments;
+pub mod immediate;
 mod layout;
+mod members;
 mod others;
 mod pairs;
 mod real;
 pub mod reduce;
 mod stamp;
+mod told;
 pub mod two_sided;
 
+pub use members::Members;
 pub use mp_model::mpb::complete;
 pub use real::{RealError, RealMpb};
+pub use told::CHOICE_TARGET;

@@ -1,10 +1,14 @@
 //! What all ranks of a communicator decide together: for all calls that every rank must make.
 
+use std::time::{Duration, Instant};
+
 use crate::{
+    call::{Call, Calls},
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
     error::{Error, Result},
-    status::{Source, Tag},
+    joint::Joint,
+    status::Tag,
 };
 
 /// Which of these calls it is. All ranks must make the same.
@@ -17,15 +21,17 @@ pub(crate) enum Together {
     Cartesian = 4,
 }
 
+/// [`Joint::check`], as a [`Together`].
+const CHECK: u64 = 5;
+
 impl Together {
-    fn name(code: u64) -> &'static str {
-        match code {
-            1 => "duplicate",
-            2 => "split",
-            3 => "create",
-            4 => "cartesian",
-            _ => "something else",
-        }
+    fn call(self) -> Call {
+        Call::new(match self {
+            Together::Duplicate => "duplicate",
+            Together::Split => "split",
+            Together::Create => "create",
+            Together::Cartesian => "cartesian",
+        })
     }
 }
 
@@ -33,12 +39,17 @@ impl Together {
 pub(crate) const WORDS: usize = 3;
 /// Those, the call, and the first unused context.
 const ROW: usize = WORDS + 2;
+type Row = [u64; ROW];
 
-/// Instead of a call: somebody is missing, who follows.
+/// Instead of a call: somebody is missing, who follows, and why.
 const MISSING: u64 = 0;
+const LOST: u64 = 0;
+const ENDED: u64 = 1;
+const NOT_COME: u64 = 2;
 
-/// The tag of all this in the stream of joint operations.
-const TAG: u32 = OWN_TAGS;
+/// The first of the tags of all this in the stream of joint operations, of which each call has the next
+/// one: so that what is late after a call that was given up is not taken for something else.
+const TAGS: u32 = OWN_TAGS + (1 << 30);
 
 /// What came of it, for every rank.
 pub(crate) struct Agreed {
@@ -50,13 +61,11 @@ pub(crate) struct Agreed {
 
 impl Communicator {
     /// Tells every rank what all contribute, and takes a context for something new.
-    ///
-    /// Through rank 0, which hears of everybody before it answers anybody: so either all go on,
-    /// or all learn who was lost.
     pub(crate) fn agree(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
-        let mut row = [call as u64, u64::from(self.engine.borrow().next_context), 0, 0, 0];
+        let (tag, mut row) = self.row(call as u64);
         row[2..].copy_from_slice(&mine);
-        let rows = if self.rank() == 0 { self.collect(row)? } else { self.contribute(row)? };
+        let told = call.call();
+        let rows = self.exchange_rows(tag, row, &told, None)?;
         let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
         // Twice as many are told apart: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
@@ -64,64 +73,190 @@ impl Communicator {
         };
         // Also where the calls differ: whatever a rank takes it for, it is not used.
         self.engine.borrow_mut().next_context = context + 1;
-        if let Some(other) = rows.iter().position(|row| row[0] != call as u64) {
-            let (ours, theirs) = (Together::name(call as u64), Together::name(rows[other][0]));
-            return misuse(format!(
-                "rank {} called {ours}, and rank {other} {theirs}",
-                self.rank()
-            ));
-        }
+        self.compare(tag, &rows, &told)?;
         Ok(Agreed { rows: rows.iter().map(|row| [row[2], row[3], row[4]]).collect(), context })
     }
 
-    fn collect(&self, row: [u64; ROW]) -> Result<Vec<[u64; ROW]>> {
+    /// The next call's tag, and what this rank says of it at first.
+    fn row(&self, call: u64) -> (u32, Row) {
+        let number = self.agreements.get();
+        self.agreements.set(number.wrapping_add(1));
+        let unused = self.engine.borrow().next_context;
+        (TAGS + number % (1 << 30), [call, u64::from(unused), 0, 0, 0])
+    }
+
+    /// All ranks' rows for each, by way of rank 0, which hears of everybody before it answers anybody:
+    /// so either all go on, or all learn who is missing.
+    fn exchange_rows(
+        &self,
+        tag: u32,
+        row: Row,
+        call: &Call,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>> {
+        if self.rank() == 0 {
+            self.collect(tag, row, call, limit)
+        } else {
+            self.contribute(tag, row, call, limit)
+        }
+    }
+
+    fn collect(
+        &self,
+        tag: u32,
+        row: Row,
+        call: &Call,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>> {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
         let mut rows = vec![row];
         let mut failed = None;
         for rank in 1..self.size() {
-            let mut row = [0u64; ROW];
-            let (from, tag) = (Source::Rank(rank), Tag::Is(TAG));
-            match self.receive_in(Stream::Together, &mut row, from, tag, true) {
-                Ok(_) => rows.push(row),
+            match self.receive_row(rank, tag, left()) {
+                Ok(row) => rows.push(row),
                 Err(error) => drop(failed.get_or_insert((rank, error))),
             }
         }
         let answer = match &failed {
             Some((rank, error)) => {
-                let ended = matches!(error, Error::Ended { .. });
-                vec![[MISSING, *rank as u64, ended.into(), 0, 0]]
+                let why = match error {
+                    Error::Ended { .. } => ENDED,
+                    Error::Timeout(_) => NOT_COME,
+                    _ => LOST,
+                };
+                vec![[MISSING, *rank as u64, why, 0, 0]]
             }
             None => rows.clone(),
         };
         for rank in 1..self.size() {
             // Each of them is one line: so that this opens no channel of chunks.
             let mut rows = answer.iter();
-            let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, TAG));
+            let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, tag));
             match sent {
                 // All others go on, and will hear of it when they need that rank.
                 Ok(()) | Err(Error::PeerLost { .. } | Error::Ended { .. }) => {}
                 Err(error) => drop(failed.get_or_insert((rank, error))),
             }
         }
-        failed.map_or(Ok(rows), |(_, error)| Err(error))
+        match failed {
+            None => Ok(rows),
+            Some((rank, Error::Timeout(_))) => Err(not_come(rank, call, limit)),
+            Some((_, error)) => Err(error),
+        }
     }
 
-    fn contribute(&self, row: [u64; ROW]) -> Result<Vec<[u64; ROW]>> {
-        self.send_in(Stream::Together, &row, 0, TAG)?;
+    fn contribute(
+        &self,
+        tag: u32,
+        row: Row,
+        call: &Call,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>> {
+        self.send_in(Stream::Together, &row, 0, tag)?;
         let mut rows = Vec::with_capacity(self.size());
+        // Twice as long: rank 0 itself waits so long for others, and then says who is missing.
+        let patience = limit.map(|limit| limit.saturating_mul(2));
         for _ in 0..self.size() {
-            let mut row = [0u64; ROW];
-            self.receive_in(Stream::Together, &mut row, 0.into(), TAG.into(), true)?;
+            let row = match self.receive_row(0, tag, patience) {
+                Err(Error::Timeout(_)) => return Err(not_come(0, call, limit)),
+                row => row?,
+            };
             if row[0] == MISSING {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
                 return Err(match row[2] {
-                    0 => Error::PeerLost { rank, world_rank },
+                    LOST => Error::PeerLost { rank, world_rank },
+                    NOT_COME => not_come(rank, call, limit),
                     _ => Error::Ended { rank },
                 });
             }
             rows.push(row);
         }
         Ok(rows)
+    }
+
+    fn receive_row(&self, from: usize, tag: u32, limit: Option<Duration>) -> Result<Row> {
+        let mut row = [0; ROW];
+        let (from, tag) = (from.into(), Tag::Is(tag));
+        self.receive_within(Stream::Together, &mut row, from, tag, true, limit)?;
+        Ok(row)
+    }
+
+    /// An error, at all ranks, where not all call the same.
+    fn compare(&self, tag: u32, rows: &[Row], call: &Call) -> Result<()> {
+        let same = |row: &Row| row[0] == rows[0][0] && (row[0] != CHECK || row[2] == rows[0][2]);
+        if rows.iter().all(same) {
+            return Ok(());
+        }
+        Err(Error::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))))
+    }
+
+    /// Everybody's call, in words.
+    fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
+        let unreadable =
+            |error: postcard::Error| Error::Broken { rank: 0, reason: error.to_string() };
+        if self.rank() > 0 {
+            let call = postcard::to_stdvec(mine).map_err(unreadable)?;
+            self.send_in(Stream::Together, &call, 0, tag)?;
+            let (all, _) = self.receive_vec_in::<u8>(Stream::Together, 0.into(), Tag::Is(tag))?;
+            return postcard::from_bytes(&all).map_err(unreadable);
+        }
+        let mut calls = vec![mine.clone()];
+        for rank in 1..self.size() {
+            let (call, _) =
+                self.receive_vec_in::<u8>(Stream::Together, rank.into(), Tag::Is(tag))?;
+            let broken = |error: postcard::Error| Error::Broken { rank, reason: error.to_string() };
+            calls.push(postcard::from_bytes(&call).map_err(broken)?);
+        }
+        let all = postcard::to_stdvec(&calls).map_err(unreadable)?;
+        for rank in 1..self.size() {
+            match self.send_in(Stream::Together, &all, rank, tag) {
+                Ok(()) | Err(Error::PeerLost { .. } | Error::Ended { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(calls)
+    }
+}
+
+fn not_come(rank: usize, call: &Call, limit: Option<Duration>) -> Error {
+    let limit = limit.unwrap_or_default();
+    Error::NotCome { rank, call: Box::new(call.clone()), limit }
+}
+
+impl Joint<'_> {
+    /// Checks that all ranks call the same, with all that must be the same: for debugging. All ranks
+    /// must make this check before the same calls, and wait for each other in it, also in what would
+    /// not wait for all by itself.
+    ///
+    /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
+    ///
+    /// ```
+    /// use mp_comm::{Call, Communicator, Error};
+    ///
+    /// mp_core::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let root = if rank.id() == 1 { 2 } else { 0 };
+    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
+    ///     match world.joint().check(&call, None) {
+    ///         Err(Error::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///         other => panic!("{other:?}"),
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// At all ranks: [`Error::CallsDiffer`], and [`Error::NotCome`] after the limit;
+    /// [`Error::PeerLost`] and [`Error::Ended`] when one can't come.
+    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
+        let communicator = self.communicator();
+        let (tag, mut row) = communicator.row(CHECK);
+        row[2] = call.digest();
+        let rows = communicator.exchange_rows(tag, row, call, limit)?;
+        communicator.compare(tag, &rows, call)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Communicators: which ranks, and in which context; tagged messages between them.
 
 use std::{
-    any::{Any, TypeId},
-    cell::RefCell,
-    collections::HashMap,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::Duration,
 };
@@ -18,6 +16,7 @@ use crate::{
     group::Group,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
+    shelf::Shelf,
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -34,7 +33,9 @@ pub struct Communicator {
     /// Agreed on by all members, and used by no other communicator of any of them.
     pub(crate) context: u32,
     /// See [`Joint::keep`](crate::Joint::keep).
-    pub(crate) kept: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
+    pub(crate) kept: Shelf,
+    /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
+    pub(crate) agreements: Cell<u32>,
 }
 
 /// In which of a communicator's two streams of messages: those of the program, and those of the
@@ -77,7 +78,8 @@ impl Communicator {
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
         engine.borrow_mut().communicators += 1;
-        Self { engine, members: Rc::new(members), context, kept: RefCell::default() }
+        let (kept, agreements) = (Shelf::default(), Cell::new(0));
+        Self { engine, members: Rc::new(members), context, kept, agreements }
     }
 
     /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).
@@ -128,8 +130,8 @@ impl Communicator {
 
     /// Sends elements to rank `to` (`MPI_Send`).
     ///
-    /// A message for which there is room is copied and this returns. There is room for 256 lines
-    /// of 56 bytes (a message of up to 40 bytes is one line) and for 16 chunks of up to 16 KiB
+    /// A message for which there is room is copied and this returns. There is room for 128 lines
+    /// of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB
     /// between any two ranks; a longer message, or one more, waits until the receiver has taken
     /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
     ///
@@ -168,9 +170,14 @@ impl Communicator {
     ) -> Result<()> {
         let to = self.to_world(to)?;
         let context = self.context_of(stream);
-        if self.engine.borrow_mut().send_at_once(context, to, tag, elements) {
+        let mut engine = self.engine.borrow_mut();
+        if engine.send_at_once(context, to, tag, elements) {
             return Ok(());
         }
+        if let Some(sent) = engine.send_directly(context, to, tag, elements) {
+            return sent.map_err(|error| self.localized(error));
+        }
+        drop(engine);
         self.send_slowly(context, elements, to, tag, false)
     }
 
@@ -351,13 +358,29 @@ impl Communicator {
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
         if let Source::Rank(source) = source
-            && let Some((tag, count)) =
+            && let Some(received) =
                 self.engine.borrow_mut().receive_at_once(&pattern, exact, true, into)
         {
+            let (tag, count) = received.map_err(|error| self.localized(error))?;
             return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
         }
         let room = Some(into.len());
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
+    }
+
+    /// [`receive_in`](Self::receive_in) that waits at most so long.
+    pub(crate) fn receive_within<T: Plain>(
+        &self,
+        stream: Stream,
+        mut into: &mut [T],
+        source: Source,
+        tag: Tag,
+        exact: bool,
+        limit: Option<Duration>,
+    ) -> Result<Status> {
+        let pattern = self.pattern(stream, source, tag)?;
+        let room = Some(into.len());
+        self.receive_slowly::<T>(pattern, room, exact, &mut into, limit)
     }
 
     /// [`receive_into`](Self::receive_into) that waits at most for `limit`. The limit is for the
@@ -367,14 +390,13 @@ impl Communicator {
     /// As `receive_into`, and [`Error::Timeout`].
     pub fn receive_timeout<T: Plain>(
         &self,
-        mut into: &mut [T],
+        into: &mut [T],
         source: impl Into<Source>,
         tag: impl Into<Tag>,
         limit: Duration,
     ) -> Result<Status> {
-        let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
-        let room = Some(into.len());
-        self.receive_slowly::<T>(pattern, room, false, &mut into, Some(limit))
+        let (source, tag) = (source.into(), tag.into());
+        self.receive_within(Stream::Program, into, source, tag, false, Some(limit))
     }
 
     /// Receives a message of any length; waits until there is one.

@@ -12,7 +12,7 @@ use mp_core::{Plain, SharedBuffer};
 use crate::error::{Error, Result};
 
 /// One side's view of a message's elements: what [`Error::OtherElements`] shows of both.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ElementType {
     /// The type's name, as far as 104 bytes go.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ElementType;
+use crate::{Call, Calls, ElementType};
 
 /// A result whose error is this crate's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -85,8 +85,20 @@ pub enum Error {
     /// The time limit was over.
     #[error("nothing came within {0:?}")]
     Timeout(Duration),
-    /// Requests that can't be waited for together, grids that can't be, ranks that called
-    /// something else.
+    /// Not all ranks called the same, of what all must call together. Nobody went on.
+    #[error("{0}")]
+    CallsDiffer(Box<Calls>),
+    /// A rank did not come within the limit to what all must call together.
+    #[error("rank {rank} of the communicator has not come within {limit:?} to {call}")]
+    NotCome {
+        /// The rank; where several are missing, the lowest.
+        rank: usize,
+        /// What this rank called.
+        call: Box<Call>,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Requests that can't be waited for together, grids that can't be, groups that differ.
     #[error("{0}")]
     Misuse(String),
     /// The world's memory, its channels, the machine's description.

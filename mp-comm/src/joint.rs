@@ -1,9 +1,6 @@
 //! What operations are made of that all ranks of a communicator call together.
 
-use std::{
-    any::{Any, TypeId},
-    rc::Rc,
-};
+use std::any::Any;
 
 use mp_core::{Plain, Rank};
 
@@ -84,21 +81,27 @@ impl<'a> Joint<'a> {
         format!("communicator {serial}.{}: {what}", self.communicator.context)
     }
 
-    /// What was made for this communicator at the first call for this type, and is kept with it.
+    /// What was made for this communicator at the first call for this type, and is kept with it. To
+    /// find it again costs about a nanosecond.
     ///
     /// # Errors
     /// Those of `make`, after which nothing is kept.
-    pub fn keep<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<Rc<T>> {
-        let kept = |of: &Communicator| of.kept.borrow().get(&TypeId::of::<T>()).cloned();
-        let found = match kept(self.communicator) {
-            Some(found) => found,
-            None => {
-                let made: Rc<dyn Any> = Rc::new(make(self)?);
-                self.communicator.kept.borrow_mut().insert(TypeId::of::<T>(), Rc::clone(&made));
-                made
-            }
-        };
-        found.downcast().or_else(|_| misuse("what is kept is of another type"))
+    #[inline]
+    pub fn keep<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<&'a T> {
+        match self.communicator.kept.get() {
+            Some(found) => Ok(found),
+            None => self.keep_new(make),
+        }
+    }
+
+    #[cold]
+    fn keep_new<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<&'a T> {
+        let made = make(self)?;
+        self.communicator.kept.push(made);
+        match self.communicator.kept.get() {
+            Some(found) => Ok(found),
+            None => misuse("what was kept is gone"),
+        }
     }
 
     /// [`Communicator::send`] in the stream of joint operations.
@@ -107,7 +110,7 @@ impl<'a> Joint<'a> {
     /// As that; [`Error::Misuse`](crate::Error::Misuse) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
-        self.check(tag)?;
+        self.check_tag(tag)?;
         self.communicator.send_in(Stream::Together, elements, to, tag)
     }
 
@@ -117,7 +120,7 @@ impl<'a> Joint<'a> {
     /// As that.
     #[inline]
     pub fn receive_into<T: Plain>(self, into: &mut [T], source: usize, tag: u32) -> Result<Status> {
-        self.check(tag)?;
+        self.check_tag(tag)?;
         let (source, tag) = (Source::Rank(source), Tag::Is(tag));
         self.communicator.receive_in(Stream::Together, into, source, tag, false)
     }
@@ -128,7 +131,7 @@ impl<'a> Joint<'a> {
     }
 
     #[inline]
-    fn check(self, tag: u32) -> Result<()> {
+    fn check_tag(self, tag: u32) -> Result<()> {
         if tag < OWN_TAGS { Ok(()) } else { misuse(format!("tag {tag} of a joint operation")) }
     }
 }

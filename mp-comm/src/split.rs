@@ -54,8 +54,8 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::PeerLost`](crate::Error::PeerLost) and [`Error::Ended`](crate::Error::Ended) for
-    /// every rank when one can't take part; [`Error::Misuse`](crate::Error::Misuse) for all when
-    /// one has called something else.
+    /// every rank when one can't take part; [`Error::CallsDiffer`](crate::Error::CallsDiffer) for
+    /// all when one has called something else.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];

@@ -263,6 +263,18 @@ impl<T: Plain> Borrow<[T]> for SharedBuffer<T> {
     }
 }
 
+impl<T: Plain> AsRef<[T]> for SharedBuffer<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: Plain> AsMut<[T]> for SharedBuffer<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
 impl<T: Plain> Drop for SharedBuffer<T> {
     fn drop(&mut self) {
         self.parts.free(&self.context);

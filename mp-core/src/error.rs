@@ -106,6 +106,17 @@ pub enum Error {
         /// Another rank's.
         theirs: Mpbs,
     },
+    /// Ranks asked for message passing buffers of different ranks.
+    #[error("the MPBs {mpbs:?} are of ranks {ours:?} here; of ranks {theirs:?} there")]
+    MpbRanksMismatch {
+        /// Their name.
+        mpbs: Arc<str>,
+        /// The ranks that this rank named, by their numbers in the world.
+        ours: Box<[usize]>,
+        /// Those that another rank named. Their order is theirs only for the rank that came later; where
+        /// both have the same ranks they differ in that.
+        theirs: Box<[usize]>,
+    },
     /// Message passing buffers can't be made in this way.
     #[error("MPBs {mpbs:?}: {reason}")]
     BadMpbs {
@@ -137,7 +148,7 @@ pub enum Error {
         most: usize,
     },
     /// There is no such rank.
-    #[error("rank {rank} named in a world of {size}")]
+    #[error("rank {rank} named, where there are {size}")]
     NoSuchRank {
         /// The rank named.
         rank: usize,

@@ -1,14 +1,20 @@
-//! Barriers of one world, by the algorithm that suits it.
+//! Barriers of ranks, by the algorithm that suits it.
 
+use std::sync::Arc;
+
+use mp_core::Wait;
 use mp_core::mpb::Mpbs;
-use mp_core::{Rank, Wait};
 use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::{Explanation, choose};
+use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
-use super::{BarrierError, Central, Dissemination};
-use crate::real::RealMpb;
+use super::{BarrierError, Central, Dissemination, proposal};
+use crate::calibration;
+use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
+use crate::real::{RealError, RealMpb};
+use crate::told::CHOICE_TARGET;
 
 /// How barriers are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +25,7 @@ pub struct Settings {
     pub placement: Option<Placement>,
 }
 
-/// One rank's part in the barriers of its world.
+/// One rank's part in the barriers of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +48,8 @@ pub struct Settings {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Barriers {
-    mpb: RealMpb,
+pub struct Barriers<M = RealMpb> {
+    mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
 }
@@ -55,15 +61,24 @@ enum Algorithm {
 }
 
 impl Barriers {
-    /// All ranks of the world open the barriers of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
+    ///
+    /// Three ranks and more, each with a core, take the rounds that suit this machine's calibration, if
+    /// one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; a [`BarrierError`]; lack of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Barriers> {
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; a [`BarrierError`];
+    /// lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Barriers> {
+        let members = members.into();
         let Settings { barrier, placement } = settings;
-        let ranks = rank.size();
-        let explanation = choose(ranks, rank.cores(), barrier);
+        let ranks = members.count();
         let placement = match placement {
             Some(placement) => placement,
             None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
@@ -72,21 +87,47 @@ impl Barriers {
             let given = placement.ranks();
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
-        let open = |lines: usize| rank.mpb(name, Mpbs::lines(lines.max(1))).map(RealMpb::new);
-        let (mpb, algorithm) = match &explanation.barrier {
-            Barrier::Central => {
-                let mpb = open(Central::lines(ranks))?;
+        // Two have no choice.
+        let kept = if ranks > 2 { calibration::kept() } else { None };
+        let parameters = kept.map(|calibration| calibration.parameters);
+        let choice = choose(ranks, members.cores(), parameters, barrier);
+        Barriers::open_chosen(members, name, choice, &placement)
+    }
+
+    fn open_chosen(
+        members: Members<'_>,
+        name: &str,
+        mut choice: Explanation,
+        placement: &Placement,
+    ) -> mp_core::Result<Barriers> {
+        let open = |mpbs| members.mpb(name, mpbs).map(RealMpb::new);
+        let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
+            (Barrier::Central, _) => {
+                let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
                 let central = Central::new(&mpb, 0).map_err(mp_core::Error::other)?;
                 (mpb, Algorithm::Central(central))
             }
-            barrier => {
-                let rounds = rounds(barrier, &placement).map_err(mp_core::Error::other)?;
-                let mpb = open(Dissemination::lines(&rounds))?;
+            (Barrier::Dissemination(ways), Reason::Modelled(origin)) => {
+                // No rounds take more flags than to be told by every other rank.
+                let mpbs = Mpbs::lines(choice.ranks.max(2) - 1);
+                let mpb = open(mpbs.proposing(proposal::word(ways, origin)))?;
+                if let Some((ways, origin)) = proposal::read(mpb.get_ref().agreed()) {
+                    choice.barrier = Barrier::Dissemination(ways);
+                    choice.reason = Reason::Modelled(origin);
+                }
+                let rounds = rounds(&choice.barrier, placement).map_err(mp_core::Error::other)?;
+                let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
+                (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
+            }
+            (barrier, _) => {
+                let rounds = rounds(barrier, placement).map_err(mp_core::Error::other)?;
+                let mpb = open(Mpbs::lines(Dissemination::lines(&rounds).max(1)))?;
                 let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
         };
-        Ok(Barriers { mpb, explanation, algorithm })
+        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
+        Ok(Barriers { mpb, explanation: choice, algorithm })
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -125,6 +166,28 @@ impl Barriers {
         Ok(Arrived(self))
     }
 
+    /// For a thread that must not be blocked, and where it waits.
+    pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
+        let Barriers { mpb, explanation, algorithm } = self;
+        let mpb = PolledMpb::new(mpb.into_inner());
+        let waits = Arc::clone(mpb.waits());
+        (Barriers { mpb, explanation, algorithm }, waits)
+    }
+}
+
+impl Barriers<PolledMpb> {
+    /// [`wait`](Barriers::wait), which the blocking one does not call because one future more around
+    /// an algorithm costs what a barrier feels.
+    pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
+        match &mut self.algorithm {
+            Algorithm::Dissemination(barrier) => barrier.wait(&mut self.mpb).await?,
+            Algorithm::Central(barrier) => barrier.wait(&mut self.mpb).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Barriers<M> {
     /// Which barrier it is, and why.
     pub fn explain(&self) -> &Explanation {
         &self.explanation
@@ -149,5 +212,51 @@ impl Arrived<'_> {
     #[inline]
     pub fn wait(self) -> mp_core::Result<()> {
         self.0.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+    use mp_model::cla::Parameters;
+
+    use super::super::choice::Origin;
+    use super::*;
+
+    /// Whatever each rank knows of the machine.
+    #[test]
+    fn all_take_what_the_first_one_proposes() {
+        for ranks in [3, 7] {
+            let first = mp_core::World::threads(ranks).run(|rank| {
+                let mine = if rank.id() == 0 { None } else { Some(Parameters::XEON_PHI) };
+                let mut choice = choose(ranks, ranks, mine, None);
+                if rank.id() > 1 {
+                    // As a machine would have it where a round costs much, and a flag nothing.
+                    choice.barrier = Barrier::Dissemination(vec![ranks - 1]);
+                }
+                let placement = Placement::one_group(ranks).map_err(mp_core::Error::other)?;
+                let mut barriers =
+                    Barriers::open_chosen(rank.into(), "proposed", choice, &placement)?;
+                for _ in 0..100 {
+                    barriers.wait()?;
+                }
+                Ok(barriers.explain().to_string())
+            });
+            let first = first.expect("barriers");
+            assert!(first.iter().all(|told| *told == first[0]), "{first:?}");
+        }
+    }
+
+    /// Not even a word that means nothing leads to a barrier that is none.
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused = World::threads(1).run(|rank| {
+            let barrier = Barrier::Dissemination(vec![9, 9]);
+            let reason = Reason::Modelled(Origin::Measured);
+            let choice = Explanation { ranks: 1, cores: 1, barrier, reason };
+            let placement = Placement::one_group(1).map_err(mp_core::Error::other)?;
+            Ok(Barriers::open_chosen(rank.into(), "senseless", choice, &placement).is_err())
+        });
+        assert_eq!(refused.expect("an answer"), [true]);
     }
 }

@@ -1,14 +1,19 @@
-//! Broadcasts of one world, each by the algorithm that suits it.
+//! Broadcasts of ranks, each by the algorithm that suits it.
+
+use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::{
     Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
-use crate::real::RealMpb;
+use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
+use crate::real::{RealError, RealMpb};
+use crate::told::Told;
 use crate::two_sided::TwoSided;
 
 /// How broadcasts are to be done. All ranks must ask for the same.
@@ -32,7 +37,7 @@ impl Default for Settings {
     }
 }
 
-/// One rank's part in the broadcasts of its world.
+/// One rank's part in the broadcasts of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use mp_collectives::broadcast::{Broadcasts, Settings};
@@ -48,26 +53,33 @@ impl Default for Settings {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Broadcasts {
-    mpb: RealMpb,
+pub struct Broadcasts<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     forced: Option<Algorithm>,
+    told: Told,
     lines: LineBcast,
     oc_bcast: OcBcast,
     two_sided: TwoSided,
 }
 
 impl Broadcasts {
-    /// All ranks of the world open the broadcasts of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the broadcasts of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Broadcasts> {
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Broadcasts> {
+        let members = members.into();
         let Settings { chunk_lines, buffers, slots, algorithm, degree } = settings;
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let degree = degree.unwrap_or(machine.degree());
         let slots = slots.unwrap_or(machine.slots());
         let lines = LineOptions { degree, slots, first_line: 0 };
@@ -86,10 +98,11 @@ impl Broadcasts {
         let second = second.ok_or_else(too_much)?;
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
         Ok(Broadcasts {
             machine,
             forced: algorithm,
+            told: Told::new(),
             lines: LineBcast::new(&mpb, lines).map_err(mp_core::Error::other)?,
             oc_bcast: OcBcast::new(&mpb, chunks)?,
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
@@ -113,6 +126,11 @@ impl Broadcasts {
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         let message = bytemuck::cast_slice_mut(message);
+        let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
+        self.told.tell("broadcast", || {
+            let choice = choose(machine, bytes, forced);
+            (bytes, choice.algorithm, choice)
+        });
         let mpb = &mut self.mpb;
         match choose(self.machine, message.len(), self.forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
@@ -125,6 +143,34 @@ impl Broadcasts {
         Ok(())
     }
 
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
+        let Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided }
+    }
+}
+
+impl Broadcasts<PolledMpb> {
+    /// [`broadcast`](Broadcasts::broadcast), which the blocking one does not call because one future
+    /// more around an algorithm costs what a short message feels.
+    pub(crate) async fn run(&mut self, message: &mut [u8], root: usize) -> mp_core::Result<()> {
+        let choice = self.explain(message.len());
+        self.told.tell("broadcast", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
+            Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
+            Algorithm::Binomial => binomial(&mut self.two_sided, mpb, message, root).await?,
+            Algorithm::ScatterAllgather => {
+                scatter_allgather(&mut self.two_sided, mpb, message, root).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Broadcasts<M> {
     /// Which algorithm a message of so many bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
         choose(self.machine, bytes, self.forced)

@@ -1,16 +1,20 @@
-//! Exchanges of one world, each block by the way that suits it.
+//! Exchanges of ranks, each block by the way that suits it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
 use crate::real::RealMpb;
+use crate::told::Told;
 
-/// One rank's part in the exchanges of its world.
+/// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
 /// Blocks lie one after the other in the buffers for all ranks; in the `_varying` forms, wherever the
 /// call says, for each rank as a range of elements ([`packed`](super::packed) makes those of counts).
@@ -48,31 +52,38 @@ use crate::real::RealMpb;
 ///
 /// # Memory
 /// Each rank has, for each other one, 65 lines of 64 bytes (17, with more than 16 ranks) and four
-/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk has 32 KiB, and with more so
-/// many that those for all others are 256 KiB together, but not less than 1 KiB: 264 KiB of each rank
-/// with two ranks, 420 KiB with eight.
+/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk for one has 32 KiB, too, and
+/// with more so much that those for all others are no more than 256 KiB together, but not less than 1
+/// KiB: 264 KiB of each rank with two ranks, 386 KiB with eight.
 #[derive(Debug)]
-pub struct Exchanges {
-    mpb: RealMpb,
+pub struct Exchanges<M = RealMpb> {
+    mpb: M,
     ways: Ways,
+    told: Told,
 }
 
 impl Exchanges {
-    /// All ranks of the world open the exchanges of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Exchanges> {
-        let (ranks, cores) = (rank.size(), rank.cores());
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Exchanges> {
+        let members = members.into();
+        let (ranks, cores) = (members.count(), members.cores());
         let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
         let lines = Ways::lines(machine, settings).ok_or_else(|| {
             mp_core::Error::other("exchanges that take more lines than there can be")
         })?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(lines))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(lines))?);
         let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
-        Ok(Exchanges { mpb, ways })
+        Ok(Exchanges { mpb, ways, told: Told::new() })
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -336,7 +347,11 @@ impl Exchanges {
 
     #[inline]
     fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, ways } = self;
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
         // The shortest ones without a future around theirs.
         Ok(match ways.way(traffic.extremes()) {
             Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
@@ -346,10 +361,45 @@ impl Exchanges {
 
     #[inline]
     fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let (Exchanges { mpb, ways }, traffic) = (self, &mut traffic);
+        let (Exchanges { mpb, ways, told }, traffic) = (self, &mut traffic);
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
         Ok(match ways.way_to_all(traffic.extremes()) {
             Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.all_gather(mpb, traffic)),
         }?)
+    }
+
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
+        let Exchanges { mpb, ways, told } = self;
+        Exchanges { mpb: PolledMpb::among(mpb.into_inner(), waits), ways, told }
+    }
+}
+
+/// What the blocking forms do, which spare the shortest ones a future.
+impl Exchanges<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
+    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("exchange", || {
+            let choice = ways.explain(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.exchange(mpb, traffic).await?)
+    }
+
+    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+        let Exchanges { mpb, ways, told } = self;
+        told.tell("all_gather", || {
+            let choice = ways.explain_to_all(traffic.extremes().most);
+            (choice.bytes, choice.way, choice)
+        });
+        Ok(ways.all_gather(mpb, &mut traffic).await?)
     }
 }

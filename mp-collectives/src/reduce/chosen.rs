@@ -1,9 +1,11 @@
-//! Reductions of one world, each by the algorithm that suits it.
+//! Reductions of ranks, each by the algorithm that suits it.
+
+use std::sync::Arc;
 
 use std::ops::Range;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
-use mp_core::{Plain, Rank, Wait};
+use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
@@ -15,7 +17,10 @@ use super::{
     BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
 };
 use crate::broadcast::Machine;
-use crate::real::RealMpb;
+use crate::immediate::{PolledMpb, Waits};
+use crate::members::Members;
+use crate::real::{RealError, RealMpb};
+use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,13 +47,14 @@ pub struct Settings {
 /// Chunks that a rank may have under way to a root.
 const BUFFERS: usize = 4;
 
-/// Lines in a block: the segment of all ranks' blocks stays in a cache of the second level, as long
-/// as the blocks do not become so short that each is mostly waited for.
+/// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
+/// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
+/// the segment of all ranks' blocks should stay in a cache of the second level.
 fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 256)
+    (2048 / ranks).clamp(32, 1024)
 }
 
-/// One rank's part in the reductions of its world.
+/// One rank's part in the reductions of its world, or of [some ranks](Members).
 ///
 /// ```
 /// use mp_collectives::reduce::{Max, Reductions, Settings, Sum};
@@ -67,25 +73,32 @@ fn block_lines(ranks: usize) -> usize {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Reductions {
-    mpb: RealMpb,
+pub struct Reductions<M = RealMpb> {
+    mpb: M,
     machine: Machine,
     settings: Settings,
+    told: Told,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
 }
 
 impl Reductions {
-    /// All ranks of the world open the reductions of this name; none waits for the others to do so.
+    /// All these ranks, or all of the world, open the reductions of this name; none waits for the others to do so.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take; settings that make no sense; lack
-    /// of memory.
-    pub fn open(rank: &Rank, name: &str, settings: Settings) -> mp_core::Result<Reductions> {
-        let ranks = rank.size();
-        let machine = Machine { ranks, cores: rank.cores(), payload: PAYLOAD_BYTES };
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        settings: Settings,
+    ) -> mp_core::Result<Reductions> {
+        let members = members.into();
+        let ranks = members.count();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let slots = settings.slots.unwrap_or(machine.slots());
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
@@ -98,10 +111,11 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(rank.mpb(name, Mpbs::lines(all))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
         Ok(Reductions {
             machine,
             settings,
+            told: Told::new(),
             lines: LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
@@ -132,6 +146,7 @@ impl Reductions {
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
+        self.told.tell("all_reduce", || (bytes, choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
@@ -158,7 +173,9 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        match choose_reduce(self.machine, bytes, most, self.settings.reduce).algorithm {
+        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        self.told.tell("reduce", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
             Reduce::Scattered => {
@@ -279,7 +296,9 @@ impl Reductions {
         let (mpb, parts) = (&mut self.mpb, &mut parts);
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
-        match choose_reduce_scatter(self.machine, bytes, most, forced).algorithm {
+        let choice = choose_reduce_scatter(self.machine, bytes, most, forced);
+        self.told.tell("reduce_scatter", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
         }
@@ -295,13 +314,102 @@ impl Reductions {
         let mpb = &mut self.mpb;
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
-        match choose_scan(self.machine, bytes, most, order, scan).algorithm {
+        let choice = choose_scan(self.machine, bytes, most, order, scan);
+        self.told.tell("scan", || (bytes, choice.algorithm, choice));
+        match choice.algorithm {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
         }
         Ok(())
     }
 
+    /// For a thread that must not be blocked.
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
+        let Reductions { mpb, machine, settings, told, lines, blocks, chunks } = self;
+        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        Reductions { mpb, machine, settings, told, lines, blocks, chunks }
+    }
+}
+
+/// What the blocking forms do, which do not call these because one future more around an algorithm
+/// costs what a short vector feels.
+impl Reductions<PolledMpb> {
+    pub(crate) fn mpb(&self) -> &PolledMpb {
+        &self.mpb
+    }
+
+    pub(crate) async fn run_all_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_all_reduce(size_of_val(vector));
+        self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        let meeting = match choice.algorithm {
+            AllReduce::Doubling => Meeting::Doubling,
+            AllReduce::FirstRank => Meeting::FirstRank,
+            AllReduce::Whole => return Ok(self.blocks.whole(mpb, vector, operation).await?),
+            AllReduce::Scattered => {
+                return Ok(self.blocks.scattered(mpb, vector, operation, None).await?);
+            }
+        };
+        Ok(self.lines.all_reduce(mpb, vector, operation, meeting).await?)
+    }
+
+    pub(crate) async fn run_reduce<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_reduce(size_of_val(vector));
+        self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
+            Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::Scattered => {
+                self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_reduce_scatter<T: Plain, O: Operation<T>>(
+        &mut self,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> mp_core::Result<()> {
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let choice = self.explain_reduce_scatter(bytes);
+        self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
+            ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run_scan<T: Plain, O: Operation<T>>(
+        &mut self,
+        vector: &mut [T],
+        operation: &O,
+        prefix: Prefix,
+    ) -> mp_core::Result<()> {
+        let choice = self.explain_scan(size_of_val(vector));
+        self.told.tell("scan", || (choice.bytes, choice.algorithm, choice));
+        let mpb = &mut self.mpb;
+        match choice.algorithm {
+            Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
+            Scan::Chain => self.chunks.scan(mpb, vector, operation, prefix).await?,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// Which algorithm a vector of so many bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;

@@ -12,5 +12,7 @@ mod broadcasts;
 mod chosen;
 mod deaths;
 mod exchanges;
+mod members;
+mod methods;
 mod mortal;
 mod reductions;

@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod calls;
 mod communicators;
 mod ends;
 mod garbage;

@@ -7,7 +7,11 @@ mod held;
 mod ranks;
 mod text;
 
-use std::sync::Arc;
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 use nix::{
     errno::Errno,
@@ -47,7 +51,11 @@ pub(crate) struct Context {
     free_entry: AtomicPtr<held::Entry>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
+    kept: Kept,
 }
+
+/// See [`Rank::kept`](crate::Rank::kept).
+type Kept = Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>;
 
 impl Context {
     /// Makes the control blocks of a world of `size` ranks in a fresh segment. The maker itself
@@ -77,6 +85,7 @@ impl Context {
             waiting,
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            kept: Kept::default(),
         })
     }
 
@@ -99,6 +108,7 @@ impl Context {
             waiting,
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            kept: Kept::default(),
         };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
@@ -114,9 +124,27 @@ impl Context {
             segment: Arc::clone(&self.segment),
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            kept: Kept::default(),
             me,
             ..*self
         }
+    }
+
+    /// See [`Rank::kept`](crate::Rank::kept).
+    pub(crate) fn kept<T: Any + Send + Sync>(
+        &self,
+        make: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<Arc<T>, Error> {
+        // Whoever panicked in `make` has left the table as it was.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = kept.get(&TypeId::of::<T>()).and_then(Weak::upgrade);
+        if let Some(there) = there.and_then(|there| there.downcast().ok()) {
+            return Ok(there);
+        }
+        let made = Arc::new(make()?);
+        let known: Arc<dyn Any + Send + Sync> = made.clone();
+        kept.insert(TypeId::of::<T>(), Arc::downgrade(&known));
+        Ok(made)
     }
 
     pub(crate) fn size(&self) -> usize {

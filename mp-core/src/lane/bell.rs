@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     context::Context,
+    mpb::Polled,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
     wait::{Asymmetry, WaitPolicy},
 };
@@ -63,12 +64,13 @@ impl Bell {
         self.wake();
     }
 
-    /// Says that the calling thread serves these lanes from now on: it must not wait for them, and
-    /// their worlds have a thread more that wants a core.
-    pub fn attend(&self, lanes: &[ServedLane]) {
+    /// Says that the calling thread serves these lanes, and the operations that wait for these flags,
+    /// from now on: it must not wait for them, and their worlds have a thread more that wants a core.
+    pub fn attend(&self, lanes: &[ServedLane], polled: &[Arc<Polled>]) {
         SERVES.set(true);
         let mut works_for = self.works_for();
-        for context in lanes.iter().map(ServedLane::context) {
+        let polled = polled.iter().map(|polled| polled.context());
+        for context in lanes.iter().map(ServedLane::context).chain(polled) {
             let same = |other: &Arc<Context>| Arc::ptr_eq(&other.segment, &context.segment);
             if !works_for.iter().any(same) {
                 context.helper_begins();
@@ -103,17 +105,18 @@ impl Bell {
         self.called.load(Ordering::Relaxed) != 0
     }
 
-    /// Serves the lanes until something was done in one of them or the bell is rung. Spins, lets
-    /// others run or sleeps meanwhile, as `policy` says; a thread whose lanes are all empty or
-    /// blocked uses no processor time.
-    pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane]) {
-        let crowded = lanes.iter().any(ServedLane::crowded);
-        let mut ready = || self.is_called() || serve_all(lanes);
+    /// Serves the lanes until something was done in one of them, a flag that is polled may be there,
+    /// or the bell is rung. Spins, lets others run or sleeps meanwhile, as `policy` says; a thread
+    /// whose lanes are all empty or blocked uses no processor time.
+    pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane], polled: &[Arc<Polled>]) {
+        let crowded = lanes.iter().any(ServedLane::crowded)
+            || polled.iter().any(|polled| polled.context().crowded());
+        let mut ready = || self.is_called() || serve_all(lanes) || any_ready(polled);
         if cfg!(loom) {
-            return self.park(lanes);
+            return self.park(lanes, polled);
         }
         if policy == WaitPolicy::Park {
-            return self.park(lanes);
+            return self.park(lanes, polled);
         }
         // What comes just now is met without a pause, and before a look at the clock.
         for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS } {
@@ -133,50 +136,65 @@ impl Bell {
                 }
             }
         }
-        self.park(lanes);
+        self.park(lanes, polled);
     }
 
     /// Sleeps as `wait::park` does, on this bell, and on the doorbells of the ranks whose channels
-    /// are full.
-    fn park(&self, lanes: &mut [ServedLane]) {
+    /// are full or whose flags are waited for.
+    fn park(&self, lanes: &mut [ServedLane], polled: &[Arc<Polled>]) {
         loop {
             let own = self.futex.value();
             let doorbells: Vec<_> = lanes.iter().map(ServedLane::heard).collect();
+            let mut words = vec![(&*self.futex, own)];
+            for word in polled.iter().filter_map(|polled| polled.doorbell()) {
+                add(&mut words, word, word.value());
+            }
             let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
+            polled.iter().for_each(|polled| polled.raise());
             let mut sure = self.asymmetry.heavy();
-            for asymmetry in lanes.iter().flat_map(ServedLane::asymmetries) {
+            let polled_asymmetries = polled.iter().map(|polled| polled.asymmetry());
+            let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
+            for asymmetry in asymmetries.chain(polled_asymmetries) {
                 // Mostly this bell's own; another one where a sandbox was set up in between.
                 sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
-            let done = self.is_called() || serve_all(lanes);
+            let done = self.is_called() || serve_all(lanes) || any_ready(polled);
             // A lane that is blocked only now has not called for the channel's other end yet.
             let called =
                 lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
             if !done && called {
                 self.rest();
-                self.sleep(own, lanes, &doorbells, sure);
+                polled.iter().for_each(|polled| polled.rest());
+                for (lane, heard) in lanes.iter().zip(doorbells) {
+                    if let (Some(doorbell), Some(heard)) = (lane.doorbell(), heard) {
+                        add(&mut words, doorbell, heard);
+                    }
+                }
+                match sure {
+                    true => Futex::sleep_on_any(&words, UNSURE),
+                    false => self.futex.sleep(own, Some(UNSURE)),
+                }
+                polled.iter().for_each(|polled| polled.wake());
             }
             lanes.iter().for_each(ServedLane::lower);
-            if done || self.is_called() || serve_all(lanes) {
-                return self.attend(lanes);
+            polled.iter().for_each(|polled| polled.lower());
+            if done || self.is_called() || serve_all(lanes) || any_ready(polled) {
+                return self.attend(lanes, polled);
             }
         }
     }
+}
 
-    fn sleep(&self, own: u32, lanes: &[ServedLane], doorbells: &[Option<u32>], sure: bool) {
-        if !sure {
-            return self.futex.sleep(own, Some(UNSURE));
-        }
-        let mut words = vec![(&*self.futex, own)];
-        for (lane, heard) in lanes.iter().zip(doorbells) {
-            if let (Some(doorbell), Some(heard)) = (lane.doorbell(), *heard)
-                && !words.iter().any(|&(word, _)| std::ptr::eq(word, doorbell))
-            {
-                words.push((doorbell, heard));
-            }
-        }
-        Futex::sleep_on_any(&words, UNSURE);
+/// A word to sleep on, with what it was when it was read: first, if several have read it.
+fn add<'a>(words: &mut Vec<(&'a Futex, u32)>, word: &'a Futex, heard: u32) {
+    if !words.iter().any(|&(other, _)| std::ptr::eq(other, word)) {
+        words.push((word, heard));
     }
+}
+
+/// Whether an operation that waits for a flag can go on.
+fn any_ready(polled: &[Arc<Polled>]) -> bool {
+    polled.iter().any(|polled| polled.is_ready())
 }
 
 impl Drop for Bell {

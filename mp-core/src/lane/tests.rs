@@ -62,12 +62,12 @@ fn a_thread_at_work_wants_a_core() {
     ];
     let mut lanes: Vec<_> = ends.iter_mut().map(|end| end.add_lane(&bell, &gauge)).collect();
     assert_eq!((helpers(&world), helpers(&other)), (0, 0), "nobody serves them yet");
-    bell.attend(&lanes[..1]);
-    bell.attend(&lanes);
+    bell.attend(&lanes[..1], &[]);
+    bell.attend(&lanes, &[]);
     assert_eq!((helpers(&world), helpers(&other)), (1, 1));
     assert!(!world.crowded(), "three threads, three cores");
     let second = Bell::new();
-    second.attend(&lanes);
+    second.attend(&lanes, &[]);
     assert!(world.crowded() && world.as_rank(1).crowded(), "four threads, three cores");
     second.rest();
     second.rest();
@@ -75,7 +75,7 @@ fn a_thread_at_work_wants_a_core() {
 
     // Asleep it needs none.
     std::thread::scope(|scope| {
-        let sleeping = scope.spawn(|| bell.wait(WaitPolicy::Park, &mut lanes));
+        let sleeping = scope.spawn(|| bell.wait(WaitPolicy::Park, &mut lanes, &[]));
         let slept = (0..10_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_micros(500));
             helpers(&world) == 0
@@ -97,7 +97,7 @@ fn a_dead_ranks_threads_want_no_core() {
     let (bell, gauge) = (Arc::new(Bell::new()), Arc::new(Gauge::new()));
     let mut end = outgoing(&world, 0, "a");
     let lane = [end.add_lane(&bell, &gauge)];
-    bells.iter().for_each(|bell| bell.attend(&lane));
+    bells.iter().for_each(|bell| bell.attend(&lane, &[]));
     assert!(world.crowded());
     // A kill drops nothing.
     std::mem::forget((bells, lane, end));

@@ -1,11 +1,14 @@
 //! Where ranks find their MPBs, and who of them is still there.
 //!
-//! The MPBs of all ranks by one name are one block of the heap: a [`Descriptor`], a [`Side`] for
-//! each rank, and from the next page on the buffers, each on pages of its own. Whoever opens them
-//! first makes them. A rank that will set no flag any more is **gone**; what it had is
+//! The MPBs of several ranks, its members, by one name are one block of the heap: a [`Descriptor`], a
+//! [`Side`] for each member, and from the next page on the buffers, each on pages of its own. Whoever
+//! opens them first makes them. A member that will set no flag any more is **gone**; what it had is
 //! **released** when nothing of it can touch the memory any more. The block is freed when every
-//! rank is gone and everything that was opened is released. All of this happens under the heap's
+//! member is gone and everything that was opened is released. All of this happens under the heap's
 //! lock, as with channels.
+//!
+//! Members are numbered by their places in the list that all of them name; the sets in the descriptor
+//! are of the world's ranks.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -34,8 +37,13 @@ const NAME: usize = 64;
 pub(crate) struct Descriptor {
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
+    /// The word that the rank proposed who made them.
+    agreed: AtomicU64,
     /// What a rank asked for that wanted something else; 0 for none.
     other: AtomicU64,
+    /// Whose MPBs that rank wanted.
+    others: RankSet,
+    members: RankSet,
     /// Tells them from others of that name that were made before.
     serial: AtomicU64,
     opened: RankSet,
@@ -45,7 +53,7 @@ pub(crate) struct Descriptor {
     /// Who will interrupt nobody any more that does not wait for it: they may go.
     farewells: RankSet,
     released: RankSet,
-    /// What a waiting rank must know: how many ranks are gone, [`LOST`], [`MISMATCH`]. Hardly ever
+    /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`]. Hardly ever
     /// written, so that looking costs a hit in the first-level cache.
     ends: CachePadded<AtomicU32>,
 }
@@ -58,26 +66,34 @@ const LOST: u32 = 1 << 31;
 /// In `ends`: a rank wanted other MPBs.
 const MISMATCH: u32 = 1 << 30;
 
-/// What stands in front of the buffers for each rank.
+/// What stands in front of the buffers for each member.
 #[derive(Debug)]
 #[repr(C)]
 struct Side {
-    mark: CachePadded<Mark>,
+    seat: CachePadded<Seat>,
     status: Status,
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct Seat {
+    mark: Mark,
+    /// Its number in the world.
+    rank: AtomicU32,
 }
 
 /// See [`Descriptor::outline`].
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) name: String,
-    /// The ranks that have not closed them, and not ended.
+    /// The members that have not closed them, and not ended, as ranks of the world.
     pub(crate) present: Vec<u32>,
 }
 
 impl Descriptor {
-    /// The MPBs of a world of `size` ranks as a reader outside the world sees them.
-    pub(crate) fn outline(&self, size: u32) -> Outline {
-        let present = (0..size).filter(|&rank| !self.gone.contains(rank)).collect();
+    /// The MPBs as a reader outside the world sees them.
+    pub(crate) fn outline(&self) -> Outline {
+        let present = self.members.iter().filter(|&rank| !self.gone.contains(rank)).collect();
         Outline { name: self.name.read(), present }
     }
 
@@ -143,6 +159,9 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
+    pub(super) agreed: u64,
+    /// By their numbers in the world.
+    members: Box<[u32]>,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
     sides: NonNull<Side>,
@@ -156,44 +175,57 @@ unsafe impl Send for Opened {}
 unsafe impl Sync for Opened {}
 
 impl Opened {
-    /// Opens this rank's access, making the MPBs if no other rank has.
-    pub(super) fn open(context: Arc<Context>, name: &str, mpbs: Mpbs) -> Result<Self, Error> {
-        let lines = mpbs.lines;
+    /// Opens this rank's access to the MPBs of these ranks of the world, making them if no other rank
+    /// has.
+    pub(super) fn open(
+        context: Arc<Context>,
+        name: &str,
+        members: &[usize],
+        mpbs: Mpbs,
+    ) -> Result<Self, Error> {
+        let Mpbs { lines, proposal } = mpbs;
         let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
         }
+        let members = match check(&context, members)? {
+            Ok(members) => members,
+            Err(reason) => return bad(reason),
+        };
         // So many that no sum of lengths overflows.
-        let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / context.size());
+        let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / members.world.len());
         if lines == 0 || lines > most {
             return bad(format!("{lines} lines, of which there can be 1 to {most}"));
         }
-        let geometry = Geometry { ranks: context.size(), lines };
-        let me = context.me;
+        let geometry = Geometry { ranks: members.world.len(), lines };
         let mut heap = context.lock_heap()?;
         let block = match find(&context, &heap, name)? {
             Some(block) => block,
-            None => make(&context, &mut heap, name, geometry)?,
+            None => make(&context, &mut heap, name, &members.world, geometry, proposal)?,
         };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
-        let theirs = descriptor.lines.load(Ordering::Relaxed) as usize;
-        if theirs != lines {
+        let theirs = Wanted::read(&context, block, descriptor)?;
+        let ours = Wanted { lines, members: members.world.clone() };
+        if theirs != ours {
+            descriptor.others.assign(&ours.members);
             descriptor.other.store(lines as u64, Ordering::Relaxed);
-            leave(&context, &mut heap, descriptor, block, me, Leaving::NeverOpened)?;
-            let (ours, theirs) = (mpbs, Mpbs::lines(theirs));
-            return Err(Error::MpbMismatch { mpbs: name.into(), ours, theirs });
+            leave(&context, &mut heap, descriptor, block, context.me, Leaving::NeverOpened)?;
+            return Err(ours.differ(theirs, name.into()));
         }
         let (sides, first) = parts(&context, block, geometry)?;
-        descriptor.opened.insert(me);
+        descriptor.opened.insert(context.me);
+        let agreed = descriptor.agreed.load(Ordering::Relaxed);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
         Ok(Self {
-            me: me as usize,
+            me: members.me,
             ranks: geometry.ranks,
             stride: geometry.stride(),
             name: name.into(),
+            members: members.world,
             context,
             lines,
+            agreed,
             block,
             descriptor,
             sides,
@@ -201,10 +233,25 @@ impl Opened {
         })
     }
 
+    /// The number in the world of a member.
+    pub(super) fn world_rank(&self, rank: usize) -> Result<u32, Error> {
+        let no_such = Error::NoSuchRank { rank, size: self.ranks };
+        self.members.get(rank).copied().ok_or(no_such)
+    }
+
+    /// Wakes a member that exists.
+    pub(super) fn ring(&self, rank: usize) {
+        self.context.ring(self.members[rank]);
+    }
+
     fn descriptor(&self) -> &Descriptor {
         // SAFETY: placed by `open` in the segment that `context` keeps mapped; the block is this
         // rank's at least until `drop`.
         unsafe { self.descriptor.as_ref() }
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.descriptor().serial.load(Ordering::Relaxed)
     }
 
     /// Where the descriptor lies in the segment.
@@ -236,7 +283,7 @@ impl Opened {
 
     #[cold]
     fn misfit(&self, rank: usize, first: usize, count: usize) -> Error {
-        match self.context.check_rank(rank) {
+        match self.world_rank(rank) {
             Err(error) => error,
             Ok(_) => {
                 Error::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
@@ -244,13 +291,13 @@ impl Opened {
         }
     }
 
-    /// The mark of a rank that exists.
+    /// The mark of a member that exists.
     #[inline(always)]
     pub(super) fn mark(&self, rank: usize) -> &Mark {
-        &self.side(rank).mark
+        &self.side(rank).seat.mark
     }
 
-    /// The interrupts of a rank that exists.
+    /// The interrupts of a member that exists.
     pub(super) fn status(&self, rank: usize) -> &Status {
         &self.side(rank).status
     }
@@ -258,7 +305,7 @@ impl Opened {
     #[inline(always)]
     fn side(&self, rank: usize) -> &Side {
         debug_assert!(rank < self.ranks);
-        // SAFETY: there is one for each rank (`parts`), and callers have checked the rank.
+        // SAFETY: there is one for each member (`parts`), and callers have checked the rank.
         unsafe { self.sides.add(rank).as_ref() }
     }
 
@@ -273,7 +320,7 @@ impl Opened {
         if descriptor.all_there() {
             return None;
         }
-        let lost = self.why_over(descriptor, Some(self.context.size()));
+        let lost = self.failed(descriptor);
         let left = || !descriptor.gone.is_subset_of(&descriptor.farewells);
         lost.or_else(|| left().then(|| Error::Disconnected { channel: self.name.clone() }))
     }
@@ -296,22 +343,34 @@ impl Opened {
 
     #[cold]
     fn why_over(&self, descriptor: &Descriptor, setter: Option<usize>) -> Option<Error> {
-        let name = || self.name.clone();
+        if let Some(error) = self.failed(descriptor) {
+            return Some(error);
+        }
+        let disconnected = match setter.and_then(|setter| self.members.get(setter)) {
+            Some(&setter) => descriptor.gone.contains(setter),
+            None => descriptor.gone.len() as usize + 1 >= self.ranks,
+        };
+        disconnected.then(|| Error::Disconnected { channel: self.name.clone() })
+    }
+
+    /// A member that wanted something else, or was lost.
+    #[cold]
+    fn failed(&self, descriptor: &Descriptor) -> Option<Error> {
+        let name = self.name.clone();
         let ends = descriptor.ends.load(Ordering::Acquire);
         if ends & MISMATCH != 0 {
-            let theirs = descriptor.other.load(Ordering::Relaxed) as usize;
-            let (ours, theirs) = (Mpbs::lines(self.lines), Mpbs::lines(theirs));
-            return Some(Error::MpbMismatch { mpbs: name(), ours, theirs });
+            let theirs = Wanted {
+                lines: descriptor.other.load(Ordering::Relaxed) as usize,
+                members: descriptor.others.iter().collect(),
+            };
+            let ours = Wanted { lines: self.lines, members: self.members.clone() };
+            return Some(ours.differ(theirs, name));
         }
         if ends & LOST != 0 {
             let rank = descriptor.lost.first().unwrap_or_default() as usize;
-            return Some(Error::PeerLost { rank, operation: Operation::Flag, channel: name() });
+            return Some(Error::PeerLost { rank, operation: Operation::Flag, channel: name });
         }
-        let disconnected = match setter {
-            Some(setter) => descriptor.gone.contains(setter as u32),
-            None => ends as usize + 1 >= self.ranks,
-        };
-        disconnected.then(|| Error::Disconnected { channel: name() })
+        None
     }
 }
 
@@ -332,7 +391,70 @@ impl Drop for Opened {
     }
 }
 
-/// The ranks' sides and the first rank's first line.
+/// A list of ranks of the world, checked.
+struct Members {
+    world: Box<[u32]>,
+    /// This rank's place.
+    me: usize,
+}
+
+/// The reason, where these can't be members.
+fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, Error> {
+    let mut world = Vec::with_capacity(named.len());
+    let mut known = vec![false; context.size()];
+    for &rank in named {
+        world.push(context.check_rank(rank)?);
+        if std::mem::replace(&mut known[rank], true) {
+            return Ok(Err(format!("rank {rank} is named twice")));
+        }
+    }
+    Ok(match world.iter().position(|&rank| rank == context.me) {
+        Some(me) => Ok(Members { world: world.into(), me }),
+        None => Err(format!("rank {} is not among the ranks {named:?}", context.me)),
+    })
+}
+
+/// What a rank asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    lines: usize,
+    members: Box<[u32]>,
+}
+
+impl Wanted {
+    /// What whoever made them asked for.
+    fn read(
+        context: &Context,
+        block: BlockKey,
+        descriptor: &Descriptor,
+    ) -> Result<Self, SegmentError> {
+        let sides = sides(context, block, descriptor.members.len() as usize)?;
+        let members = sides.iter().map(|side| side.seat.rank.load(Ordering::Relaxed)).collect();
+        Ok(Self { lines: descriptor.lines.load(Ordering::Relaxed) as usize, members })
+    }
+
+    /// The error that says how two differ.
+    fn differ(self, theirs: Self, mpbs: Arc<str>) -> Error {
+        if self.lines == theirs.lines {
+            let ranks = |members: Box<[u32]>| members.iter().map(|&rank| rank as usize).collect();
+            let (ours, theirs) = (ranks(self.members), ranks(theirs.members));
+            return Error::MpbRanksMismatch { mpbs, ours, theirs };
+        }
+        let (ours, theirs) = (Mpbs::lines(self.lines), Mpbs::lines(theirs.lines));
+        Error::MpbMismatch { mpbs, ours, theirs }
+    }
+}
+
+/// The members' sides.
+fn sides(context: &Context, block: BlockKey, ranks: usize) -> Result<&[Side], SegmentError> {
+    let length = (ranks * size_of::<Side>()) as u64;
+    let sides = context.segment.range(block.payload() + SIDES as u64, length, "MPBs")?;
+    // SAFETY: in the segment, which `context` keeps mapped, and aligned as the payload is; a side is
+    // made of atomics. Callers hold the heap's lock, so that the block is not freed meanwhile.
+    Ok(unsafe { std::slice::from_raw_parts(sides.cast::<Side>().as_ptr(), ranks) })
+}
+
+/// The members' sides and the first member's first line.
 fn parts(
     context: &Context,
     block: BlockKey,
@@ -344,8 +466,8 @@ fn parts(
     Ok((sides.cast(), lines.cast()))
 }
 
-/// The oldest MPBs by this name that this rank has not opened yet: those of several calls pair up
-/// in the order of opening.
+/// The oldest MPBs by this name that this rank is a member of and has not opened yet: those of several
+/// calls pair up in the order of opening.
 fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<BlockKey>, Error> {
     let mut oldest: Option<(u64, BlockKey)> = None;
     for block in heap.bucket(hash(name.bytes().map(u64::from)))? {
@@ -354,6 +476,7 @@ fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<B
         }
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
         if descriptor.name.read() == name
+            && descriptor.members.contains(context.me)
             && !descriptor.opened.contains(context.me)
             && !descriptor.gone.contains(context.me)
         {
@@ -370,7 +493,9 @@ fn make(
     context: &Context,
     heap: &mut LockedHeap<'_>,
     name: &str,
+    members: &[u32],
     geometry: Geometry,
+    proposal: u64,
 ) -> Result<BlockKey, Error> {
     let len = geometry.block();
     let (block, committed) = heap.reserve(context.me, BlockKind::Mpbs, len)?;
@@ -379,28 +504,33 @@ fn make(
         return Err(error.into());
     }
     let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
-    let Descriptor { opened, gone, lost, farewells, released, .. } = descriptor;
-    for set in [opened, gone, lost, farewells, released] {
+    let Descriptor { others, opened, gone, lost, farewells, released, .. } = descriptor;
+    for set in [others, opened, gone, lost, farewells, released] {
         set.assign(&[]);
     }
+    descriptor.members.assign(members);
     descriptor.name.write(name);
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
+    descriptor.agreed.store(proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
     let made = &context.world()?.channels;
     let serial = made.load(Ordering::Relaxed);
     made.store(serial.wrapping_add(1), Ordering::Relaxed);
     descriptor.serial.store(serial, Ordering::Relaxed);
     descriptor.tell_ends();
-    let (sides, lines) = parts(context, block, geometry)?;
+    let (made, lines) = parts(context, block, geometry)?;
     // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
     // and zeros are sides of ranks that do nothing, and lines.
     unsafe {
-        sides.write_bytes(0, geometry.ranks);
+        made.write_bytes(0, geometry.ranks);
         lines.write_bytes(0, geometry.stride() * geometry.ranks);
+    }
+    for (side, &rank) in sides(context, block, geometry.ranks)?.iter().zip(members) {
+        side.seat.rank.store(rank, Ordering::Relaxed);
     }
     // Ranks that ended before will never open it. Before it can be found: a maker that dies here
     // leaves nothing that waits for them.
-    for rank in 0..context.size() as u32 {
+    for &rank in members {
         let state = context.rank(rank)?.state();
         if state.ended() && rank != context.me {
             let lost = state == RankState::Lost;
@@ -423,18 +553,11 @@ fn leave(
 ) -> Result<(), SegmentError> {
     leaving.note(rank, &descriptor.gone, &descriptor.lost, &descriptor.released);
     descriptor.tell_ends();
-    for rank in 0..context.size() as u32 {
-        context.ring(rank);
-    }
-    let ranks = context.size();
-    let length = (ranks * size_of::<Side>()) as u64;
-    let sides = context.segment.range(block.payload() + SIDES as u64, length, "MPBs")?;
-    let sides = sides.cast::<Side>();
-    // SAFETY: there is one for each rank, made of atomics, in a block that is not freed before the
-    // end of this.
-    let statuses = (0..ranks).map(|rank| (rank, unsafe { &sides.add(rank).as_ref().status }));
+    descriptor.members.iter().for_each(|rank| context.ring(rank));
+    let sides = sides(context, block, descriptor.members.len() as usize)?;
+    let statuses = sides.iter().map(|side| (side.seat.rank.load(Ordering::Relaxed), &side.status));
     interrupt::wake_everybody(context, statuses);
-    let all_gone = descriptor.gone.len() as usize == context.size();
+    let all_gone = descriptor.members.is_subset_of(&descriptor.gone);
     if all_gone && descriptor.opened.is_subset_of(&descriptor.released) {
         heap.delist(block)?;
         heap.free(block)?;
@@ -452,6 +575,9 @@ pub(crate) fn retire(
     let mut heap = context.lock_heap()?;
     for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Mpbs && b.settled) {
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+        if !descriptor.members.contains(rank) {
+            continue;
+        }
         // Who never opened them holds nothing of them.
         let released = released || !descriptor.opened.contains(rank);
         let leaving = Leaving::Ended { lost, released };

@@ -72,6 +72,7 @@ fn of(line: usize) -> u32 {
 pub(super) struct Sleeper<'a> {
     mark: &'a Mark,
     word: u64,
+    /// As a rank of the world.
     setter: Option<usize>,
 }
 

@@ -37,11 +37,17 @@
 //! what its setter had got before. Lines that are put and got at the same time are any mixture of
 //! old and new.
 //!
+//! # Whose
+//! [`Rank::mpb`](crate::Rank::mpb) opens buffers of all ranks of the world,
+//! [`Rank::mpb_of`](crate::Rank::mpb_of) of some of them, in any order. Here ranks have the numbers of
+//! their places in that order, in all calls; [errors](crate::Error::PeerLost) name the lost rank by its
+//! number in the world.
+//!
 //! # Ends
 //! A wait for a flag that was set returns its value, whatever has become of its setter. A wait for
-//! one that was not set ends with [`PeerLost`](crate::Error::PeerLost) as soon as any rank of the
-//! world is lost that had not closed its MPB: whoever was to set the flag may have waited for that
-//! rank in turn. A rank that has finished or closed its MPB disturbs nobody but those who wait for
+//! one that was not set ends with [`PeerLost`](crate::Error::PeerLost) as soon as any rank is lost
+//! that had not closed its MPB of these: whoever was to set the flag may have waited for that
+//! rank in turn. Ranks that have none of them disturb nobody. A rank that has finished or closed its MPB disturbs nobody but those who wait for
 //! it: with [`Disconnected`](crate::Error::Disconnected) ends a wait for a flag that this rank was
 //! named to set, and a wait of the last rank that is left.
 
@@ -50,6 +56,7 @@ mod interrupt;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+mod polled;
 pub(crate) mod spec;
 
 use std::{fmt, sync::Arc};
@@ -59,12 +66,14 @@ pub(crate) use directory::{Descriptor, Outline, layout, retire};
 use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
 pub use self::{
     interrupt::{Attendant, Notifier},
+    polled::{Delegation, Polled},
     spec::Mpbs,
 };
 use crate::{
     context::Context,
     error::{Error, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
+    plain::Plain,
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };
@@ -111,8 +120,13 @@ fn looks(context: &Context) -> u32 {
 }
 
 impl Mpb {
-    pub(crate) fn open(context: Arc<Context>, name: &str, mpbs: Mpbs) -> Result<Self> {
-        let opened = Opened::open(context, name, mpbs)?;
+    pub(crate) fn open(
+        context: Arc<Context>,
+        name: &str,
+        members: &[usize],
+        mpbs: Mpbs,
+    ) -> Result<Self> {
+        let opened = Opened::open(context, name, members, mpbs)?;
         let asymmetry = opened.context.waiting.asymmetry;
         let looks = AtomicU32::new(looks(&opened.context));
         let waits = AtomicU32::new(0);
@@ -126,16 +140,36 @@ impl Mpb {
         self.opened.me
     }
 
-    /// How many are we: the ranks of the world.
+    /// How many are we: the ranks of the world, or [those named](crate::Rank::mpb_of).
     #[inline]
     pub fn ranks(&self) -> usize {
         self.opened.ranks
+    }
+
+    /// Tells them from all others that the world has or had: the same in all ranks, for names that are
+    /// to go with these.
+    pub fn serial(&self) -> u64 {
+        self.opened.serial()
+    }
+
+    /// The number in the world of one of us.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    pub fn world_rank(&self, rank: usize) -> Result<usize> {
+        Ok(self.opened.world_rank(rank)? as usize)
     }
 
     /// Lines in each MPB.
     #[inline]
     pub fn lines(&self) -> usize {
         self.opened.lines
+    }
+
+    /// The word that the rank [proposed](Mpbs::proposing) who opened them first: the same for all.
+    #[inline]
+    pub fn agreed(&self) -> u64 {
+        self.opened.agreed
     }
 
     /// Bytes in a line: 64.
@@ -179,6 +213,23 @@ impl Mpb {
     pub fn get(&self, from: Line, target: &mut [u8]) -> Result<()> {
         let count = target.len().div_ceil(LINE_BYTES);
         line::get(self.opened.lines(from.rank, from.line, count)?, target);
+        Ok(())
+    }
+
+    /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
+    /// the one in its place from line `from` on. As [`get`](Self::get), without a copy between.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn get_with<T: Plain>(
+        &self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> Result<()> {
+        let count = size_of_val(target).div_ceil(LINE_BYTES);
+        line::fold(self.opened.lines(from.rank, from.line, count)?, target, combine);
         Ok(())
     }
 
@@ -252,7 +303,7 @@ impl Mpb {
     #[inline(always)]
     fn attend(&self, flag: Line) {
         let mark = self.opened.mark(flag.rank);
-        mark.attend(self.asymmetry, flag.line, || self.opened.context.ring(flag.rank as u32));
+        mark.attend(self.asymmetry, flag.line, || self.opened.ring(flag.rank));
     }
 
     #[inline(always)]
@@ -372,14 +423,12 @@ impl Mpb {
         reached: &dyn Fn(u64) -> bool,
     ) -> Result<u64> {
         let (opened, context) = (&self.opened, &self.opened.context);
-        if let Some(setter) = setter {
-            context.check_rank(setter)?;
-        }
+        let by = setter.map(|setter| self.world_rank(setter)).transpose()?;
         let flag = opened.line(self.rank(), line)?;
         // The looks were in vain; before the next ones.
         self.looks.store(looks(context), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
-        let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, setter);
+        let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };
         let watched = std::ptr::from_ref(flag).cast();
         let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);

@@ -9,7 +9,7 @@ use super::mark::{Mark, Sleeper};
 use crate::{
     line::{self, Line, PAYLOAD},
     sync::{AtomicU32, Futex, Ordering, explore},
-    wait::{Asymmetry, parked},
+    wait::{Asymmetry, Flag, parked},
 };
 
 const RANKS: usize = 3;
@@ -163,6 +163,78 @@ fn two_threads_of_one_rank_sleep() {
         other.join().unwrap();
         setter.join().unwrap();
     });
+}
+
+/// Both of several waits, as in `Polled::wait_any`.
+struct Both<'a>([Sleeper<'a>; 2]);
+
+impl Flag for Both<'_> {
+    fn raise(&self) {
+        self.0.iter().for_each(Flag::raise);
+    }
+
+    fn lower(&self) {
+        self.0.iter().for_each(Flag::lower);
+    }
+}
+
+/// A rank that has an operation under way in each of two groups of MPBs sleeps until either can go on.
+#[test]
+fn one_waits_for_flags_of_two_groups() {
+    explore(3, || {
+        // Both with the bells of the first.
+        let groups = [Buffers::new(), Buffers::new()];
+        let setters = [0, 1].map(|group| {
+            let groups = groups.clone();
+            thread::spawn(move || {
+                let line = &groups[group].lines[0][group];
+                line.set_flag(1);
+                let ring = || groups[0].bells[0].advance_and_wake();
+                groups[group].marks[0].attend(Asymmetry::ORDINARY, group, ring);
+            })
+        });
+        let mut seen = [0, 0];
+        while seen != [1, 1] {
+            let sleepers = [0, 1]
+                .map(|group| Sleeper::new(&groups[group].marks[0], group, group as u32, None));
+            let flag = |group: usize| groups[group].lines[0][group].flag();
+            parked(&groups[0].bells[0], &Both(sleepers), || {
+                (0..2).any(|group| flag(group) != seen[group]).then_some(())
+            });
+            seen = [flag(0), flag(1)];
+        }
+        setters.into_iter().for_each(|setter| setter.join().unwrap());
+    });
+}
+
+/// A thread carries an operation out for a rank, and rings when it is done, whether the rank sleeps
+/// or not; the rank's own bell is also where the thread is woken by the flag.
+#[test]
+fn one_waits_for_what_another_thread_does() {
+    explore(3, || {
+        let buffers = Buffers::new();
+        let done = Rc::new(AtomicU32::new(0));
+        let setter = rank(&buffers, |buffers| buffers.set(0, 0, 1, &[]));
+        let helper = rank(&buffers, {
+            let done = Rc::clone(&done);
+            move |buffers| {
+                buffers.wait(0, 0, 0, 1).unwrap();
+                done.store(1, Ordering::Release);
+                buffers.bells[0].advance_and_wake();
+            }
+        });
+        parked(&buffers.bells[0], &Nothing, || (done.load(Ordering::Acquire) == 1).then_some(()));
+        setter.join().unwrap();
+        helper.join().unwrap();
+    });
+}
+
+struct Nothing;
+
+impl Flag for Nothing {
+    fn raise(&self) {}
+
+    fn lower(&self) {}
 }
 
 /// A flag that was set before its rank went is seen; one that was not ends the wait.

@@ -97,6 +97,11 @@ impl Wait {
         Self { limit: Some(limit), ..self }
     }
 
+    /// What is left of it for a wait that began then, and goes on in several calls.
+    pub fn since(self, began: Instant) -> Self {
+        Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }
+    }
+
     /// Uses `policy` instead of the world's.
     pub const fn policy(self, policy: WaitPolicy) -> Self {
         Self { policy: Some(policy), ..self }

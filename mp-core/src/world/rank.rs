@@ -1,6 +1,9 @@
 //! What rank code holds of its world.
 
-use std::{any::type_name, sync::Arc};
+use std::{
+    any::{Any, type_name},
+    sync::Arc,
+};
 
 use crate::{
     buffer::SharedBuffer,
@@ -66,6 +69,16 @@ impl Rank {
     /// order, they have a number for what they make together, and names for its channels.
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The one `T` of this rank and all its clones, for as long as anybody has it: `make` makes it for
+    /// the first who asks, and for the first after nobody had it any more. For what all parts of a
+    /// program are to share that work for the same rank. `make` must not ask for another.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        self.context.kept(make)
     }
 
     /// How many cores the ranks of the world may use, all together.
@@ -219,7 +232,42 @@ impl Rank {
     /// [`Error::MpbMismatch`] when another rank asked for other ones, [`Error::BadMpbs`], and
     /// [`Error::Segment`] for lack of memory.
     pub fn mpb(&self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
-        Mpb::open(Arc::clone(&self.context), name, mpbs)
+        let all: Vec<usize> = (0..self.size()).collect();
+        self.mpb_of(name, &all, mpbs)
+    }
+
+    /// Opens the message passing buffers of some ranks, this one among them: see [`mpb`](crate::mpb).
+    /// There they are numbered by their places here. No other rank needs to know of them, and the death
+    /// of another rank disturbs none of their waits. All of the ranks must name the same in the same
+    /// order.
+    ///
+    /// Those of ranks that have none in common may have the same name. A rank that opens several of one
+    /// name, of whatever ranks, must do so in the same order as all others that have a part in any two
+    /// of them.
+    ///
+    /// ```
+    /// use mp_core::World;
+    /// use mp_core::mpb::{Line, Mpbs};
+    ///
+    /// World::threads(5).run(|rank| {
+    ///     // Odd and even ranks, each backwards.
+    ///     let ranks: Vec<usize> = (0..5).rev().filter(|other| other % 2 == rank.id() % 2).collect();
+    ///     let mpb = rank.mpb_of("half", &ranks, Mpbs::lines(1))?;
+    ///     assert_eq!(mpb.world_rank(mpb.rank())?, rank.id());
+    ///     let next = (mpb.rank() + 1) % mpb.ranks();
+    ///     mpb.set_flag(Line { rank: next, line: 0 }, 1 + rank.id() as u64)?;
+    ///     let before = ranks[(mpb.rank() + mpb.ranks() - 1) % mpb.ranks()];
+    ///     assert_eq!(mpb.wait_flag(0, |value| value != 0)?, 1 + before as u64);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`mpb`](Self::mpb); [`Error::MpbRanksMismatch`] when another rank named others,
+    /// [`Error::NoSuchRank`]; [`Error::BadMpbs`] where a rank is named twice, or this one not.
+    pub fn mpb_of(&self, name: &str, ranks: &[usize], mpbs: Mpbs) -> Result<Mpb> {
+        Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
     }
 
     /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.

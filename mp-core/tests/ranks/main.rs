@@ -8,6 +8,7 @@ mod buffers;
 mod deaths;
 mod model;
 mod mpb;
+mod mpb_of_some;
 mod pairs;
 mod refused;
 mod rendezvous;

@@ -35,6 +35,7 @@
 //! | `pays` | whether it pays: the model, and the rule of [`Choice::Auto`] |
 //! | `request` | what the caller holds meanwhile |
 //! | `scope` | sends of what is only borrowed |
+//! | `errand` | what goes on in steps, in a thread or in the rank's calls: collective operations |
 //! | `distribute` | scatter and multicast over several channels |
 //! | `record` | what a [trace](crate::trace) shows of all this |
 //!
@@ -56,6 +57,7 @@
 mod choice;
 mod delegated;
 mod distribute;
+mod errand;
 pub mod pays;
 mod record;
 mod request;
@@ -66,6 +68,7 @@ mod worker;
 pub use choice::Choice;
 pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
+pub use errand::{Errand, Errands, Progress, Step};
 pub use pays::Spare;
 pub use request::{Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest, scope};

@@ -13,6 +13,7 @@ use mp_core::{
 
 use super::{
     Choice, Delegated, Spare,
+    errand::Task,
     record::{Details, Log},
     worker,
 };
@@ -35,6 +36,8 @@ struct Inner {
     spare: Spare,
     /// By number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
+    /// Whose turn it is to get errands.
+    turn: Mutex<usize>,
 }
 
 /// What others know of one thread.
@@ -52,6 +55,8 @@ pub(super) struct Station {
 pub(super) struct Post {
     /// Lanes to serve from now on.
     pub(super) lanes: Vec<SetLane>,
+    /// Errands to carry on from now on.
+    pub(super) errands: Vec<Task>,
     /// Whether more sends are welcome.
     pub(super) on: bool,
     /// Whether it runs, and is to go on running.
@@ -81,6 +86,19 @@ impl Station {
         lane.lane.switch(post.on);
         lane.lane.move_to(&self.bell);
         post.lanes.push(lane);
+        None
+    }
+
+    /// Gives the thread an errand; gives it back when the thread takes none any more, or none that is
+    /// `new`.
+    pub(super) fn take_errand(&self, task: Task, new: bool) -> Option<Task> {
+        let mut post = self.post();
+        if !post.open || new && !post.on {
+            return Some(task);
+        }
+        post.errands.push(task);
+        drop(post);
+        self.bell.ring();
         None
     }
 }
@@ -138,12 +156,17 @@ impl Builder {
                 bell: Arc::new(Bell::new()),
                 gauge: Arc::new(Gauge::new()),
                 log: Log::new(self.recorders.get(index).cloned().unwrap_or_default()),
-                post: Mutex::new(Post { lanes: Vec::new(), on: true, open: true }),
+                post: Mutex::new(Post {
+                    lanes: Vec::new(),
+                    errands: Vec::new(),
+                    on: true,
+                    open: true,
+                }),
             })
             .collect();
-        let handles = Mutex::default();
+        let (handles, turn) = (Mutex::default(), Mutex::default());
         // From here on those that run end when this one is dropped.
-        let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles };
+        let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles, turn };
         let threads = CommThreads { inner: Arc::new(inner) };
         let (started, ready) = mpsc::channel();
         for (index, station) in stations.iter().enumerate() {
@@ -243,6 +266,25 @@ impl CommThreads {
         (set.len(), details)
     }
 
+    /// The number of one thread after another.
+    pub(super) fn turn(&self) -> usize {
+        let mut turn = self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *turn = turn.wrapping_add(1);
+        turn.wrapping_sub(1) % self.len().max(1)
+    }
+
+    /// Gives a new errand to the first thread from this one on that takes it; gives it back if none
+    /// does.
+    pub(super) fn take_errand(&self, task: Task, first: usize) -> Option<Task> {
+        let (before, from) = self.inner.stations.split_at(first);
+        from.iter().chain(before).try_fold(task, |task, station| station.take_errand(task, true))
+    }
+
+    /// Whether any thread runs, and is to go on running.
+    pub(super) fn any_open(&self) -> bool {
+        self.inner.stations.iter().any(|station| station.post().open)
+    }
+
     pub(super) fn measure(&self, set: &[usize]) {
         set.iter().filter_map(|&i| self.inner.stations.get(i)).for_each(|s| s.gauge.begin());
     }
@@ -268,7 +310,8 @@ impl CommThreads {
 
     /// Ends one thread, and waits for that. What it can't send at once it hands to another thread
     /// of the sender's set; where there is none, the request ends with [`Error::NotSent`]. From
-    /// then on its senders choose others, or send by themselves.
+    /// then on its senders choose others, or send by themselves. [Errands](super::Errands) go on in
+    /// another thread, or in the calls of their ranks.
     pub fn stop(&self, thread: usize) {
         if let Some(station) = self.inner.stations.get(thread) {
             station.post().open = false;
@@ -278,7 +321,7 @@ impl CommThreads {
     }
 
     /// Ends all threads, and waits for that. What they can't send at once ends with
-    /// [`Error::NotSent`].
+    /// [`Error::NotSent`]. [Errands](super::Errands) go on in the calls of their ranks.
     pub fn shutdown(&self) {
         self.inner.shutdown();
     }

@@ -1,21 +1,27 @@
 //! What one communication thread does.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use mp_core::{
     WaitPolicy,
     delegate::{Progress, ServedLane, discard},
+    mpb::Polled,
 };
 
 use super::{
+    errand::Task,
     record::Details,
     threads::{SetLane, Station},
 };
 
 /// Serves lanes until the thread is to end, then hands them on.
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
-    stations[index].bell.attend(&[]);
-    let mut crew = Crew { lanes: Vec::new(), about: Vec::new() };
+    stations[index].bell.attend(&[], &[]);
+    let mut crew = Crew { lanes: Vec::new(), about: Vec::new(), errands: Vec::new() };
     // The user's code that a send runs is caught there; this is for what runs beside it, like a
     // task's waker. The lanes are whole all the same.
     discard(catch_unwind(AssertUnwindSafe(|| {
@@ -24,11 +30,25 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
     hand_on(stations, index, crew);
 }
 
-/// The lanes that a thread serves.
+/// The lanes that a thread serves, and the errands that it carries on.
 struct Crew {
     lanes: Vec<ServedLane>,
     /// Of each lane: which threads may serve it, and what there is to say of what is in it.
-    about: Vec<(std::sync::Arc<[usize]>, Option<Details>)>,
+    about: Vec<(Arc<[usize]>, Option<Details>)>,
+    errands: Vec<Task>,
+}
+
+impl Crew {
+    /// What its errands wait for.
+    fn polled(&self) -> Vec<Arc<Polled>> {
+        self.errands.iter().map(|task| task.errand.polled()).collect()
+    }
+
+    /// Takes errands over, which may have much to do before they wait for the first time.
+    fn take_up(&mut self, errands: Vec<Task>) {
+        self.errands
+            .extend(errands.into_iter().filter_map(|mut task| task.advance().then_some(task)));
+    }
 }
 
 fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
@@ -39,7 +59,8 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
         if look(crew) {
             continue;
         }
-        station.log.resting(|| station.bell.wait(policy, &mut crew.lanes));
+        let polled = crew.polled();
+        station.log.resting(|| station.bell.wait(policy, &mut crew.lanes, &polled));
     }
 }
 
@@ -52,13 +73,23 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
         crew.about.push((set, details));
     }
     crew.lanes.iter().for_each(|lane| lane.switch(post.on));
-    station.bell.attend(&crew.lanes);
-    post.open
+    let (errands, open) = (mem::take(&mut post.errands), post.open);
+    drop(post);
+    let mut polled = crew.polled();
+    polled.extend(errands.iter().map(|task| task.errand.polled()));
+    station.bell.attend(&crew.lanes, &polled);
+    crew.take_up(errands);
+    open
 }
 
-/// Serves every lane once; whether anything was done.
+/// Serves every lane once, and carries on every errand that can be; whether anything was done.
 fn look(crew: &mut Crew) -> bool {
     let mut worked = false;
+    crew.errands.retain_mut(|task| {
+        let ready = task.errand.polled().is_ready();
+        worked |= ready;
+        !ready || task.advance()
+    });
     let mut at = 0;
     while at < crew.lanes.len() {
         match crew.lanes[at].serve() {
@@ -77,8 +108,9 @@ fn look(crew: &mut Crew) -> bool {
     worked
 }
 
-/// Does what can be done at once, and gives every lane to another thread of its set. A lane that
-/// no thread takes ends its requests when it is dropped.
+/// Does what can be done at once, and gives every lane to another thread of its set, every errand to
+/// any other. A lane that no thread takes ends its requests when it is dropped; an errand goes back to
+/// its rank.
 fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
     {
         let mut post = stations[index].post();
@@ -87,9 +119,18 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
             crew.lanes.push(lane);
             crew.about.push((set, details));
         }
+        crew.errands.append(&mut post.errands);
     }
     discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
     stations[index].bell.rest();
+    for task in crew.errands {
+        let mut others = (1..stations.len()).map(|step| (index + step) % stations.len());
+        if let Some(task) =
+            others.try_fold(task, |task, other| stations[other].take_errand(task, false))
+        {
+            task.give_back();
+        }
+    }
     for (lane, (set, details)) in crew.lanes.into_iter().zip(crew.about) {
         let mut left = Some(SetLane { lane, set, details });
         // Those after this one first, so that the lanes of a set spread.

@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Shown {
 }
 
 fn barrier(text: &mut String, machine: &Machine, cores: usize) {
-    let chosen = onchip::barrier::choose(machine.ranks(), cores, None);
+    let chosen = onchip::barrier::choose(machine.ranks(), cores, Some(machine.parameters), None);
     let _ = writeln!(text, "chosen: {chosen}");
     match &chosen.barrier {
         Barrier::Central => {

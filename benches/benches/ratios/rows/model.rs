@@ -61,7 +61,7 @@ fn predicted(setup: &Setup, operation: Operation) -> Result<Bounds, Trouble> {
     let program = match operation {
         Operation::Broadcast => patterns::pushed_broadcast(&tree),
         Operation::Reduce => patterns::pushed_reduction(&tree),
-        _ => barrier::choose(RANKS, RANKS, None).barrier.program(&machine.placement),
+        _ => barrier::choose(RANKS, RANKS, None, None).barrier.program(&machine.placement),
     };
     let graph = Graph::new(&program, &machine).map_err(failed)?;
     Ok(graph.bounds(Rules::default()))

@@ -64,12 +64,12 @@ fn bit(rank: usize) -> u32 {
 /// A rank is gone: everybody who waits for interrupts must look at who is left.
 pub(super) fn wake_everybody<'a>(
     context: &Context,
-    statuses: impl Iterator<Item = (usize, &'a Status)>,
+    statuses: impl Iterator<Item = (u32, &'a Status)>,
 ) {
     for word in context.world().iter().flat_map(|world| &world.interrupts) {
         word.advance_and_wake_bits(u32::MAX);
     }
-    for (_, status) in statuses.filter(|&(rank, _)| !context.dead(rank as u32)) {
+    for (_, status) in statuses.filter(|&(rank, _)| !context.dead(rank)) {
         wake_by_signals(status);
     }
 }
@@ -96,7 +96,7 @@ impl Mpb {
     /// sent.
     pub fn interrupt(&self, ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
         for rank in ranks.clone() {
-            self.opened.context.check_rank(rank)?;
+            self.opened.world_rank(rank)?;
         }
         let mut waking = Waking::default();
         for rank in ranks {
@@ -127,8 +127,8 @@ impl Mpb {
     /// # Errors
     /// [`Error::NoSuchRank`].
     pub fn expect_answer(&self, rank: usize) -> Result<bool> {
-        let rank = self.opened.context.check_rank(rank)?;
-        Ok(self.opened.status(self.rank()).expect_answer(rank as usize))
+        self.opened.world_rank(rank)?;
+        Ok(self.opened.status(self.rank()).expect_answer(rank))
     }
 
     /// Takes the interrupts that have come, and adds the ranks that they are from, in order, to

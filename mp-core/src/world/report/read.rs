@@ -160,6 +160,5 @@ fn outline(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
 fn mpb_outline(context: &Context, mpbs: u64) -> Result<mpb::Outline, SegmentError> {
     let segment = &context.segment;
     let payload = segment.heap().payload_of(mpbs, BlockKind::Mpbs)?;
-    let size = context.size() as u32;
-    Ok(segment.at(Offset::<mpb::Descriptor>::new(payload))?.outline(size))
+    Ok(segment.at(Offset::<mpb::Descriptor>::new(payload))?.outline())
 }

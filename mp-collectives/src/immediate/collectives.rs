@@ -1,0 +1,261 @@
+//! Immediate collectives: to all, of all, by all.
+
+use std::sync::Arc;
+
+use mp_core::{Plain, Rank, Result};
+use mp_delegate::comm::{Errands, Progress};
+
+use super::front::Front;
+use super::polled::{PolledMpb, Waits};
+use super::request::CollectiveRequest;
+use crate::barrier::{self, Barriers};
+use crate::broadcast::{self, Broadcasts};
+use crate::exchange::{self, Exchanges};
+use crate::members::Members;
+use crate::reduce::{self, Operation, Prefix, Reductions};
+
+/// How the operations are to be done. All ranks must ask for the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Of broadcasts.
+    pub broadcasts: broadcast::Settings,
+    /// Of barriers.
+    pub barriers: barrier::Settings,
+    /// Of reductions and scans.
+    pub reductions: reduce::Settings,
+    /// Of gathers, scatters and all-to-alls.
+    pub exchanges: exchange::Settings,
+}
+
+/// What can be an element here: plain data.
+pub trait Element: Plain + Send + Sync {}
+
+impl<T: Plain + Send + Sync> Element for T {}
+
+/// What can be given away for a while, with elements in it: a `Vec`, an array, a boxed slice, a
+/// [`SharedBuffer`](mp_core::SharedBuffer).
+pub trait Buffer<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {}
+
+impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
+
+/// One rank's part in collective operations that go on while it does something else: see the
+/// [module](super).
+///
+/// All ranks make the same calls in the same order. What they are called with must agree as in the
+/// blocking forms.
+///
+/// ```
+/// use mp_collectives::immediate::{Immediate, Settings};
+/// use mp_collectives::reduce::Max;
+/// use mp_core::World;
+/// use mp_delegate::comm::Progress;
+///
+/// let got = World::threads(3).run(|rank| {
+///     // By a thread where there is a core for it, else within these calls.
+///     let mut immediate = Immediate::open(rank, "a", Progress::Automatic, Settings::default())?;
+///     let weights = if rank.id() == 1 { vec![0.5; 10_000] } else { vec![0.0; 10_000] };
+///     let weights = immediate.broadcast(weights, 1);
+///     let greatest = immediate.reduce([rank.id()], Max, 0);
+///     let below = immediate.exclusive_scan(rank.buffer_from(&[1u64, 2])?, |a, b| a + b);
+///     let sum: f64 = weights.wait()?.iter().sum();
+///     Ok((sum, greatest.wait()?[0], below.wait()?[1]))
+/// })?;
+/// assert_eq!(got[0], (5_000.0, 2, 2));
+/// assert_eq!((got[2].0, got[2].2), (5_000.0, 4));
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Immediate {
+    pub(super) front: Front<Algorithms>,
+}
+
+/// What takes much room is opened when it is first called for, by all ranks at the same call.
+#[derive(Debug)]
+pub(super) struct Algorithms {
+    rank: Rank,
+    /// Which ranks of the world take part, unless all do.
+    members: Option<Vec<usize>>,
+    name: String,
+    /// Of the barriers' MPBs.
+    serial: u64,
+    settings: Settings,
+    waits: Arc<Waits>,
+    barriers: Barriers<PolledMpb>,
+    broadcasts: Option<Broadcasts<PolledMpb>>,
+    reductions: Option<Reductions<PolledMpb>>,
+    exchanges: Option<Exchanges<PolledMpb>>,
+}
+
+/// Bytes of a name.
+const NAME: usize = 64;
+
+impl Algorithms {
+    /// A name that no other front's MPBs have, whatever order the fronts' first calls come in. Of a long
+    /// one there is room for the beginning.
+    fn name_of(&self, what: &str) -> String {
+        let mut name = format!("{what} {} of {}", self.serial, self.name);
+        while name.len() > NAME {
+            name.pop();
+        }
+        name
+    }
+
+    fn members(&self) -> Members<'_> {
+        match &self.members {
+            Some(ranks) => Members::of(&self.rank, ranks),
+            None => Members::from(&self.rank),
+        }
+    }
+
+    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
+        let opened = match self.broadcasts.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("broadcasts"), self.settings.broadcasts);
+                Broadcasts::open(self.members(), &name, settings)?.polled(&self.waits)
+            }
+        };
+        Ok(self.broadcasts.insert(opened))
+    }
+
+    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<PolledMpb>> {
+        let opened = match self.reductions.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("reductions"), self.settings.reductions);
+                Reductions::open(self.members(), &name, settings)?.polled(&self.waits)
+            }
+        };
+        Ok(self.reductions.insert(opened))
+    }
+
+    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<PolledMpb>> {
+        let opened = match self.exchanges.take() {
+            Some(opened) => opened,
+            None => {
+                let (name, settings) = (self.name_of("exchanges"), self.settings.exchanges);
+                Exchanges::open(self.members(), &name, settings)?.polled(&self.waits)
+            }
+        };
+        Ok(self.exchanges.insert(opened))
+    }
+}
+
+impl Immediate {
+    /// All these ranks, or all of the world, open the operations of this name; none waits for the
+    /// others to do so. Who carries them on, each rank says for itself.
+    ///
+    /// # Errors
+    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// settings, as far as these change the room that they take,
+    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// sense; lack of memory; a thread that can't be started.
+    pub fn open<'a>(
+        members: impl Into<Members<'a>>,
+        name: &str,
+        progress: impl Into<Progress>,
+        settings: Settings,
+    ) -> Result<Immediate> {
+        let members = members.into();
+        let rank = members.rank();
+        let barriers = Barriers::open(members, name, settings.barriers.clone())?;
+        let (barriers, waits) = barriers.polled();
+        let algorithms = Algorithms {
+            serial: waits.now().mpb().serial(),
+            rank: rank.clone(),
+            members: members.named().map(<[usize]>::to_vec),
+            name: name.to_owned(),
+            settings,
+            waits: Arc::clone(&waits),
+            barriers,
+            broadcasts: None,
+            reductions: None,
+            exchanges: None,
+        };
+        Ok(Immediate { front: Front::open(rank, progress, waits, algorithms)? })
+    }
+
+    /// Who carries the operations on.
+    pub fn errands(&self) -> &Errands {
+        self.front.errands()
+    }
+
+    /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
+    pub fn barrier(&mut self) -> CollectiveRequest<()> {
+        self.front.submit((), |all, _| Box::pin(all.barriers.run()))
+    }
+
+    /// Begins a [broadcast](Broadcasts::broadcast) (`MPI_Ibcast`).
+    pub fn broadcast<T, B>(&mut self, message: B, root: usize) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+    {
+        self.front.submit(message, move |all, message| {
+            Box::pin(async move {
+                all.broadcasts()?.run(bytemuck::cast_slice_mut(message.as_mut()), root).await
+            })
+        })
+    }
+
+    /// Begins an [all-reduce](Reductions::all_reduce) (`MPI_Iallreduce`).
+    pub fn all_reduce<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+        O: Operation<T> + Send + Sync + 'static,
+    {
+        self.front.submit(vector, move |all, vector| {
+            Box::pin(
+                async move { all.reductions()?.run_all_reduce(vector.as_mut(), &operation).await },
+            )
+        })
+    }
+
+    /// Begins a [reduction](Reductions::reduce) to one rank (`MPI_Ireduce`).
+    pub fn reduce<T, B, O>(&mut self, vector: B, operation: O, root: usize) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+        O: Operation<T> + Send + Sync + 'static,
+    {
+        self.front.submit(vector, move |all, vector| {
+            Box::pin(async move {
+                all.reductions()?.run_reduce(vector.as_mut(), &operation, root).await
+            })
+        })
+    }
+
+    /// Begins a [scan](Reductions::scan) (`MPI_Iscan`).
+    pub fn scan<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+        O: Operation<T> + Send + Sync + 'static,
+    {
+        self.scan_of(vector, operation, Prefix::Inclusive)
+    }
+
+    /// Begins an [exclusive scan](Reductions::exclusive_scan) (`MPI_Iexscan`).
+    pub fn exclusive_scan<T, B, O>(&mut self, vector: B, operation: O) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+        O: Operation<T> + Send + Sync + 'static,
+    {
+        self.scan_of(vector, operation, Prefix::Exclusive)
+    }
+
+    fn scan_of<T, B, O>(&mut self, vector: B, operation: O, prefix: Prefix) -> CollectiveRequest<B>
+    where
+        T: Element,
+        B: Buffer<T>,
+        O: Operation<T> + Send + Sync + 'static,
+    {
+        self.front.submit(vector, move |all, vector| {
+            Box::pin(async move {
+                all.reductions()?.run_scan(vector.as_mut(), &operation, prefix).await
+            })
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Immediate collectives of communicators.
+
+use std::cell::{RefCell, RefMut};
+
+use mp_comm::{Communicator, Error, Result};
+use mp_delegate::comm::Progress;
+
+use super::{Failed, Immediate, Settings};
+use crate::members::Members;
+
+/// Collective operations of a communicator's ranks that go on while they do something else.
+///
+/// ```
+/// use mp_collectives::immediate::ImmediateCollectives;
+/// use mp_collectives::reduce::Sum;
+/// use mp_comm::Communicator;
+///
+/// mp_core::World::threads(4).run(|rank| {
+///     let world = Communicator::world(rank);
+///     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
+///     let sum = half.immediate()?.all_reduce(vec![rank.id(); 100], Sum);
+///     let weights = world.immediate()?.broadcast([0.5 * rank.id() as f64], 3);
+///     // Tagged messages, computation, then:
+///     assert_eq!(weights.wait()?, [1.5]);
+///     assert_eq!(sum.wait()?[99], 2 + 2 * (rank.id() % 2));
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// Each communicator is a [front](super) of its own: all its ranks call its operations in the same
+/// order, and the operations of several communicators do not wait for each other. They are not
+/// [checked](crate::collectives::Check). Ranks in a request's errors are the world's. A communicator
+/// that is dropped waits for what was called.
+pub trait ImmediateCollectives {
+    /// The operations, opened at the first call with [`Progress::Automatic`].
+    ///
+    /// # Errors
+    /// Those of [`Immediate::open`]; [`Error::Misuse`] while what this returned before is kept.
+    fn immediate(&self) -> Result<RefMut<'_, Immediate>>;
+
+    /// Who carries operations on, and how they are done, from the next call on. All ranks must call it
+    /// with the same settings, between the same operations; who carries them on, each says for itself.
+    /// Waits for what was called before.
+    ///
+    /// # Errors
+    /// As [`immediate`](Self::immediate).
+    fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
+}
+
+/// Opened at the first call, closed with the communicator.
+#[derive(Default)]
+struct Slot(RefCell<Option<Immediate>>);
+
+fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Immediate>>> {
+    let slot = of.joint().keep(|_| Ok(Slot::default()))?;
+    let busy = "immediate operations are borrowed by another call";
+    slot.0.try_borrow_mut().map_err(|_| Error::Misuse(busy.to_owned()))
+}
+
+fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Immediate> {
+    let joint = of.joint();
+    let (rank, ranks) = (joint.rank(), joint.world_ranks());
+    let name = joint.name("immediate");
+    Ok(Immediate::open(Members::of(&rank, &ranks), &name, progress, settings)?)
+}
+
+impl ImmediateCollectives for Communicator {
+    fn immediate(&self) -> Result<RefMut<'_, Immediate>> {
+        let mut slot = slot(self)?;
+        if slot.is_none() {
+            *slot = Some(open(self, Progress::Automatic, Settings::default())?);
+        }
+        let gone = || Error::Misuse("what was opened is gone".to_owned());
+        RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())
+    }
+
+    fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
+        let mut slot = slot(self)?;
+        slot.take();
+        *slot = Some(open(self, progress.into(), settings)?);
+        Ok(())
+    }
+}
+
+/// So that it can be returned with `?` where communicators are used.
+impl<B> From<Failed<B>> for Error {
+    fn from(failed: Failed<B>) -> Self {
+        Error::World(failed.error)
+    }
+}

@@ -1,0 +1,290 @@
+//! Operations of all ranks in the order of the calls, one after the other, in whichever thread.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
+
+use mp_core::{Rank, Result, Wait, delegate::discard, mpb::Polled};
+use mp_delegate::comm::{Errand, Errands, Progress, Step};
+
+use super::polled::Waits;
+use super::request::{CollectiveRequest, ImmediateError, Reply};
+
+/// A future of any type, for another thread.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Algorithms of type `A`, that all ranks call in the same order, and that go on while a rank does
+/// something else: for collective operations of one's own, on a [`PolledMpb`](super::PolledMpb).
+///
+/// ```
+/// use mp_collectives::immediate::{Front, PolledMpb};
+/// use mp_core::{World, mpb::Mpbs};
+/// use mp_delegate::comm::Progress;
+/// use mp_model::mpb::{Line, Mpb};
+///
+/// let got = World::threads(3).run(|rank| {
+///     let mpb = PolledMpb::new(rank.mpb("ring", Mpbs::lines(1))?);
+///     let waits = mpb.waits().clone();
+///     let mut ring = Front::open(rank, Progress::InCalls, waits, mpb)?;
+///     // Each rank's number goes to the next one.
+///     let request = ring.submit(0, |mpb: &mut PolledMpb, got| {
+///         Box::pin(async move {
+///             let (me, ranks) = (mpb.rank(), mpb.ranks());
+///             mpb.set_flag(Line { rank: (me + 1) % ranks, line: 0 }, 1 + me as u64).await?;
+///             *got = mpb.wait_flag(0, |value| value > 0).await? - 1;
+///             Ok(())
+///         })
+///     });
+///     Ok(request.wait()?)
+/// })?;
+/// assert_eq!(got, [2, 0, 1]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// Dropping it waits for what was submitted; see the [module](super).
+pub struct Front<A: Send + 'static> {
+    shared: Arc<Shared<A>>,
+}
+
+struct Shared<A> {
+    errands: Errands,
+    waits: Arc<Waits>,
+    desk: Mutex<Desk<A>>,
+}
+
+struct Desk<A> {
+    /// In the order of the calls.
+    jobs: VecDeque<Box<dyn Job<A>>>,
+    /// Here, unless a job has them.
+    algorithms: Option<Box<A>>,
+    /// Whether somebody carries on what is here.
+    under_way: bool,
+    /// Why nothing is possible any more.
+    broken: Option<Arc<str>>,
+    /// Who waits until nothing is under way.
+    leaving: Option<ThreadId>,
+}
+
+impl<A> Shared<A> {
+    fn lock(&self) -> MutexGuard<'_, Desk<A>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is possible any more, also for the others.
+    fn break_off(&self, why: Arc<str>) {
+        self.lock().broken = Some(why);
+        for polled in self.waits.all() {
+            // In a world too broken for that nobody goes on anyway.
+            let _ = polled.mpb().abandon();
+        }
+    }
+}
+
+/// What one call has asked for.
+trait Job<A>: Send {
+    fn begin(self: Box<Self>, algorithms: Box<A>) -> BoxFuture<'static, Finished<A>>;
+    fn refuse(self: Box<Self>, why: Arc<str>);
+}
+
+/// A job that was answered.
+struct Finished<A> {
+    algorithms: Box<A>,
+    /// What the program's code panicked with.
+    panicked: Option<Arc<str>>,
+}
+
+struct Submitted<B, F> {
+    buffer: B,
+    operation: F,
+    reply: Arc<Reply<B>>,
+}
+
+impl<A, B, F> Job<A> for Submitted<B, F>
+where
+    A: Send + 'static,
+    B: Send + 'static,
+    F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
+{
+    fn begin(self: Box<Self>, mut algorithms: Box<A>) -> BoxFuture<'static, Finished<A>> {
+        let Submitted { mut buffer, operation, reply } = *self;
+        Box::pin(async move {
+            let outcome = Caught(operation(&mut algorithms, &mut buffer)).await;
+            let (outcome, panicked) = match outcome {
+                Ok(outcome) => (outcome, None),
+                Err(message) => {
+                    let error = ImmediateError::Panicked(Arc::clone(&message));
+                    (Err(error.into()), Some(message))
+                }
+            };
+            reply.answer(outcome, buffer);
+            Finished { algorithms, panicked }
+        })
+    }
+
+    fn refuse(self: Box<Self>, why: Arc<str>) {
+        self.reply.answer(Err(ImmediateError::Broken(why).into()), self.buffer);
+    }
+}
+
+/// A future whose panics are values.
+struct Caught<'a, T>(BoxFuture<'a, T>);
+
+impl<T> Future for Caught<'_, T> {
+    type Output = Result<T, Arc<str>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => {
+                let message = message_of(&*panic);
+                discard(panic);
+                Poll::Ready(Err(message))
+            }
+        }
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no message)")
+        .into()
+}
+
+/// What carries on a front's jobs while there are any.
+struct Run<A> {
+    shared: Arc<Shared<A>>,
+    current: Option<BoxFuture<'static, Finished<A>>>,
+}
+
+impl<A: Send + 'static> Run<A> {
+    /// The next job; false if there is none.
+    fn begin_next(&mut self) -> bool {
+        let mut desk = self.shared.lock();
+        let Some(job) = desk.jobs.pop_front() else {
+            desk.under_way = false;
+            if desk.leaving.take().is_some_and(|thread| thread != thread::current().id()) {
+                self.shared.waits.now().ring();
+            }
+            return false;
+        };
+        if let Some(why) = desk.broken.clone() {
+            drop(desk);
+            job.refuse(why);
+        } else if let Some(algorithms) = desk.algorithms.take() {
+            drop(desk);
+            self.current = Some(job.begin(algorithms));
+        }
+        true
+    }
+}
+
+impl<A: Send + 'static> Errand for Run<A> {
+    fn advance(&mut self) -> Step {
+        loop {
+            let Some(current) = &mut self.current else {
+                match self.begin_next() {
+                    true => continue,
+                    false => return Step::Over,
+                }
+            };
+            let Poll::Ready(finished) =
+                current.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            else {
+                return Step::Waits;
+            };
+            self.current = None;
+            self.shared.lock().algorithms = Some(finished.algorithms);
+            if let Some(panicked) = finished.panicked {
+                self.shared.break_off(panicked);
+            }
+        }
+    }
+
+    fn polled(&self) -> Arc<Polled> {
+        self.shared.waits.now()
+    }
+}
+
+impl<A: Send + 'static> Front<A> {
+    /// With algorithms whose MPBs all wait in `waits`.
+    ///
+    /// # Errors
+    /// As [`Errands::of`].
+    pub fn open(
+        rank: &Rank,
+        progress: impl Into<Progress>,
+        waits: Arc<Waits>,
+        algorithms: A,
+    ) -> Result<Self> {
+        let errands = Errands::of(rank, progress)?;
+        let desk = Desk {
+            jobs: VecDeque::new(),
+            algorithms: Some(Box::new(algorithms)),
+            under_way: false,
+            broken: None,
+            leaving: None,
+        };
+        Ok(Self { shared: Arc::new(Shared { errands, waits, desk: Mutex::new(desk) }) })
+    }
+
+    /// Calls an operation on the algorithms and a buffer, after those called before, and returns at
+    /// once.
+    ///
+    /// What the operation does besides awaiting its MPBs keeps everything else waiting that the same
+    /// thread carries on. It must not wait for requests.
+    pub fn submit<B, F>(&mut self, buffer: B, operation: F) -> CollectiveRequest<B>
+    where
+        B: Send + 'static,
+        F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
+    {
+        let shared = &self.shared;
+        let reply = Arc::new(Reply::new(shared.waits.now()));
+        let job = Submitted { buffer, operation, reply: Arc::clone(&reply) };
+        let mut desk = shared.lock();
+        desk.jobs.push_back(Box::new(job));
+        let idle = !mem::replace(&mut desk.under_way, true);
+        drop(desk);
+        if idle {
+            shared.errands.begin(Box::new(Run { shared: Arc::clone(shared), current: None }));
+        }
+        CollectiveRequest::new(reply, shared.errands.clone())
+    }
+
+    /// Who carries on what is submitted.
+    pub fn errands(&self) -> &Errands {
+        &self.shared.errands
+    }
+}
+
+impl<A: Send + 'static> Drop for Front<A> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return self.shared.break_off("the rank has panicked".into());
+        }
+        let idle = || !self.shared.lock().under_way;
+        self.shared.lock().leaving = Some(thread::current().id());
+        let polled = self.shared.waits.now();
+        // In a world too broken to sleep in, everything ends all the same.
+        while !self.shared.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle)
+            && !idle()
+        {
+            thread::yield_now();
+        }
+    }
+}
+
+impl<A: Send + 'static> std::fmt::Debug for Front<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let desk = self.shared.lock();
+        f.debug_struct("Front")
+            .field("under_way", &desk.under_way)
+            .field("broken", &desk.broken)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! Whose an operation is: all ranks of the world, or some of them.
+
+use mp_core::mpb::{Mpb, Mpbs};
+use mp_core::{Rank, Result};
+
+/// The ranks that do something together, as one of them names them: all of its world, which a
+/// [`Rank`] stands for, or [some](Members::of).
+///
+/// ```
+/// use mp_collectives::Members;
+/// use mp_collectives::barrier::{Barriers, Settings};
+/// use mp_core::World;
+///
+/// World::threads(5).run(|rank| {
+///     let mut all = Barriers::open(rank, "all", Settings::default())?;
+///     let half: Vec<usize> = (0..5).filter(|other| other % 2 == rank.id() % 2).collect();
+///     let mut half = Barriers::open(Members::of(rank, &half), "half", Settings::default())?;
+///     half.wait()?;
+///     all.wait()
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    rank: &'a Rank,
+    /// All, if they are not named.
+    ranks: Option<&'a [usize]>,
+}
+
+impl<'a> Members<'a> {
+    /// These ranks of the world, in this order, which gives them their numbers in what they do together.
+    /// `rank` is one of them, and all must name the same.
+    pub fn of(rank: &'a Rank, ranks: &'a [usize]) -> Self {
+        Members { rank, ranks: Some(ranks) }
+    }
+
+    /// The one who names them.
+    pub fn rank(self) -> &'a Rank {
+        self.rank
+    }
+
+    /// Which ranks of the world they are, unless they are all.
+    pub fn named(self) -> Option<&'a [usize]> {
+        self.ranks
+    }
+
+    /// How many they are.
+    pub fn count(self) -> usize {
+        // A list without even this rank is refused when buffers are opened.
+        self.ranks.map_or(self.rank.size(), |ranks| ranks.len().max(1))
+    }
+
+    /// Cores that they may use at the same time: where the world has more ranks than cores, the others
+    /// use their share.
+    pub fn cores(self) -> usize {
+        let (cores, world) = (self.rank.cores(), self.rank.size());
+        if world > cores { (cores * self.count() / world).max(1) } else { cores }
+    }
+
+    /// Opens their message passing buffers of this name: see [`Rank::mpb_of`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn mpb(self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
+        match self.ranks {
+            Some(ranks) => self.rank.mpb_of(name, ranks, mpbs),
+            None => self.rank.mpb(name, mpbs),
+        }
+    }
+}
+
+/// All ranks of its world.
+impl<'a> From<&'a Rank> for Members<'a> {
+    fn from(rank: &'a Rank) -> Self {
+        Members { rank, ranks: None }
+    }
+}

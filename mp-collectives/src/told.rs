@@ -1,0 +1,51 @@
+//! What is told of choices to a program that listens: events of the crate `tracing`.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+
+use tracing::{Level, debug, enabled};
+
+/// The target of these events.
+pub const CHOICE_TARGET: &str = "onchip::choice";
+
+/// Which choices of a front were told already.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Whether anybody listened when the front was opened: so that calls cost nothing otherwise.
+    listened: bool,
+    /// Operation, size class and algorithm.
+    told: HashSet<(&'static str, u32, String)>,
+}
+
+impl Told {
+    pub(crate) fn new() -> Told {
+        let listened = enabled!(target: CHOICE_TARGET, Level::DEBUG);
+        Told { listened, told: HashSet::new() }
+    }
+
+    /// The first time that an operation takes an algorithm for messages of about so many bytes: up to
+    /// the next power of two. The explanation comes after the bytes and the algorithm.
+    #[inline(always)]
+    pub(crate) fn tell<A: Display, E: Display>(
+        &mut self,
+        operation: &'static str,
+        explain: impl FnOnce() -> (usize, A, E),
+    ) {
+        if self.listened {
+            self.tell_new(operation, explain());
+        }
+    }
+
+    #[cold]
+    fn tell_new<A: Display, E: Display>(
+        &mut self,
+        operation: &'static str,
+        (bytes, algorithm, choice): (usize, A, E),
+    ) {
+        let class = bytes.checked_next_power_of_two().map_or(usize::BITS, usize::trailing_zeros);
+        let algorithm = algorithm.to_string();
+        if self.told.insert((operation, class, algorithm.clone())) {
+            debug!(target: CHOICE_TARGET, operation, bytes, algorithm, %choice);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Immediate collectives of communicators.
+
+use mp_collectives::{
+    collectives::Collectives,
+    immediate::{ImmediateCollectives, Settings, wait_all},
+    reduce::{self, Order, Sum},
+};
+use mp_comm::{Communicator, Error, Result};
+use mp_core::Rank;
+
+use crate::{
+    ALL, By,
+    support::{Random, on_all},
+};
+
+/// A communicator's members, by their number in the world.
+fn members(of: &Communicator) -> Result<Vec<usize>> {
+    let mut all = vec![0; of.size()];
+    all[of.rank()] = of.joint().rank().id();
+    of.all_reduce(&mut all, Sum)?;
+    Ok(all)
+}
+
+/// Operations of several communicators, in an order of each rank's own, between blocking ones and
+/// messages.
+fn several(rank: &Rank, by: By) -> Result<()> {
+    let world = Communicator::world(rank);
+    let twin = world.duplicate()?;
+    let parts = 2.min(rank.size() as u64);
+    let part = world.split(Some(rank.id() as u64 % parts), -(rank.id() as i64))?;
+    let all: Vec<_> = [Some(world), Some(twin), part].into_iter().flatten().collect();
+    let ranks = all.iter().map(members).collect::<Result<Vec<_>>>()?;
+    for of in &all[1..] {
+        of.set_immediate(by.progress(rank)?, Settings::default())?;
+    }
+    let mut random = Random::new(rank.id() as u64);
+    for round in 0..20 {
+        let mut order = [0, 1, 2];
+        random.shuffle(&mut order);
+        let mut under_way = Vec::new();
+        for which in order {
+            let (of, ranks) = (&all[which], &ranks[which]);
+            let length = [1, 40, 3000][(round + which) % 3];
+            let mine = vec![rank.id() + 100 * which + round; length];
+            let sum: usize = ranks.iter().map(|id| id + 100 * which + round).sum();
+            under_way.push((of.immediate()?.all_reduce(mine, Sum), vec![sum; length]));
+            let root = round % of.size();
+            let sent = vec![rank.id() + 100 * which; length];
+            let got = vec![ranks[root] + 100 * which; length];
+            under_way.push((of.immediate()?.broadcast(sent, root), got));
+        }
+        // All members are in their turn here, whatever goes on meanwhile.
+        all[0].barrier()?;
+        let neighbour = rank.id() ^ 1;
+        if neighbour < rank.size() {
+            let sent = all[1].immediate_send(vec![round; 500], neighbour, 1);
+            let mut got = vec![0; 500];
+            all[1].receive_into(&mut got, neighbour, 1)?;
+            assert_eq!(got, sent.wait()?);
+        }
+        let (mut requests, expected): (Vec<_>, Vec<_>) = under_way.into_iter().unzip();
+        wait_all(&mut requests)?;
+        for (request, expected) in requests.into_iter().zip(expected) {
+            let got = request.wait()?;
+            if got != expected {
+                return Err(Error::Misuse(format!("{by:?}, round {round}: {got:?}, {expected:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn communicators_do_not_wait_for_each_other() {
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| Ok(ALL.into_iter().try_for_each(|by| several(rank, by))?));
+    }
+}
+
+/// What was called is done when the communicator is dropped, and requests survive it.
+#[test]
+fn communicators_are_dropped() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let world = Communicator::world(rank);
+            let part = world.duplicate()?;
+            part.set_immediate(by.progress(rank)?, Settings::default())?;
+            let sum = part.immediate()?.all_reduce([rank.id()], Sum);
+            let forgotten = part.immediate()?.barrier();
+            drop(forgotten);
+            drop(part);
+            ensure!(sum.wait()? == [3], "{by:?}");
+        }
+        Ok(())
+    });
+}
+
+/// How sums are formed can be said for these as for others.
+#[test]
+fn settings_are_followed() {
+    let sums = on_all(5, |rank| {
+        let world = Communicator::world(rank);
+        let reductions = reduce::Settings { order: Order::Ranks, ..reduce::Settings::default() };
+        let settings = Settings { reductions, ..Settings::default() };
+        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
+        let mine = 0.1f64.powi(rank.id() as i32);
+        let sum = world.immediate()?.all_reduce([mine], Sum).wait()?[0];
+        let held = world.immediate()?;
+        ensure!(matches!(world.immediate(), Err(Error::Misuse(_))), "it is borrowed");
+        drop(held);
+        Ok(sum)
+    });
+    let expected = (1..5).fold(1.0, |sum, rank| sum + 0.1f64.powi(rank));
+    assert_eq!(sums, [expected; 5]);
+}

@@ -1,0 +1,164 @@
+//! Panics in the program's code, ranks that die, ranks that end early.
+
+use std::{thread::sleep, time::Duration};
+
+use mp_collectives::{
+    immediate::{Failed, ImmediateError},
+    reduce::Sum,
+};
+use mp_core::{Cause, Error, Result, World};
+
+use crate::{
+    ALL, By, open,
+    support::{Random, Watchdog, on_all, scenarios},
+};
+
+fn is_lost<B>(failed: &Result<B, Failed<B>>, victim: usize) -> bool {
+    matches!(failed, Err(Failed { error: Error::PeerLost { rank, .. }, .. }) if *rank == victim)
+}
+
+fn immediate_error<B>(failed: Result<B, Failed<B>>) -> Option<ImmediateError> {
+    match failed {
+        Err(Failed { error: Error::Other(error), .. }) => error.downcast_ref().cloned(),
+        _ => None,
+    }
+}
+
+/// An operation panics in one rank: that is the request's error there, the others lose that rank, and
+/// what else the same thread carries on goes on.
+#[test]
+fn a_panic_is_an_error() {
+    // What is thrown here is no news.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload().downcast_ref::<String>();
+        if said.is_none_or(|said| !said.starts_with("as it was to be")) {
+            hook(panic);
+        }
+    }));
+    on_all(3, |rank| {
+        for by in ALL {
+            for length in [1, 1000] {
+                let progress = by.progress(rank)?;
+                let mut bad = open(rank, "bad", &progress)?;
+                let mut good = open(rank, "good", &progress)?;
+                // The one that combines something, whatever the algorithm.
+                let victim = rank.id() == 0;
+                let refuse = move |a: u64, b: u64| {
+                    if victim { panic!("as it was to be {}", a + b) } else { a + b }
+                };
+                let failed = bad.all_reduce(vec![1u64; length], refuse).wait();
+                let after = bad.barrier().wait();
+                if victim {
+                    ensure!(failed.as_ref().is_err_and(|f| f.buffer.len() == length), "its buffer");
+                    let said = "as it was to be 2";
+                    let (error, after) = (immediate_error(failed), immediate_error(after));
+                    ensure!(
+                        matches!(&error, Some(ImmediateError::Panicked(why)) if **why == *said),
+                        "{by:?}: {error:?}"
+                    );
+                    ensure!(
+                        matches!(&after, Some(ImmediateError::Broken(why)) if **why == *said),
+                        "{by:?}: {after:?}"
+                    );
+                } else {
+                    // That may have done its part for this one before.
+                    ensure!(failed.is_ok() || is_lost(&failed, 0), "{by:?}: {failed:?}");
+                    ensure!(is_lost(&after, 0), "{by:?}: {after:?}");
+                }
+                ensure!(good.all_reduce([1], Sum).wait()? == [3], "{by:?}");
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A rank panics with operations under way: the others hear of it, the world ends.
+#[test]
+fn a_rank_panics() {
+    for by in ALL {
+        let _watchdog = Watchdog::start();
+        let result = World::threads(3).run(|rank| {
+            let mut front = open(rank, "panics", &by.progress(rank)?)?;
+            let request = front.all_reduce(vec![1; 100_000], Sum);
+            if rank.id() == 2 {
+                panic!("as it was to be");
+            }
+            // It may have been done before the panic.
+            drop(request);
+            let end = (0..).map(|_| front.all_reduce([1], Sum).wait()).find(Result::is_err);
+            ensure!(end.is_some_and(|end| is_lost(&end, 2)), "{by:?}");
+            Ok(())
+        });
+        match result {
+            Err(Error::RanksFailed(failed))
+                if failed.failures.len() == 1
+                    && failed.failures[0].rank == 2
+                    && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
+            other => panic!("{by:?}: {other:?}"),
+        }
+    }
+}
+
+/// A rank is killed at any time, in any of several operations: all others get their buffers back.
+#[test]
+fn a_rank_is_killed() {
+    for seed in 0..24 {
+        let _watchdog = Watchdog::start();
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(4) as usize;
+        let victim = random.below(ranks as u64) as usize;
+        let delay = Duration::from_micros(random.below(6_000));
+        let by = ALL[seed as usize % ALL.len()];
+        let result = World::processes(ranks).run(|rank| {
+            if rank.id() == victim {
+                std::thread::spawn(move || {
+                    sleep(delay);
+                    match scenarios::die() {}
+                });
+            }
+            let progress = by.progress(rank)?;
+            let mut fronts = [open(rank, "one", &progress)?, open(rank, "two", &progress)?];
+            loop {
+                let long = fronts[0].all_reduce(vec![1u64; 30_000], Sum);
+                let short = fronts[1].broadcast(vec![rank.id(); 10], 0);
+                let come = fronts[1].barrier();
+                let (long, short, come) = (long.wait(), short.wait(), come.wait());
+                for (buffer, length) in [
+                    (long.as_ref().map_or_else(|f| f.buffer.len(), Vec::len), 30_000),
+                    (short.as_ref().map_or_else(|f| f.buffer.len(), Vec::len), 10),
+                ] {
+                    ensure!(buffer == length, "{buffer} of {length} elements back");
+                }
+                if is_lost(&long, victim) || is_lost(&come, victim) {
+                    return Ok(());
+                }
+                if let (Err(failed), _) | (_, Err(failed)) =
+                    (long.map(drop).map_err(Error::from), come.map_err(Error::from))
+                {
+                    return Err(failed);
+                }
+            }
+        });
+        scenarios::check(result, victim).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
+}
+
+/// A rank ends without having called what the others have: they are told.
+#[test]
+fn a_rank_ends_early() {
+    on_all(3, |rank| {
+        for by in [By::Calls, By::Threads(1)] {
+            let mut front = open(rank, "early", &by.progress(rank)?)?;
+            ensure!(front.all_reduce([1], Sum).wait()? == [3], "{by:?}");
+            if rank.id() == 0 {
+                continue;
+            }
+            // Of two ranks that are left, one may hear first of the other's end.
+            let end = front.all_reduce(vec![1; 10_000], Sum).wait();
+            let error = end.err().map(|failed| failed.error);
+            ensure!(matches!(error, Some(Error::Disconnected { .. })), "{by:?}: {error:?}");
+        }
+        Ok(())
+    });
+}

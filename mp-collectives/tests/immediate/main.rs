@@ -1,0 +1,42 @@
+//! Immediate collectives on real ranks: threads, processes, threads on the heap.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod communicators;
+mod ends;
+mod operations;
+mod overlap;
+mod requests;
+
+use mp_collectives::Members;
+use mp_collectives::immediate::{Immediate, Settings};
+use mp_core::{Rank, Result};
+use mp_delegate::comm::{CommThreads, Progress};
+
+/// How a rank's operations are carried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Calls,
+    Threads(usize),
+    /// Some ranks this way, some that.
+    Mixed,
+}
+
+const ALL: [By; 4] = [By::Calls, By::Threads(1), By::Threads(2), By::Mixed];
+
+impl By {
+    fn progress(self, rank: &Rank) -> Result<Progress> {
+        Ok(match self {
+            By::Calls => Progress::InCalls,
+            By::Threads(threads) => CommThreads::start(threads)?.into(),
+            By::Mixed if rank.id() % 2 == 1 => CommThreads::start(1)?.into(),
+            By::Mixed => Progress::InCalls,
+        })
+    }
+}
+
+fn open<'a>(members: impl Into<Members<'a>>, name: &str, progress: &Progress) -> Result<Immediate> {
+    Immediate::open(members, name, progress.clone(), Settings::default())
+}

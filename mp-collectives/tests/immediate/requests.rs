@@ -1,0 +1,224 @@
+//! What requests promise: they are waited for, tested, dropped, leaked and awaited, in any number.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake},
+    thread::{self, Thread},
+    time::Duration,
+};
+
+use mp_collectives::{
+    immediate::{Pending, test_all, test_any, test_some, wait_all, wait_any, wait_some},
+    reduce::{Max, Sum},
+};
+use mp_core::{
+    Error, Rank, Result,
+    mpb::{Line, Mpbs},
+};
+use mp_delegate::comm::{CommThreads, Progress};
+
+use crate::{ALL, By, open, support::on_all};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// As little of a runtime as there can be.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn several_of_different_types_are_waited_for() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let progress = by.progress(rank)?;
+            let mut a = open(rank, "a", &progress)?;
+            let mut b = open(rank, "b", &progress)?;
+            for round in 0..20u64 {
+                let mut sum = a.all_reduce(vec![round; 10], Sum);
+                let mut come = b.barrier();
+                let mut greatest = a.all_reduce([rank.id()], Max);
+                let mut all: [&mut dyn Pending; 3] = [&mut sum, &mut come, &mut greatest];
+                let first = wait_any(&mut all)?;
+                let some = wait_some(&mut all)?;
+                ensure!(some.contains(&first) && test_any(&mut all).is_some(), "{first} {some:?}");
+                ensure!(some.iter().all(|done| test_some(&mut all).contains(done)), "{some:?}");
+                wait_all(&mut all)?;
+                ensure!(test_all(&mut all), "all were waited for");
+                come.wait()?;
+                ensure!(
+                    sum.wait()? == [3 * round; 10] && greatest.wait()? == [2],
+                    "{by:?} {round}"
+                );
+            }
+            let none: &mut [&mut dyn Pending] = &mut [];
+            ensure!(
+                wait_all(none).is_ok() && test_all(none) && wait_some(none)?.is_empty(),
+                "none"
+            );
+            ensure!(matches!(wait_any(none), Err(Error::BadWorld(_))), "none");
+        }
+        Ok(())
+    });
+}
+
+/// Testing alone brings an operation to its end.
+#[test]
+fn requests_are_tested() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let mut front = open(rank, "tested", &by.progress(rank)?)?;
+            let mut request = front.all_reduce(vec![1u32; 3000], Sum);
+            while !request.test() {
+                thread::yield_now();
+            }
+            ensure!(request.wait()? == [3; 3000], "{by:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn requests_are_awaited() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let mut front = open(rank, "awaited", &by.progress(rank)?)?;
+            let sums = (0..10).map(|n| front.all_reduce([n], Sum)).collect::<Vec<_>>();
+            for (n, sum) in sums.into_iter().enumerate() {
+                ensure!(block_on(sum)? == [3 * n], "{by:?} {n}");
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A limit ends a wait, not the operation.
+#[test]
+fn waits_have_limits() {
+    on_all(2, |rank| {
+        let signal = rank.mpb("signal", Mpbs::lines(1))?;
+        for (round, by) in ALL.into_iter().enumerate() {
+            let mut front = open(rank, "limited", &by.progress(rank)?)?;
+            if rank.id() == 1 {
+                signal.wait_flag(0, |value| value > round as u64)?;
+                front.barrier().wait()?;
+                continue;
+            }
+            let mut request = front.barrier();
+            ensure!(!request.wait_timeout(Duration::ZERO)?, "nobody has come");
+            ensure!(!request.wait_timeout(Duration::from_millis(30))?, "nobody has come");
+            signal.set_flag(Line { rank: 1, line: 0 }, 1 + round as u64)?;
+            ensure!(request.wait_timeout(Duration::from_secs(20))?, "the other has come");
+            request.wait()?;
+        }
+        Ok(())
+    });
+}
+
+/// Requests that are dropped or leaked, in some ranks, keep nobody waiting; nor does a front that is
+/// dropped.
+#[test]
+fn requests_are_dropped_and_leaked() {
+    for ranks in [1, 2, 5] {
+        on_all(ranks, |rank| {
+            for by in ALL {
+                let mut front = open(rank, "dropped", &by.progress(rank)?)?;
+                for round in 0..30 {
+                    let request = front.all_reduce(vec![round; 500], Sum);
+                    match (round + rank.id()) % 3 {
+                        0 => drop(request),
+                        1 => std::mem::forget(request),
+                        _ => ensure!(request.wait()? == vec![round * ranks; 500], "{by:?} {round}"),
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// A request may be waited for when its front is no more.
+#[test]
+fn requests_survive_their_front() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let mut front = open(rank, "short", &by.progress(rank)?)?;
+            let (sum, come) = (front.all_reduce([1, 2], Sum), front.barrier());
+            drop(front);
+            ensure!(sum.wait()? == [3, 6], "{by:?}");
+            come.wait()?;
+        }
+        Ok(())
+    });
+}
+
+/// What no rank can do is refused, the buffer comes back, and the front goes on.
+#[test]
+fn what_cannot_be_is_refused() {
+    on_all(2, |rank| {
+        for by in ALL {
+            let mut front = open(rank, "refused", &by.progress(rank)?)?;
+            let failed = front.broadcast(vec![7u8; 3], 2).wait();
+            ensure!(failed.is_err_and(|failed| failed.buffer == [7; 3]), "{by:?}");
+            let failed = front.reduce([1.5], Sum, 9).wait();
+            ensure!(failed.is_err_and(|failed| failed.buffer == [1.5]), "{by:?}");
+            let failed = front.gather([1], vec![0; 5], 0).wait();
+            ensure!(failed.is_err() == (rank.id() == 0), "{by:?}");
+            if rank.id() == 0 {
+                // So that the other's does not lie there.
+                front.gather([1], vec![0; 2], 0).wait()?;
+            }
+            front.barrier().wait()?;
+        }
+        Ok(())
+    });
+}
+
+/// What a stopped thread was carrying on goes on in another, or in the rank's calls.
+#[test]
+fn threads_are_stopped_meanwhile() {
+    fn stop(rank: &Rank, threads: usize, by: By) -> Result<()> {
+        let others = by.progress(rank)?;
+        let (threads, signal) = (CommThreads::start(threads)?, rank.mpb("go", Mpbs::lines(1))?);
+        let last = rank.id() + 1 == rank.size();
+        let progress = if last { others } else { Progress::from(&threads) };
+        let mut front = open(rank, "stopped", &progress)?;
+        if last {
+            signal.wait_flag(0, |stopped| stopped == 1)?;
+        }
+        let sum = front.all_reduce(vec![rank.id(); 20_000], Sum);
+        let come = front.barrier();
+        if rank.id() == 0 {
+            (0..threads.len() / 2 + 1).for_each(|thread| threads.stop(thread));
+            signal.set_flag(Line { rank: rank.size() - 1, line: 0 }, 1)?;
+        }
+        come.wait()?;
+        let ranks = rank.size();
+        ensure!(sum.wait()? == vec![ranks * (ranks - 1) / 2; 20_000], "{by:?}");
+        // And what comes after that.
+        ensure!(front.all_reduce([1], Sum).wait()? == [ranks], "{by:?}");
+        threads.switch_all(false);
+        ensure!(front.all_reduce([1], Sum).wait()? == [ranks], "{by:?}");
+        Ok(())
+    }
+    for ranks in [2, 3] {
+        on_all(ranks, |rank| {
+            stop(rank, 1, By::Calls)?;
+            stop(rank, 1, By::Threads(1))?;
+            stop(rank, 3, By::Calls)
+        });
+    }
+}

@@ -1,0 +1,671 @@
+//! Collectives as methods of communicators: of all ranks, of some, in contexts that do not mix; and
+//! what comes of calls that differ.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mp_collectives::{
+    CHOICE_TARGET,
+    barrier::{self, Barrier},
+    broadcast::{self, Algorithm},
+    collectives::{CHECK_VARIABLE, Check, Collectives, Settings},
+    exchange::{self, packed},
+    reduce::{self, AllReduce, Max, Min, Operation, Order, Sum},
+};
+use mp_comm::{Communicator, Error};
+use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
+
+use crate::support::{Random, Watchdog, on_all, scenarios};
+
+const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
+/// In elements of eight bytes: nothing, around lines, some blocks, many.
+const LENGTHS: [usize; 9] = [0, 1, 7, 8, 21, 22, 600, 2_049, 40_000];
+
+fn missing() -> CoreError {
+    CoreError::other("no communicator")
+}
+
+/// What a rank of the world contributes in a round.
+fn numbers(world_rank: usize, round: u64, length: usize) -> Vec<u64> {
+    let mut random = Random::new(round << 10 | world_rank as u64);
+    (0..length).map(|_| random.below(1 << 50)).collect()
+}
+
+/// The vectors of these ranks, combined one after the other.
+fn combined(vectors: &[Vec<u64>], with: impl Fn(u64, u64) -> u64) -> Vec<u64> {
+    let mut all = vectors[0].clone();
+    for vector in &vectors[1..] {
+        all.iter_mut().zip(vector).for_each(|(left, &right)| *left = with(*left, right));
+    }
+    all
+}
+
+/// Calls one of each; `round` says which root and length.
+fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
+    let (me, size) = (of.rank(), of.size());
+    let length = LENGTHS[round as usize % LENGTHS.len()];
+    let root = round as usize * 7 % size;
+    let ranks: Vec<usize> = (0..size).map(|rank| of.world_rank(rank)).collect::<Result<_, _>>()?;
+    let all: Vec<_> = ranks.iter().map(|&rank| numbers(rank, round, length)).collect();
+    let same = |got: &[u64], wanted: &[u64], what: &str| {
+        ensure!(got == wanted, "{what} of round {round} by rank {me} of {ranks:?}");
+        Ok(())
+    };
+    let mut message = if me == root { all[me].clone() } else { vec![1; length] };
+    of.broadcast(&mut message, root)?;
+    same(&message, &all[root], "broadcast")?;
+    let mut vector = all[me].clone();
+    of.all_reduce(&mut vector, Sum)?;
+    same(&vector, &combined(&all, |a, b| a + b), "all-reduce")?;
+    let mut vector = all[me].clone();
+    of.reduce(&mut vector, Max, root)?;
+    if me == root {
+        same(&vector, &combined(&all, u64::max), "reduce")?;
+    }
+    // One that does not commute: the first is kept.
+    let first = |left: u64, right: u64| if right.is_multiple_of(3) { left } else { right };
+    let mut vector = all[me].clone();
+    of.scan(&mut vector, first)?;
+    same(&vector, &combined(&all[..=me], first), "scan")?;
+    let mut vector = all[me].clone();
+    of.exclusive_scan(&mut vector, Min)?;
+    same(&vector, &combined(&all[..me.max(1)], u64::min), "exclusive scan")?;
+    exchanges(of, &all, root)?;
+    if round.is_multiple_of(2) {
+        of.barrier()?;
+    } else {
+        let arrived = of.arrive()?;
+        let busy: u64 = (0..100).sum();
+        ensure!(busy == 4950, "{busy}");
+        arrived.wait()?;
+    }
+    Ok(())
+}
+
+/// Blocks of all ranks' vectors, equally long and not, in new buffers and in place.
+fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
+    let (me, size, length) = (of.rank(), of.size(), all[0].len());
+    let same = |got: &[u64], wanted: &[u64], what: &str| {
+        ensure!(got == wanted, "{what} of {length} by rank {me} of {size}, root {root}");
+        Ok(())
+    };
+    let whole = all.concat();
+    let here = me * length..(me + 1) * length;
+    let mine = || {
+        let mut whole = vec![0; whole.len()];
+        whole[here.clone()].copy_from_slice(&all[me]);
+        whole
+    };
+    // Of rank i its first elements, the fewer the higher it is.
+    let lengths: Vec<usize> = (0..size).map(|rank| length / (rank + 1)).collect();
+    let parts: Vec<&[u64]> = all.iter().zip(&lengths).map(|(all, &end)| &all[..end]).collect();
+    let blocks = packed(lengths.iter().copied());
+    let together = parts.concat();
+    let my_part = || {
+        let mut together = vec![0; together.len()];
+        together[blocks[me].clone()].copy_from_slice(parts[me]);
+        together
+    };
+    let at_root = me == root;
+    let nothing = |length: usize| vec![0; if at_root { length } else { 0 }];
+
+    let mut got = nothing(whole.len());
+    of.gather(&all[me], &mut got, root)?;
+    same(&got, if at_root { &whole } else { &[] }, "gather")?;
+    let mut got = nothing(together.len());
+    of.gather_varying(parts[me], &mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { &[] }, "gather, varying")?;
+    let mut got = if at_root { mine() } else { all[me].clone() };
+    of.gather_in_place(&mut got, root)?;
+    same(&got, if at_root { &whole } else { &all[me] }, "gather in place")?;
+    let mut got = if at_root { my_part() } else { parts[me].to_vec() };
+    of.gather_in_place_varying(&mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { parts[me] }, "gather in place, varying")?;
+
+    let source = |of_root: &[u64]| if at_root { of_root.to_vec() } else { Vec::new() };
+    let mut got = vec![0; length];
+    of.scatter(&source(&whole), &mut got, root)?;
+    same(&got, &all[me], "scatter")?;
+    let mut got = vec![0; lengths[me]];
+    of.scatter_varying(&source(&together), &blocks, &mut got, root)?;
+    same(&got, parts[me], "scatter, varying")?;
+    let mut got = if at_root { whole.clone() } else { vec![0; length] };
+    of.scatter_in_place(&mut got, root)?;
+    same(&got, if at_root { &whole } else { &all[me] }, "scatter in place")?;
+    let mut got = if at_root { together.clone() } else { vec![0; lengths[me]] };
+    of.scatter_in_place_varying(&mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { parts[me] }, "scatter in place, varying")?;
+
+    let mut got = vec![0; whole.len()];
+    of.all_gather(&all[me], &mut got)?;
+    same(&got, &whole, "all-gather")?;
+    let mut got = vec![0; together.len()];
+    of.all_gather_varying(parts[me], &mut got, &blocks)?;
+    same(&got, &together, "all-gather, varying")?;
+    let mut got = mine();
+    of.all_gather_in_place(&mut got)?;
+    same(&got, &whole, "all-gather in place")?;
+    let mut got = my_part();
+    of.all_gather_in_place_varying(&mut got, &blocks)?;
+    same(&got, &together, "all-gather in place, varying")?;
+
+    // What rank i has for rank j: as many of i's elements as fit, from a place that j says.
+    let block = length / size;
+    let send: Vec<u64> = all[me][..block * size].to_vec();
+    let for_me: Vec<u64> =
+        all.iter().flat_map(|all| &all[me * block..(me + 1) * block]).copied().collect();
+    let mut got = vec![0; block * size];
+    of.all_to_all(&send, &mut got)?;
+    same(&got, &for_me, "all-to-all")?;
+    let mut got = send.clone();
+    of.all_to_all_in_place(&mut got)?;
+    same(&got, &for_me, "all-to-all in place")?;
+    // As long as both say together: the same in both directions.
+    let shared = |rank: usize| (0..size).map(move |other| length / (1 + rank + other));
+    let shared_blocks = packed(shared(me));
+    let sent = |rank: usize| -> Vec<Vec<u64>> {
+        shared(rank).map(|length| all[rank][..length].to_vec()).collect()
+    };
+    let wanted: Vec<u64> = (0..size).flat_map(|rank| sent(rank)[me].clone()).collect();
+    let send = sent(me).concat();
+    let mut got = vec![0; wanted.len()];
+    of.all_to_all_varying(&send, &shared_blocks, &mut got, &shared_blocks)?;
+    same(&got, &wanted, "all-to-all, varying")?;
+    let mut got = send;
+    of.all_to_all_in_place_varying(&mut got, &shared_blocks)?;
+    same(&got, &wanted, "all-to-all in place, varying")?;
+
+    // Sums of all, a block for each.
+    let sums = combined(all, |a, b| a + b);
+    let equal = block * size;
+    let own = me * block..(me + 1) * block;
+    let mut got = vec![0; block];
+    of.reduce_scatter(&all[me][..equal], &mut got, Sum)?;
+    same(&got, &sums[own.clone()], "reduce-scatter")?;
+    let mut got = all[me][..equal].to_vec();
+    of.reduce_scatter_in_place(&mut got, Sum)?;
+    same(&got[own.clone()], &sums[own], "reduce-scatter in place")?;
+    let ends: Vec<usize> = (0..=size).map(|rank| length * rank * rank / (size * size)).collect();
+    let uneven: Vec<_> = ends.windows(2).map(|ends| ends[0]..ends[1]).collect();
+    let own = uneven[me].clone();
+    let mut got = vec![0; own.len()];
+    of.reduce_scatter_varying(&all[me], &uneven, &mut got, Sum)?;
+    same(&got, &sums[own.clone()], "reduce-scatter, varying")?;
+    let mut got = all[me].clone();
+    of.reduce_scatter_in_place_varying(&mut got, &uneven, Sum)?;
+    same(&got[own.clone()], &sums[own], "reduce-scatter in place, varying")
+}
+
+#[test]
+fn all_kinds_in_communicators_of_all_kinds() {
+    for size in SIZES {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let own = Communicator::own(rank);
+            let again = Communicator::world(rank);
+            let half = world.split(Some(rank.id() as u64 % 2), -(rank.id() as i64))?;
+            let half = half.ok_or_else(missing)?;
+            for round in 0..LENGTHS.len() as u64 {
+                one_of_each(&world, round)?;
+                one_of_each(&half, round)?;
+                one_of_each(&own, round)?;
+                one_of_each(&again, round)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Each rank with the next, and all with all, by turns.
+#[test]
+fn communicators_that_overlap() {
+    for size in [2, 3, 5] {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let all = world.group();
+            let mut mine = Vec::new();
+            for first in 0..size {
+                let pair = all.include(&[(first + 1) % size, first])?;
+                mine.extend(world.create(&pair)?);
+            }
+            mine.push(world);
+            ensure!(mine.len() == 3 || size == 2, "{mine:?}");
+            for round in 0..30 {
+                for communicator in &mine {
+                    one_of_each(communicator, round)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What is sent in one is not received in the other, whichever comes first.
+#[test]
+fn contexts_do_not_mix() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let copy = world.duplicate()?;
+        for round in 0..200u64 {
+            let root = (round % 3) as usize;
+            let (mut one, mut two) =
+                if world.rank() == root { ([round], [!round]) } else { ([0], [0]) };
+            // The root returns before the others have come.
+            if world.rank() == root || round % 2 == 0 {
+                world.broadcast(&mut one, root)?;
+                copy.broadcast(&mut two, root)?;
+            } else {
+                copy.broadcast(&mut two, root)?;
+                world.broadcast(&mut one, root)?;
+            }
+            ensure!((one, two) == ([round], [!round]), "round {round}: {one:?} {two:?}");
+            // Messages beside them.
+            let (next, before) = ((rank.id() + 1) % 3, (rank.id() + 2) % 3);
+            world.send(&[round], next, 0)?;
+            world.barrier()?;
+            ensure!(world.receive::<u64>(before, 0)?.0 == round, "a message");
+        }
+        Ok(())
+    });
+}
+
+/// Communicators come and go; what they had is given back.
+#[test]
+fn memory_is_given_back() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let mut used = Vec::new();
+        for round in 0..6 {
+            let part = world.split(Some(rank.id() as u64 / 2), 0)?.ok_or_else(missing)?;
+            one_of_each(&part, round)?;
+            one_of_each(&world, round)?;
+            drop(part);
+            world.barrier()?;
+            used.push(rank.memory().in_use);
+            world.barrier()?;
+        }
+        // Nobody opens or closes anything between the barriers.
+        ensure!(used[1..].iter().all(|&bytes| bytes == used[1]), "{used:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn settings_of_each_communicator() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        let copy = world.duplicate()?;
+        let settings = |algorithm, order, barrier| Settings {
+            broadcast: broadcast::Settings { algorithm: Some(algorithm), ..Default::default() },
+            reduce: reduce::Settings { order, block_lines: Some(3), ..Default::default() },
+            barrier: barrier::Settings { barrier: Some(barrier), placement: None },
+            exchange: exchange::Settings { chunk_lines: Some(2), ..Default::default() },
+            wait: Wait::from(Duration::from_secs(20)),
+            check: Check::On,
+        };
+        for (round, algorithm) in
+            (0..).zip([Algorithm::Binomial, Algorithm::OcBcast, Algorithm::ScatterAllgather])
+        {
+            let order = if round == 1 { Order::Ranks } else { Order::Algorithm };
+            let barrier =
+                if round == 0 { Barrier::Central } else { Barrier::Dissemination(vec![3]) };
+            world.set_collectives(settings(algorithm, order, barrier))?;
+            for length in 0..LENGTHS.len() as u64 {
+                one_of_each(&world, length)?;
+                one_of_each(&copy, length)?;
+            }
+        }
+        // One that can't do this: also by way of the method.
+        let reduce =
+            reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
+        world.set_collectives(Settings { reduce, ..Default::default() })?;
+        let refused = world.all_reduce(&mut vec![1u8; 1 << 20], Sum).err();
+        ensure!(matches!(refused, Some(Error::World(_))), "{refused:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_can_not_be() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        for result in [world.broadcast(&mut [1], 2), world.reduce(&mut [1], Sum, 2)] {
+            match result {
+                Err(Error::NoSuchRank { rank: 2, size: 2 }) => {}
+                other => return Err(CoreError::other(format!("{other:?}"))),
+            }
+        }
+        let misuse = |result: mp_comm::Result<()>| {
+            ensure!(matches!(result, Err(Error::Misuse(_))), "{result:?}");
+            Ok(())
+        };
+        // Within a call, and between two halves of one.
+        let within = Mutex::new(Vec::new());
+        world.all_reduce(&mut [1u64], |left: u64, right: u64| {
+            within.lock().unwrap().push(world.all_reduce(&mut [1u64], Sum));
+            within.lock().unwrap().push(world.set_collectives(Settings::default()));
+            left + right
+        })?;
+        for result in within.into_inner().unwrap() {
+            misuse(result)?;
+        }
+        let arrived = world.arrive()?;
+        misuse(world.barrier())?;
+        misuse(world.arrive().map(drop))?;
+        world.all_reduce(&mut [1u64], Sum)?;
+        arrived.wait()?;
+        // Not waited for: the next call does.
+        drop(world.arrive()?);
+        world.barrier()?;
+        world.barrier()?;
+        Ok(())
+    });
+}
+
+/// Rank 1 of the world dies; `half` says who has to do with it.
+fn one_dies(rank: &Rank, die: fn()) -> Result<()> {
+    let world = Communicator::world(rank);
+    let near = rank.id() < 3;
+    let part = world.split(Some(near.into()), -(rank.id() as i64))?.ok_or_else(missing)?;
+    part.all_reduce(&mut [1.5], Sum)?;
+    part.barrier()?;
+    if rank.id() == 1 {
+        die();
+    }
+    for round in 0..100 {
+        match one_of_each(&part, round) {
+            Ok(()) => {}
+            Err(error) if near => {
+                // By its number in both.
+                let told = "rank 1 of the communicator was lost (rank 1 of the world)";
+                ensure!(error.to_string() == told, "{error}");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    ensure!(!near, "nobody said that it was lost");
+    Ok(())
+}
+
+#[test]
+fn deaths_are_for_members_alone() {
+    crate::mortal::panics(World::threads(5), 1, "a panic", one_dies);
+    let _watchdog = Watchdog::start();
+    let result = World::processes(5).run(|rank| one_dies(rank, || match scenarios::die() {}));
+    scenarios::check(result, 1).unwrap();
+}
+
+// --- checks ---
+
+type Called = fn(&Communicator) -> mp_comm::Result<()>;
+
+/// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
+const WRONG: [(&str, Called); 14] = [
+    ("broadcast of 4 f64 with root 1", |of| of.broadcast(&mut [0.0; 4], 1)),
+    ("broadcast of 3 f64 with root 0", |of| of.broadcast(&mut [0.0; 3], 0)),
+    ("broadcast of 4 f32 with root 0", |of| of.broadcast(&mut [0f32; 4], 0)),
+    ("broadcast of 4 u64 with root 0", |of| of.broadcast(&mut [0u64; 4], 0)),
+    ("reduce of 4 f64 with Sum and root 0", |of| of.reduce(&mut [0.0; 4], Sum, 0)),
+    ("all_reduce of 4 f64 with Max", |of| of.all_reduce(&mut [0.0; 4], Max)),
+    ("barrier", |of| of.barrier()),
+    ("arrive", |of| of.arrive().map(drop)),
+    ("split", |of| of.split(None, 0).map(drop)),
+    ("gather of 2 u8 with root 0", |of| of.gather(&[1u8; 2], &mut vec![0; 2 * of.size()], 0)),
+    ("scatter_varying of u8 with root 1", |of| of.scatter_in_place_varying(&mut [1u8], &[], 1)),
+    ("all_gather of 1 u8", |of| of.all_gather_in_place(&mut vec![0u8; of.size()])),
+    ("all_to_all of 0 u8", |of| of.all_to_all::<u8>(&[], &mut [])),
+    ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
+];
+
+fn right(of: &Communicator) -> mp_comm::Result<()> {
+    of.broadcast(&mut [1.0; 4], 0)
+}
+
+fn differ(result: mp_comm::Result<()>) -> Result<String> {
+    match result {
+        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(CoreError::other(format!("{other:?}"))),
+    }
+}
+
+fn checked(of: &Communicator) -> Result<()> {
+    Ok(of.set_collectives(Settings { check: Check::On, ..Default::default() })?)
+}
+
+#[test]
+fn who_calls_something_else_is_named() {
+    const RIGHT: &str = "called broadcast of 4 f64 with root 0";
+    for size in [2, 3, 5] {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            checked(&world)?;
+            for (number, (what, wrong)) in WRONG.iter().enumerate() {
+                let odd = number % size;
+                let result = if rank.id() == odd { wrong(&world) } else { right(&world) };
+                let told = differ(result)?;
+                let wanted = match (size, odd) {
+                    (2, 0) => format!("rank 0 called {what}, rank 1 {RIGHT}"),
+                    (2, _) => format!("rank 0 {RIGHT}, rank 1 called {what}"),
+                    _ => format!("rank {odd} called {what}; the others {RIGHT}"),
+                };
+                ensure!(told == wanted, "{told}");
+                // Nobody went on; so all can.
+                right(&world)?;
+                one_of_each(&world, number as u64)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+fn other_operations<T: Plain + Debug>(
+    rank: &Rank,
+    zero: T,
+    ours: impl Operation<T>,
+    theirs: impl Operation<T>,
+) -> Result<String> {
+    let world = Communicator::world(rank);
+    checked(&world)?;
+    match rank.id() {
+        2 => differ(world.all_reduce(&mut [zero; 3], ours)),
+        _ => differ(world.all_reduce(&mut [zero; 3], theirs)),
+    }
+}
+
+#[test]
+fn other_operations_and_settings_are_told_apart() {
+    on_all(3, |rank| {
+        let told = other_operations(rank, 1u32, Sum, Max)?;
+        let wanted = "rank 2 called all_reduce of 3 u32 with Sum; \
+                      the others called all_reduce of 3 u32 with Max";
+        ensure!(told == wanted, "{told}");
+        let told = other_operations(rank, 1.0, Sum, |a: f64, b: f64| a + b)?;
+        ensure!(told.contains("rank 2") && told.contains("closure"), "{told}");
+        // In place or not is no difference; where the blocks are, is.
+        let world = Communicator::world(rank);
+        checked(&world)?;
+        let (mut whole, root) = ([rank.id(); 6], rank.id() == 1);
+        match root {
+            true => world.gather_in_place(&mut whole, 1)?,
+            false => world.gather(&[rank.id(); 2], &mut [], 1)?,
+        }
+        ensure!(!root || whole == [0, 0, 1, 1, 2, 2], "{whole:?}");
+        let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
+        let mut result = vec![0; blocks[rank.id()].len()];
+        let told = differ(world.reduce_scatter_varying(&[1, 1, 1], &blocks, &mut result, Sum))?;
+        ensure!(told.starts_with("rank 0 called reduce_scatter_varying of 3 i32"), "{told}");
+        ensure!(
+            told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
+            "{told}"
+        );
+        // The same, forced otherwise.
+        let world = Communicator::world(rank);
+        let order = if rank.id() == 1 { Order::Ranks } else { Order::Algorithm };
+        let reduce = reduce::Settings { order, ..Default::default() };
+        world.set_collectives(Settings { reduce, check: Check::On, ..Default::default() })?;
+        let told = differ(world.scan(&mut [1u8], Sum))?;
+        ensure!(told.starts_with("rank 1 called scan of 1 u8"), "{told}");
+        ensure!(told.contains("order: Ranks") && told.contains("order: Algorithm"), "{told}");
+        Ok(())
+    });
+}
+
+/// In a part of the world, with its numbers; the other part goes on.
+#[test]
+fn parts_check_by_themselves() {
+    on_all(5, |rank| {
+        let world = Communicator::world(rank);
+        let part = world.split(Some(u64::from(rank.id() > 2)), -(rank.id() as i64))?;
+        let part = part.ok_or_else(missing)?;
+        checked(&part)?;
+        match rank.id() {
+            0 => {
+                let told = differ(part.barrier())?;
+                ensure!(told.starts_with("rank 2 called barrier; the others"), "{told}");
+            }
+            1 | 2 => drop(differ(right(&part))?),
+            _ => right(&part)?,
+        }
+        right(&part)?;
+        right(&world).map_err(CoreError::from)
+    });
+}
+
+#[test]
+fn who_does_not_come_is_named() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let limit = Duration::from_millis(50);
+        let settings = |check| Settings { check, ..Default::default() };
+        world.set_collectives(settings(Check::Within(limit)))?;
+        if rank.id() == 2 {
+            // The others ask for this only after they have given up.
+            world.receive::<u8>(0, 1)?;
+            world.receive::<u8>(1, 1)?;
+        }
+        match world.all_reduce(&mut [1.0], Sum) {
+            Err(Error::NotCome { rank: 2, call, .. }) => {
+                ensure!(call.to_string() == "all_reduce of 1 f64 with Sum", "{call}");
+            }
+            other => return Err(CoreError::other(format!("{other:?}"))),
+        }
+        if rank.id() != 2 {
+            world.send(&[0u8], 2, 1)?;
+        }
+        world.set_collectives(settings(Check::On))?;
+        one_of_each(&world, 3)
+    });
+}
+
+const NAMED: &str = "methods::checked_where_the_environment_says_so";
+
+#[test]
+fn checked_where_the_environment_says_so() {
+    let code = |rank: &Rank| {
+        let world = Communicator::world(rank);
+        // Safe without a check, too.
+        let mut vector = [1.0; 2];
+        let count = if rank.id() == 0 { 1 } else { 2 };
+        let copy = world.duplicate()?;
+        copy.set_collectives(Settings { check: Check::Off, ..Default::default() })?;
+        copy.barrier()?;
+        match world.broadcast(&mut vector[..count], 0) {
+            Ok(()) => Ok(false),
+            Err(Error::CallsDiffer(_)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    };
+    if std::env::var_os(CHECK_VARIABLE).is_some() {
+        let told = std::env::var(CHECK_VARIABLE).unwrap() == "1";
+        assert_eq!(World::threads(2).run(code).unwrap(), [told; 2]);
+        return;
+    }
+    assert_eq!(World::threads(2).run(code).unwrap(), [false; 2]);
+    let program = std::env::current_exe().unwrap();
+    for value in ["1", "0", ""] {
+        let mut again = std::process::Command::new(&program);
+        let output = again.args(["--exact", NAMED]).env(CHECK_VARIABLE, value).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{value:?}: {text}");
+    }
+}
+
+// --- choices ---
+
+/// Keeps what is told.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+struct Fields<'a>(&'a mut String);
+
+impl tracing::field::Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
+        self.0.push_str(&format!("{field}={value:?};"));
+    }
+}
+
+impl tracing::Subscriber for Listener {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == CHOICE_TARGET
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut Fields(&mut text));
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn choices_are_told_once() {
+    World::threads(2)
+        .run(|rank| {
+            let listener = Listener::default();
+            let told = listener.0.clone();
+            tracing::subscriber::with_default(listener, || -> Result<()> {
+                let world = Communicator::world(rank);
+                for _ in 0..3 {
+                    world.barrier()?;
+                    for length in [1, 2, 60, 100_000] {
+                        world.broadcast(&mut vec![1u64; length], 0)?;
+                    }
+                    world.all_reduce(&mut [1u64], Sum)?;
+                    world.scan(&mut [1u64], Sum)?;
+                    world.reduce(&mut [1u64], Sum, 1)?;
+                }
+                Ok(())
+            })?;
+            let told = told.lock().unwrap();
+            let kinds: Vec<&str> = told.iter().filter_map(|text| text.split(';').next()).collect();
+            let wanted = [
+                "operation=\"barrier\"",
+                "operation=\"broadcast\"",
+                "operation=\"broadcast\"",
+                "operation=\"broadcast\"",
+                "operation=\"broadcast\"",
+                "operation=\"all_reduce\"",
+                "operation=\"scan\"",
+                "operation=\"reduce\"",
+            ];
+            ensure!(kinds == wanted, "{told:#?}");
+            ensure!(told[4].contains("OC-Bcast") && told[4].contains("800000 bytes"), "{told:#?}");
+            Ok(())
+        })
+        .unwrap();
+}

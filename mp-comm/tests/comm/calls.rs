@@ -1,0 +1,181 @@
+//! What all ranks must call together: who calls something else, or does not come, is named.
+
+use std::{thread::sleep, time::Duration};
+
+use mp_comm::{Call, Communicator, Error};
+use mp_core::{Error as CoreError, Rank, Result, World};
+
+use crate::{
+    missing,
+    support::{SIZES, Together, Watchdog, on_all, scenarios},
+};
+
+fn sum(count: usize) -> Call {
+    Call::new("all_reduce").elements::<f64>(count).operation("Sum")
+}
+
+fn broadcast(root: usize) -> Call {
+    Call::new("broadcast").elements::<f64>(4).root(root)
+}
+
+/// The text of an error that says how calls differ.
+fn differ(result: mp_comm::Result<()>) -> Result<String> {
+    match result {
+        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(CoreError::other(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_same_goes_on() {
+    for size in SIZES {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let half = world.split(Some(world.rank() as u64 % 2), 0)?.ok_or_else(missing)?;
+            for count in 0..20 {
+                world.joint().check(&sum(count), None)?;
+                half.joint().check(&broadcast(0), Some(Duration::from_secs(8)))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn who_differs_is_named_at_all_ranks() {
+    for size in [2, 3, 5] {
+        let told = on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let mut told = Vec::new();
+            for other in [
+                broadcast(1),
+                Call::new("broadcast").elements::<f64>(5).root(0),
+                Call::new("broadcast").elements::<u64>(4).root(0),
+                Call::new("broadcast").elements::<f64>(4).root(0).settings("lines"),
+                sum(4),
+                Call::new("barrier"),
+            ] {
+                let odd = world.rank() == size - 1;
+                let call = if odd { other } else { broadcast(0) };
+                told.push(differ(world.joint().check(&call, None))?);
+                // And it goes on.
+                world.joint().check(&broadcast(0), None)?;
+            }
+            Ok(told)
+        });
+        for told in &told {
+            assert_eq!(*told, told[..], "ranks were told different things");
+        }
+        let who = |told: &str| told.split(';').next().unwrap_or_default().to_owned();
+        let last = size - 1;
+        match size {
+            2 => assert_eq!(
+                told[0][0],
+                "rank 0 called broadcast of 4 f64 with root 0, \
+                 rank 1 called broadcast of 4 f64 with root 1"
+            ),
+            _ => {
+                let kinds = [
+                    "broadcast of 4 f64 with root 1",
+                    "broadcast of 5 f64 with root 0",
+                    "broadcast of 4 u64 with root 0",
+                    "broadcast of 4 f64 (8 bytes, alignment 8) with root 0, by lines",
+                    "all_reduce of 4 f64 with Sum",
+                    "barrier",
+                ];
+                for (told, kind) in told[0].iter().zip(kinds) {
+                    assert_eq!(who(told), format!("rank {last} called {kind}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_check_meets_another_call() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        let told = match world.rank() {
+            2 => differ(world.split(Some(0), 0).map(drop))?,
+            _ => differ(world.joint().check(&broadcast(0), None))?,
+        };
+        let wanted = "rank 2 called split; the others called broadcast of 4 f64 with root 0";
+        ensure!(told == wanted, "{told}");
+        let told = match world.rank() {
+            0 | 2 => differ(world.duplicate().map(drop))?,
+            _ => differ(world.joint().check(&broadcast(0), None))?,
+        };
+        let wanted = "ranks 0 and 2 called duplicate, \
+                      ranks 1 and 3 called broadcast of 4 f64 with root 0";
+        ensure!(told == wanted, "{told}");
+        // Contexts are agreed on afterwards, too.
+        let again = world.duplicate()?;
+        again.joint().check(&sum(1), None)?;
+        Ok(())
+    });
+}
+
+/// Late by more than twice the limit, so that all others have given up.
+#[test]
+fn who_does_not_come_is_named() {
+    for late in 0..3 {
+        on_all(3, |rank| {
+            let world = Communicator::world(rank);
+            let mut together = Together::new(rank)?;
+            let limit = Duration::from_millis(30);
+            if rank.id() == late {
+                together.wait()?;
+            }
+            match world.joint().check(&sum(3), Some(limit)) {
+                Err(Error::NotCome { rank, call, limit: l }) => {
+                    ensure!((rank, l) == (late, limit) && *call == sum(3), "{rank}, {call}, {l:?}");
+                }
+                // Rank 0 finds all who waited for it.
+                Ok(()) if (rank.id(), late) == (0, 0) => {}
+                other => return Err(CoreError::other(format!("{other:?}"))),
+            }
+            if rank.id() != late {
+                together.wait()?;
+            }
+            // What is late is not taken for the next.
+            for count in 4..9 {
+                world.joint().check(&sum(count), Some(Duration::from_secs(8)))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Rank 1 is gone; all others hear of it, in the check as in the next one.
+fn without_one(rank: &Rank, end: impl Fn()) -> Result<()> {
+    let world = Communicator::world(rank);
+    world.joint().check(&sum(0), None)?;
+    if rank.id() == 1 {
+        end();
+        return Ok(());
+    }
+    sleep(Duration::from_millis(rank.id() as u64));
+    for _ in 0..2 {
+        match world.joint().check(&sum(1), None) {
+            Err(Error::PeerLost { rank: 1, world_rank: 1 } | Error::Ended { rank: 1 }) => {}
+            other => return Err(CoreError::other(format!("{other:?}"))),
+        }
+    }
+    // Rank 0 answers the others as long as it is there.
+    let mut together = world.exchange();
+    let mut byte = [0u8];
+    match rank.id() {
+        0 => together.send(&[1u8], 2, 0),
+        _ => together.receive(&mut byte, 0, 0),
+    };
+    together.run()?;
+    Ok(())
+}
+
+#[test]
+fn who_is_gone_is_named() {
+    on_all(3, |rank| without_one(rank, || ()));
+    let _watchdog = Watchdog::start();
+    let result = World::processes(3).run(|rank| without_one(rank, || match scenarios::die() {}));
+    scenarios::check(result, 1).unwrap();
+}

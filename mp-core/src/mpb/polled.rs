@@ -1,0 +1,255 @@
+//! Waits for flags that leave the thread free for other things meanwhile: whoever has several
+//! operations under way asks each time whether a flag is there, and sleeps when none is, until any
+//! of them may be.
+
+use std::{sync::Arc, task::Poll};
+
+use super::{Mpb, mark::Sleeper};
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    sync::{AtomicU32, AtomicU64, Futex, Ordering},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+};
+
+/// MPBs, and the flag of the own one that an operation on them waits for, if it does.
+///
+/// One operation at a time, in whichever thread: only flags that are polled one after the other
+/// can be waited for.
+///
+/// ```
+/// use std::task::Poll;
+/// use mp_core::{Wait, World};
+/// use mp_core::mpb::{Line, Mpbs, Polled};
+///
+/// World::threads(2).run(|rank| {
+///     let mpb = rank.mpb("pair", Mpbs::lines(1))?;
+///     if rank.id() == 0 {
+///         return mpb.set_flag(Line { rank: 1, line: 0 }, 7);
+///     }
+///     let polled = Polled::new(mpb);
+///     while let Poll::Pending = polled.poll_flag(Some(0), 0, |value| value == 7)? {
+///         // There may be something else to do, and others to poll.
+///         Polled::wait_any(&polled, &[&polled], Wait::forever(), || false)?;
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Polled {
+    mpb: Mpb,
+    /// 1 + the line of the flag that is waited for; 0 for none.
+    line: AtomicU64,
+    /// What the flag was when it was polled.
+    seen: AtomicU64,
+    /// 1 + the rank that alone sets it; 0 for any.
+    setter: AtomicU64,
+    /// Tells this wait from the others of the rank.
+    number: AtomicU32,
+}
+
+impl Polled {
+    /// Waits for nothing yet.
+    pub fn new(mpb: Mpb) -> Self {
+        let (line, seen, setter) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { mpb, line, seen, setter, number: AtomicU32::new(0) }
+    }
+
+    /// The MPBs.
+    #[inline]
+    pub fn mpb(&self) -> &Mpb {
+        &self.mpb
+    }
+
+    /// Whether a flag of the own MPB has a value that `reached` is true of, which depends on the
+    /// value alone: the value. If not, that is what is waited for from now on. `setter` is the rank
+    /// that alone sets the flag, if there is one.
+    ///
+    /// # Errors
+    /// As [`Mpb::wait_flag_from`].
+    #[inline]
+    pub fn poll_flag(
+        &self,
+        setter: Option<usize>,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Poll<Result<u64>> {
+        let value = match self.mpb.flag(line) {
+            Ok(value) if !reached(value) => value,
+            there => {
+                self.line.store(0, Ordering::Relaxed);
+                return Poll::Ready(there);
+            }
+        };
+        self.expect(setter, line, value, &reached)
+    }
+
+    fn expect(
+        &self,
+        setter: Option<usize>,
+        line: usize,
+        seen: u64,
+        reached: &dyn Fn(u64) -> bool,
+    ) -> Poll<Result<u64>> {
+        self.line.store(0, Ordering::Relaxed);
+        let opened = &self.mpb.opened;
+        if let Some(Err(error)) = setter.map(|setter| self.mpb.world_rank(setter)) {
+            return Poll::Ready(Err(error));
+        }
+        if let Some(over) = opened.over(setter) {
+            // What was set before the end is visible by now.
+            return Poll::Ready(self.mpb.flag(line).and_then(|value| match reached(value) {
+                true => Ok(value),
+                false => Err(over),
+            }));
+        }
+        self.seen.store(seen, Ordering::Relaxed);
+        self.setter.store(setter.map_or(0, |rank| 1 + rank as u64), Ordering::Relaxed);
+        self.number.store(self.mpb.waits.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.line.store(1 + line as u64, Ordering::Relaxed);
+        Poll::Pending
+    }
+
+    /// The flag that is waited for, and who alone sets it.
+    fn awaited(&self) -> Option<(usize, Option<usize>)> {
+        let line = self.line.load(Ordering::Relaxed).checked_sub(1)?;
+        let setter = self.setter.load(Ordering::Relaxed).checked_sub(1);
+        Some((line as usize, setter.map(|rank| rank as usize)))
+    }
+
+    /// Whether a flag is waited for.
+    pub fn is_waiting(&self) -> bool {
+        self.awaited().is_some()
+    }
+
+    /// Whether it is worth polling again: the flag has changed or will never, or none is waited for.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        let Some((line, setter)) = self.awaited() else { return true };
+        let seen = self.seen.load(Ordering::Relaxed);
+        self.mpb.flag(line).map_or(true, |value| value != seen)
+            || self.mpb.opened.over(setter).is_some()
+    }
+
+    /// Waits until one of `several`, all of one rank, is [ready](Self::is_ready), or `also` is true
+    /// of a moment after [`ring`](Self::ring) was called; false when the limit of `wait` was over
+    /// before. A report shows it as a wait for the flag of `what`.
+    ///
+    /// # Errors
+    /// [`Error::BadWorld`] when they are of different ranks or worlds; [`Error::Segment`].
+    pub fn wait_any(
+        what: &Self,
+        several: &[&Self],
+        wait: Wait,
+        also: impl Fn() -> bool,
+    ) -> Result<bool> {
+        let context = what.context();
+        let same = |other: &&Self| {
+            let other = other.context();
+            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
+        };
+        if !several.iter().all(same) {
+            // Each would be rung at the doorbell of its own rank only.
+            let reason = "operations of different ranks or worlds can't be waited for together";
+            return Err(Error::BadWorld(reason.to_owned()));
+        }
+        let doing = Doing { operation: Operation::Flag, channel: what.mpb.opened.place() };
+        let poll = || (also() || several.iter().any(|polled| polled.is_ready())).then_some(());
+        let flags = Several { what, several };
+        Ok(context.wait(wait, doing, std::ptr::null(), &flags, poll)?.is_some())
+    }
+
+    /// Has this rank's threads that wait look again.
+    pub fn ring(&self) {
+        self.context().ring(self.context().me);
+    }
+
+    /// As long as this lives, a thread is at work for the rank, or will be: that the rank waits does
+    /// not mean that it is stuck.
+    pub fn delegate(&self) -> Delegation {
+        if let Ok(rank) = self.context().rank(self.context().me) {
+            rank.delegations.begin();
+        }
+        Delegation { context: Arc::clone(self.context()) }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.mpb.opened.context
+    }
+
+    pub(crate) fn asymmetry(&self) -> Asymmetry {
+        self.context().waiting.asymmetry
+    }
+
+    /// Where the rank is rung.
+    pub(crate) fn doorbell(&self) -> Option<&Futex> {
+        Some(&self.context().rank(self.context().me).ok()?.doorbell)
+    }
+
+    fn sleeper(&self) -> Option<Sleeper<'_>> {
+        let (line, _) = self.awaited()?;
+        let mark = self.mpb.opened.mark(self.mpb.rank());
+        Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
+    }
+
+    /// Asks to be rung when the flag changes.
+    pub(crate) fn raise(&self) {
+        self.sleeper().iter().for_each(Flag::raise);
+    }
+
+    pub(crate) fn lower(&self) {
+        self.sleeper().iter().for_each(Flag::lower);
+    }
+
+    /// The thread that is at work here for the rank goes to sleep.
+    pub(crate) fn rest(&self) {
+        if let Ok(rank) = self.context().rank(self.context().me) {
+            rank.delegations.rest(None);
+        }
+    }
+
+    /// It wakes again.
+    pub(crate) fn wake(&self) {
+        if let Ok(rank) = self.context().rank(self.context().me) {
+            rank.delegations.wake(None);
+        }
+    }
+}
+
+/// See [`Polled::delegate`].
+#[derive(Debug)]
+pub struct Delegation {
+    context: Arc<Context>,
+}
+
+impl Drop for Delegation {
+    fn drop(&mut self) {
+        if let Ok(rank) = self.context.rank(self.context.me) {
+            rank.delegations.end();
+        }
+    }
+}
+
+struct Several<'a> {
+    what: &'a Polled,
+    several: &'a [&'a Polled],
+}
+
+impl Flag for Several<'_> {
+    fn raise(&self) {
+        self.several.iter().for_each(|polled| polled.raise());
+    }
+
+    fn lower(&self) {
+        self.several.iter().for_each(|polled| polled.lower());
+    }
+
+    /// The line, and who sets it if nothing else can help.
+    fn further(&self) -> Vec<u64> {
+        let (line, setter) = self.what.awaited().unwrap_or_default();
+        let alone = matches!(self.several, [only] if std::ptr::eq(*only, self.what));
+        let setter = setter.filter(|_| alone).and_then(|rank| self.what.mpb.world_rank(rank).ok());
+        vec![line as u64, setter.map_or(0, |rank| 1 + rank as u64)]
+    }
+}
