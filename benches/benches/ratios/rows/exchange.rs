@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use mp_collectives::exchange::{Exchanges, Settings};
+use onchip::exchange::{Exchanges, Settings};
 use onchip::prelude::*;
 use onchip_benches::content::{fill, is_filled, is_stamped, stamp};
 
