@@ -73,9 +73,10 @@ mod vectors {
     #[inline]
     pub(super) fn fold<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
         use std::arch::is_x86_feature_detected as has;
-        if has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512vbmi2") {
-            // SAFETY: the processor has them. (The last one stands for those that do not slow down
-            // for wide vectors.)
+        // The last one is what those have that do not slow down for wide vectors.
+        let wide = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
+        if wide && has!("avx512vbmi2") {
+            // SAFETY: the processor has them.
             unsafe { fold_512(from, target, combine) }
         } else if has!("avx2") {
             // SAFETY: as above.
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn every_element_meets_its_own() {
         check(|index| index as u8);
-        check(|index| index as u16 * 259);
+        check(|index| (index as u16).wrapping_mul(259));
         check(|index| index as u32 * 70_001);
         check(|index| index as u64 * 0x1_0001_0001);
         check(|index| index as u128 * 0x1_0001_0001_0001_0001);
