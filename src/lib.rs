@@ -40,6 +40,7 @@
 //! | wait until all ranks have come | [`barrier`] |
 //! | add up what all ranks have | [`reduce`] |
 //! | let all that go on meanwhile | [`immediate`] |
+//! | gather, scatter, exchange blocks between all ranks | [`exchange`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -165,6 +166,35 @@ pub mod reduce {
 pub mod immediate {
     pub use mp_collectives::immediate::*;
     pub use mp_delegate::comm::Progress;
+}
+
+/// Blocks go from rank to rank: gather, scatter, all-gather, all-to-all.
+///
+/// ```
+/// use onchip::{exchange::{Exchanges, Settings, packed}, prelude::*};
+///
+/// let found = World::threads(4).run(|rank| {
+///     let mut exchanges = Exchanges::open(rank, "primes", Settings::default())?;
+///     // Each rank looks at its part of the numbers, which rank 0 hands out.
+///     let (numbers, mut own) = ((2..42).collect::<Vec<u32>>(), [0; 10]);
+///     exchanges.scatter(&numbers, &mut own, 0)?;
+///     let prime = |n: &u32| (2..*n).all(|divisor| n % divisor != 0);
+///     let primes: Vec<_> = own.into_iter().filter(prime).collect();
+///     // How many each has found, and then which.
+///     let mut counts = vec![0; rank.size()];
+///     exchanges.all_gather(&[primes.len()], &mut counts)?;
+///     let mut all = vec![0; counts.iter().sum()];
+///     exchanges.gather_varying(&primes, &mut all, &packed(counts), 0)?;
+///     Ok(all)
+/// })?;
+/// assert_eq!(found[0], [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+///
+/// A rank that dies ends the exchanges of all others with [`Error::PeerLost`].
+pub mod exchange {
+    pub use mp_collectives::exchange::*;
+    pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
 /// What programs need: `use onchip::prelude::*;`

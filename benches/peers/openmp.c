@@ -3,9 +3,9 @@
  *   openmp barrier BATCHES CALLS      two threads, back to back, by the slower one, ns for one
  *   openmp crowd THREADS BATCHES MILLIS
  *                                     the same by threads that share cores
- *   openmp stencil FILE SIZE STEPS [OUT]
- *                                     two threads, ns for all steps on the matrix of doubles in FILE; what comes of it
- *                                     goes to OUT
+ *   openmp stencil FILE SIZE STEPS RUNS [OUT]
+ *                                     two threads, ns for all steps on the matrix of doubles in FILE, the median of so
+ *                                     many runs; what comes of it goes to OUT
  *
  * Prints one line: the figure (the median batch), then the raw cache-line ping-pong between the two threads before and
  * after it (0 where not taken). On wrong results it ends with status 1.
@@ -170,12 +170,12 @@ static void row(const double *above, const double *own, const double *below, dou
     out[n - 1] = (own[n - 1] + above[n - 1] + below[n - 1] + own[n - 2] + 0.0) / 5.0;
 }
 
-static double stencil(const char *file, long n, int steps, const char *out, double probes[2]) {
+static double stencil(const char *file, long n, int steps, int runs, const char *out, double probes[2]) {
     size_t bytes = (size_t)n * n * sizeof(double);
-    double *now = malloc(bytes), *next = malloc(bytes), *zeros = calloc(n, sizeof(double)), took = 0;
+    double *first = malloc(bytes), *a = malloc(bytes), *b = malloc(bytes), *zeros = calloc(n, sizeof(double)), took[MOST];
     FILE *in = fopen(file, "rb");
-    if (n < 2 || !now || !next || !zeros) fail("no such matrix");
-    if (!in || fread(now, 1, bytes, in) != bytes) fail("cannot read the matrix");
+    if (n < 2 || steps < 1 || !first || !a || !b || !zeros) fail("no such matrix");
+    if (!in || fread(first, 1, bytes, in) != bytes) fail("cannot read the matrix");
     fclose(in);
 #pragma omp parallel num_threads(2)
     {
@@ -183,35 +183,41 @@ static double stencil(const char *file, long n, int steps, const char *out, doub
         if (omp_get_num_threads() != 2) fail("no two threads");
         pin(thread);
         double before = probe(thread);
-        /* Each thread has touched what it will write. */
+        for (int r = 0; r < runs; r++) {
+            /* Each thread has touched what it will write. */
 #pragma omp for schedule(static)
-        for (long i = 0; i < n; i++) memcpy(next + i * n, now + i * n, n * sizeof(double));
-        const double *from = now;
-        double *to = next, start = now_ns();
-        for (int s = 0; s < steps; s++) {
+            for (long i = 0; i < n; i++) {
+                memcpy(a + i * n, first + i * n, n * sizeof(double));
+                memcpy(b + i * n, first + i * n, n * sizeof(double));
+            }
+            double *from = a, *to = b, start = now_ns();
+            for (int s = 0; s < steps; s++) {
 #pragma omp for schedule(static)
-            for (long i = 0; i < n; i++)
-                row(i ? from + (i - 1) * n : zeros, from + i * n, i < n - 1 ? from + (i + 1) * n : zeros, to + i * n, n);
-            double *swap = (double *)from;
-            from = to;
-            to = swap;
+                for (long i = 0; i < n; i++) {
+                    const double *own = from + i * n;
+                    row(i ? own - n : zeros, own, i < n - 1 ? own + n : zeros, to + i * n, n);
+                }
+                double *swap = from;
+                from = to;
+                to = swap;
+            }
+            if (thread == 0) took[r] = now_ns() - start;
         }
-        double each = now_ns() - start;
         double after = probe(thread);
         if (thread == 0) {
-            took = each;
             probes[0] = before;
             probes[1] = after;
         }
     }
     if (out) {
         FILE *file = fopen(out, "wb");
-        if (!file || fwrite(steps % 2 ? next : now, 1, bytes, file) != bytes || fclose(file)) fail("cannot write");
+        if (!file || fwrite(steps % 2 ? b : a, 1, bytes, file) != bytes || fclose(file)) fail("cannot write");
     }
-    free(now);
-    free(next);
+    free(first);
+    free(a);
+    free(b);
     free(zeros);
-    return took;
+    return median(took, runs);
 }
 
 int main(int argc, char **argv) {
@@ -223,8 +229,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "crowd") == 0 && argc == 5 && atoi(argv[2]) > 0 && atoi(argv[2]) <= MOST &&
                atoi(argv[3]) > 0 && atoi(argv[3]) <= MOST) {
         value = crowd(atoi(argv[2]), atoi(argv[3]), atof(argv[4]));
-    } else if (strcmp(mode, "stencil") == 0 && (argc == 5 || argc == 6)) {
-        value = stencil(argv[2], atol(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL, probes);
+    } else if (strcmp(mode, "stencil") == 0 && (argc == 6 || argc == 7) && atoi(argv[5]) > 0 &&
+               atoi(argv[5]) <= MOST) {
+        value = stencil(argv[2], atol(argv[3]), atoi(argv[4]), atoi(argv[5]), argc > 6 ? argv[6] : NULL, probes);
     } else {
         fail("the mode or its arguments");
     }

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::future::{Ready, ready};
 
-use mp_core::mpb;
+use mp_core::{Plain, mpb};
 use mp_model::interrupts::Interrupts;
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
@@ -200,6 +200,16 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), RealError>> {
         done(self.mpb().get(real(from), target))
+    }
+
+    #[inline(always)]
+    fn get_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get_with(real(from), target, combine))
     }
 
     #[inline(always)]

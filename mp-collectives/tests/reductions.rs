@@ -3,8 +3,8 @@
 mod support;
 
 use mp_collectives::reduce::{
-    BlockOptions, BlockReduce, ChunkOptions, ChunkReduce, LineReduce, Meeting, Prefix, ReduceError,
-    ReduceOptionsError, Sum,
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+    Prefix, ReduceError, ReduceOptionsError, Sum, packed,
 };
 use mp_model::mpb::Mpb;
 use mp_model::sim::{Layout, Machine, Sharing, run};
@@ -106,6 +106,50 @@ fn scans_on_all_numbers_of_cores() {
                 let place = |index| (0..end).map(|rank| element(rank, index, number)).fold(0, sum);
                 let expected: Vec<_> = (0..count).map(place).collect();
                 assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
+            }
+        });
+        run.unwrap();
+    }
+}
+
+/// Of blocks of any length, with whole and scattered reductions in between, which use the same buffers.
+#[test]
+fn reduce_scatters_on_all_numbers_of_cores() {
+    for cores in (1..=12).chain([16, 33, 48]) {
+        let first = LineReduce::lines(8, cores).unwrap();
+        let blocks = BlockOptions { block_lines: 2, first_line: first };
+        let lines = first + blocks.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let me = core.rank();
+            let core = &mut Erratic::new(core);
+            let mut by_lines = LineReduce::new(core, 8, 0).unwrap();
+            let mut by_blocks = BlockReduce::new(core, blocks).unwrap();
+            for number in 0..30 {
+                let most = if number % 3 == 0 { 48 } else { number * 11 };
+                let cuts = packed((0..cores).map(|rank| match (rank + number) % 4 {
+                    0 => 0,
+                    1 => most / 2,
+                    _ => most,
+                }));
+                let whole = cuts[cores - 1].end;
+                let element = |rank: usize, index: usize| (element(rank, index, number)) as u8;
+                let sum = u8::wrapping_add;
+                let all: Vec<_> = (0..whole).map(|index| element(me, index)).collect();
+                let expected = |index| (0..cores).map(|rank| element(rank, index)).fold(0, sum);
+                let mut got = vec![0; cuts[me].len()];
+                let mut parts = Parts::new(core, &all, &mut got, Blocks::At(&cuts)).unwrap();
+                match number % 3 {
+                    0 => by_lines.reduce_scatter(core, &mut parts, &sum).await.unwrap(),
+                    _ => by_blocks.reduce_scatter(core, &mut parts, &sum).await.unwrap(),
+                }
+                assert!(got.into_iter().eq(cuts[me].clone().map(expected)), "{cores}, {number}");
+                let mut all = all;
+                match number % 4 {
+                    0 => by_blocks.whole(core, &mut all, &sum).await.unwrap(),
+                    1 => by_blocks.scattered(core, &mut all, &sum, None).await.unwrap(),
+                    _ => continue,
+                }
+                assert!(all.into_iter().eq((0..whole).map(expected)), "{cores}, {number}");
             }
         });
         run.unwrap();

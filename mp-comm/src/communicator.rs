@@ -130,8 +130,8 @@ impl Communicator {
 
     /// Sends elements to rank `to` (`MPI_Send`).
     ///
-    /// A message for which there is room is copied and this returns. There is room for 256 lines
-    /// of 56 bytes (a message of up to 40 bytes is one line) and for 16 chunks of up to 16 KiB
+    /// A message for which there is room is copied and this returns. There is room for 128 lines
+    /// of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB
     /// between any two ranks; a longer message, or one more, waits until the receiver has taken
     /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
     ///
@@ -170,9 +170,14 @@ impl Communicator {
     ) -> Result<()> {
         let to = self.to_world(to)?;
         let context = self.context_of(stream);
-        if self.engine.borrow_mut().send_at_once(context, to, tag, elements) {
+        let mut engine = self.engine.borrow_mut();
+        if engine.send_at_once(context, to, tag, elements) {
             return Ok(());
         }
+        if let Some(sent) = engine.send_directly(context, to, tag, elements) {
+            return sent.map_err(|error| self.localized(error));
+        }
+        drop(engine);
         self.send_slowly(context, elements, to, tag, false)
     }
 
@@ -353,9 +358,10 @@ impl Communicator {
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
         if let Source::Rank(source) = source
-            && let Some((tag, count)) =
+            && let Some(received) =
                 self.engine.borrow_mut().receive_at_once(&pattern, exact, true, into)
         {
+            let (tag, count) = received.map_err(|error| self.localized(error))?;
             return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
         }
         let room = Some(into.len());

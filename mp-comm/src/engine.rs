@@ -16,7 +16,7 @@ use crate::{
     inward::{Call, Inward, hopeless, only_from_itself},
     outward::{Cargo, Course, End, Kept, Outward, Step},
     store::{Arrived, Content, Pattern},
-    wire::{self, Envelope, INLINE_BYTES, Inline, Line},
+    wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
 };
 
 /// A request that is under way.
@@ -136,8 +136,32 @@ impl Engine {
         }
         let Some(Some(way)) = self.outward.get_mut(to as usize) else { return false };
         let fingerprint = self.fingerprints.of::<T>();
-        let line = Line::inline(wire::address(context, tag), fingerprint, elements.len(), bytes);
-        way.send_line(fingerprint, &line)
+        way.send_line(fingerprint, |line| {
+            line.put_inline(wire::address(context, tag), fingerprint, elements.len(), bytes);
+        })
+    }
+
+    /// Sends any message whose type is known there, if there is nothing else to do than wait for
+    /// room. `None` when it is not so simple.
+    pub(crate) fn send_directly<T: Plain>(
+        &mut self,
+        context: u32,
+        to: u32,
+        tag: u32,
+        elements: &[T],
+    ) -> Option<Result<()>> {
+        if !self.is_alone(0) {
+            return None;
+        }
+        let envelope = self.envelope(context, tag, elements);
+        let way = self.outward.get_mut(to as usize)?.as_deref_mut()?;
+        if !way.is_ready_for(envelope.fingerprint) {
+            return None;
+        }
+        let bytes = bytemuck::cast_slice(elements);
+        let mut course = Course::new(&envelope, bytes);
+        let sent = way.advance(&mut course, &mut Cargo::Bytes(bytes), true);
+        Some(sent.map(drop).map_err(|end| end.error(to)))
     }
 
     pub(crate) fn envelope<T: Plain>(
@@ -292,7 +316,7 @@ impl Engine {
         exact: bool,
         wait: bool,
         into: &mut [T],
-    ) -> Option<(u32, usize)> {
+    ) -> Option<Result<(u32, usize)>> {
         if !self.is_alone(0) || !self.desk.store.is_empty() {
             return None;
         }
@@ -308,20 +332,29 @@ impl Engine {
             };
             match received {
                 Ok(None) => return None,
-                Ok(Some(slot)) => {
-                    let line = bytemuck::try_pod_read_unaligned::<Line>(&slot);
-                    if let Ok(line) = &line
-                        && let Some(count) = take_line(line, pattern, fingerprint, exact, into)
-                    {
-                        return Some((line.tag(), count));
+                Ok(Some(words)) => {
+                    let line = Line::of(&words);
+                    if let Some(count) = take_line(line, pattern, fingerprint, exact, into) {
+                        return Some(Ok((line.tag(), count)));
                     }
-                    Ok(line.ok())
+                    Ok(*line)
                 }
                 Err(error) => Err(error),
             }
         };
         match line {
-            Ok(line) => way.put_back(line),
+            Ok(line) => {
+                if wait
+                    && let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into)
+                {
+                    let into = bytemuck::cast_slice_mut(&mut into[..count]);
+                    return Some(match way.pull_directly(&self.rank, &line, into) {
+                        Ok(()) => Ok((line.tag(), count)),
+                        Err(end) => Err(end.error(way.from)),
+                    });
+                }
+                way.put_back(line);
+            }
             Err(error) => way.end = Some(error.into()),
         }
         None
@@ -623,6 +656,28 @@ impl Engine {
             }
         }
     }
+}
+
+/// How many elements a message has that is longer than this line, if it fits and nobody waits to
+/// hear that it was received.
+fn fits<T: Plain>(
+    line: &Line,
+    from: u32,
+    pattern: &Pattern,
+    fingerprint: u32,
+    exact: bool,
+    into: &[T],
+) -> Option<usize> {
+    let (kind, envelope) = line.read(from)?;
+    let Envelope { count, bytes, .. } = envelope;
+    let room = if exact { count == into.len() } else { count <= into.len() };
+    let fits = matches!(kind, Kind::Lines | Kind::Chunks)
+        && pattern.takes(&envelope)
+        && envelope.fingerprint == fingerprint
+        && envelope.sync == 0
+        && room
+        && count * size_of::<T>() == bytes;
+    fits.then_some(count)
 }
 
 /// Takes the elements out of a message, if it is one line that fits; how many they are.

@@ -1,6 +1,7 @@
 //! The way from one rank: its two channels, and the message that is just coming.
 
-use mp_core::{Rank, Receiver, Result as CoreResult, Select, SharedBuffer};
+use bytemuck::bytes_of;
+use mp_core::{Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer};
 
 use crate::{
     desk::{Desk, Receiving},
@@ -8,7 +9,7 @@ use crate::{
     error::Error,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
     store::{Arrived, Content, Pattern},
-    wire::{Envelope, FIRST, Kind, LINE, Line},
+    wire::{Envelope, FIRST, Kind, LINE, Line, Words},
 };
 
 /// What a call gives to those who bring messages in while it lasts.
@@ -79,7 +80,7 @@ impl Body {
             && self.rest.is_empty()
             && let Some(landing) = call.landing(place)
         {
-            landing.bytes()[*landed..][..piece.len()].copy_from_slice(piece);
+            mp_core::copy(piece, &mut landing.bytes()[*landed..][..piece.len()]);
             *landed += piece.len();
             return;
         }
@@ -117,9 +118,9 @@ impl Body {
 
 /// See the [module](self).
 pub(crate) struct Inward {
-    from: u32,
+    pub(crate) from: u32,
     serial: u64,
-    pub(crate) lines: Receiver<[u8]>,
+    pub(crate) lines: Receiver<Words>,
     chunks: Option<Receiver<[u8]>>,
     /// A message that was taken off the channel and is nobody's yet.
     head: Option<Line>,
@@ -140,12 +141,9 @@ impl Inward {
         self.head.is_none() && self.body.is_none() && self.end.is_none()
     }
 
-    /// Puts back a line that was taken off the channel; `None` for what was no line.
-    pub(crate) fn put_back(&mut self, line: Option<Line>) {
-        self.head = line;
-        if line.is_none() {
-            self.end = Some(End::Broken("a line of another length".to_owned()));
-        }
+    /// Puts back a line that was taken off the channel.
+    pub(crate) fn put_back(&mut self, line: Line) {
+        self.head = Some(line);
     }
 
     /// The message that nobody has taken yet, if there is one.
@@ -278,16 +276,31 @@ impl Inward {
         if self.end.is_some() {
             return false;
         }
-        let line = self.lines.try_receive().map(|slot| {
-            let slot = slot?;
-            Some(bytemuck::try_pod_read_unaligned(&slot).ok())
-        });
-        match line {
-            Ok(Some(line)) => self.put_back(line),
-            Ok(None) => {}
+        match self.lines.try_receive().map(|words| words.map(|words| *Line::of(&words))) {
+            Ok(line) => self.head = line,
             Err(error) => self.end = Some(error.into()),
         }
         self.head.is_some()
+    }
+
+    /// Waits for all of the message that begins with this line, which is as long as `into`, and
+    /// nothing else.
+    pub(crate) fn pull_directly(
+        &mut self,
+        rank: &Rank,
+        line: &Line,
+        into: &mut [u8],
+    ) -> Result<(), End> {
+        let pulled = match line.is_in_chunks() {
+            true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
+                .and_then(|chunks| fill(into, chunks, |chunk| chunk)),
+            false => {
+                let (here, rest) = into.split_at_mut(into.len().min(FIRST));
+                here.copy_from_slice(&line.first_bytes()[..here.len()]);
+                fill(rest, &self.lines, bytes_of)
+            }
+        };
+        pulled.inspect_err(|end| self.end = Some(end.clone()))
     }
 
     /// Takes what there is of the message that is coming; when there is nothing else to do, waits
@@ -314,31 +327,23 @@ impl Inward {
     ) -> Result<(), End> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let alone = call.waits_for(body.to);
-        match body.kind {
-            Kind::Moved => {
-                let buffer = match alone {
-                    true => Some(self.lines.receive_buffer()?),
-                    false => self.lines.try_receive_buffer()?,
-                };
-                if let Some(buffer) = buffer {
-                    if buffer.len() != body.envelope.bytes {
-                        return Err(End::Broken("a moved buffer of another length".to_owned()));
-                    }
-                    body.moved = Some(buffer);
-                    *moved = true;
-                }
+        if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
+            return pull(&self.lines, bytes_of, body, desk, call, moved);
+        }
+        let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial)?;
+        if body.kind == Kind::Chunks {
+            return pull(chunks, |chunk| chunk, body, desk, call, moved);
+        }
+        let buffer = match alone {
+            true => Some(chunks.receive_buffer()?),
+            false => chunks.try_receive_buffer()?,
+        };
+        if let Some(buffer) = buffer {
+            if buffer.len() != body.envelope.bytes {
+                return Err(End::Broken("a moved buffer of another length".to_owned()));
             }
-            Kind::Chunks => {
-                let chunks = match &mut self.chunks {
-                    Some(chunks) => chunks,
-                    closed => {
-                        let [_, name] = names(self.serial);
-                        closed.insert(rank.receiver(&name, self.from as usize, CHUNK_CHANNEL)?)
-                    }
-                };
-                pull(chunks, body, desk, call, moved)?;
-            }
-            _ => pull(&self.lines, body, desk, call, moved)?,
+            body.moved = Some(buffer);
+            *moved = true;
         }
         Ok(())
     }
@@ -347,18 +352,60 @@ impl Inward {
     pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
         match (&self.body, &self.chunks) {
             _ if self.end.is_some() => {}
-            (Some(Body { kind: Kind::Chunks, .. }), Some(chunks)) => drop(select.add(chunks)),
-            (Some(_), _) => drop(select.add(&self.lines)),
+            (Some(Body { kind: Kind::Chunks | Kind::Moved, .. }), Some(chunks)) => {
+                select.add(chunks);
+            }
+            (Some(_), _) => {
+                select.add(&self.lines);
+            }
             // One that nobody waits for stays where it is.
             (None, _) if self.head.is_some() => {}
-            (None, _) => drop(select.add(&self.lines)),
+            (None, _) => {
+                select.add(&self.lines);
+            }
         }
     }
 }
 
-/// Takes pieces of a message out of a channel.
-fn pull(
-    channel: &Receiver<[u8]>,
+/// The channel of chunks, opened when the first comes.
+fn chunks_of<'a>(
+    chunks: &'a mut Option<Receiver<[u8]>>,
+    rank: &Rank,
+    from: u32,
+    serial: u64,
+) -> Result<&'a Receiver<[u8]>, End> {
+    Ok(match chunks {
+        Some(chunks) => chunks,
+        closed => {
+            let [_, name] = names(serial);
+            closed.insert(rank.receiver(&name, from as usize, CHUNK_CHANNEL)?)
+        }
+    })
+}
+
+/// Waits for a message's pieces; `bytes` finds them in the channel's.
+fn fill<M: Message + ?Sized>(
+    mut into: &mut [u8],
+    channel: &Receiver<M>,
+    bytes: impl Fn(&M) -> &[u8],
+) -> Result<(), End> {
+    while !into.is_empty() {
+        let piece = channel.receive()?;
+        let piece = bytes(&piece);
+        if piece.is_empty() {
+            return Err(End::empty_piece());
+        }
+        let (here, rest) = into.split_at_mut(piece.len().min(into.len()));
+        mp_core::copy(&piece[..here.len()], here);
+        into = rest;
+    }
+    Ok(())
+}
+
+/// Takes pieces of a message out of a channel; `bytes` finds them in one of its messages.
+fn pull<M: Message + ?Sized>(
+    channel: &Receiver<M>,
+    bytes: impl Fn(&M) -> &[u8],
     body: &mut Body,
     desk: &Desk,
     call: &mut Call<'_, '_>,
@@ -371,16 +418,21 @@ fn pull(
             false => channel.try_receive()?,
         };
         let Some(piece) = piece else { return Ok(()) };
+        let piece = bytes(&piece);
         if piece.is_empty() {
-            return Err(End::Broken("an empty piece of a message".to_owned()));
+            return Err(End::empty_piece());
         }
-        body.take(&piece, desk, call);
+        body.take(piece, desk, call);
         *moved = true;
     }
     Ok(())
 }
 
 impl End {
+    fn empty_piece() -> Self {
+        Self::Broken("an empty piece of a message".to_owned())
+    }
+
     /// As an error of what was to come from world rank `rank`, or go there.
     pub(crate) fn error(&self, rank: u32) -> Error {
         let rank = rank as usize;

@@ -40,6 +40,7 @@
 //! | `MPI_Waitall`, `any`, `some`; `MPI_Testall`, `any`, `some` | [`wait_all`], [`wait_any`], [`wait_some`]; [`test_all`], [`test_any`], [`test_some`] |
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |
 //! | `MPI_Group_*` | [`Group`] |
+//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and what else all ranks call together | the methods of `onchip::collectives::Collectives` |
 //! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`balanced`] |
 //!
 //! New are [buffers that move](Communicator::send_buffer) instead of being copied, and the exchange
@@ -50,6 +51,10 @@
 //! **Order.** Of two messages between the same ranks in the same communicator that a receive could
 //! take, it takes the one that was sent first, whatever their sizes, and whether they were probed.
 //! Posted receives get messages in the order in which they were posted.
+//!
+//! **Together.** Calls that all ranks must make, to [`duplicate`](Communicator::duplicate),
+//! [`split`](Communicator::split) and so on, compare what the ranks call: where that differs all get
+//! [`Error::CallsDiffer`], which names who called what. [`Joint::check`] does that for other operations.
 //!
 //! **Contexts.** Every communicator has a number that its members agree on, and that goes with
 //! every message: what is sent in one is never received in another.
@@ -68,7 +73,7 @@
 //! dropped waits until all that was to be sent is sent.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is
-//! asked for: 17 KiB, and for messages of more than 472 bytes another 258 KiB. What fills them
+//! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them
 //! makes the sender wait. A message that nobody has asked for stays there, unless a receive looks
 //! for something behind it: then it goes to the receiver's own memory.
 //!

@@ -2,12 +2,13 @@
 
 use std::{any::Any, collections::VecDeque};
 
+use bytemuck::bytes_of_mut;
 use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer};
 
 use crate::{
     elements::{ElementType, Payload},
     wire::{
-        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LINE, LINES, LINES_MOST, Line, chunk_of,
+        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LINE, LINES, LINES_MOST, Line, Words,
     },
 };
 
@@ -16,7 +17,7 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
 
-pub(crate) const LINE_CHANNEL: Channel = Channel::degree(LINES).max_len(LINE);
+pub(crate) const LINE_CHANNEL: Channel = Channel::degree(LINES);
 pub(crate) const CHUNK_CHANNEL: Channel = Channel::degree(CHUNKS).max_len(CHUNK);
 
 /// Why nothing goes to a rank, or comes from it, any more.
@@ -135,7 +136,7 @@ impl Course {
             to.chunk(self, cargo, false)?;
         }
         if !self.begun {
-            if !to.line(self.first.as_bytes(), patient)? {
+            if !to.line(|words| *Line::of_mut(words) = self.first, patient)? {
                 return Ok(Step::Full(Which::Lines));
             }
             self.begun = true;
@@ -157,7 +158,10 @@ impl Course {
             (_, Cargo::Bytes(bytes)) => {
                 while self.gone < self.bytes {
                     let piece = &bytes[self.gone..self.bytes.min(self.gone + LINE)];
-                    if !to.line(piece, patient)? {
+                    let write = |words: &mut Words| {
+                        bytes_of_mut(words)[..piece.len()].copy_from_slice(piece);
+                    };
+                    if !to.line(write, patient)? {
                         return Ok(Step::Full(Which::Lines));
                     }
                     self.gone += piece.len();
@@ -171,7 +175,7 @@ impl Course {
 
 /// The ends of the channels to one rank.
 struct Channels {
-    lines: Sender<[u8]>,
+    lines: Sender<Words>,
     chunks: Option<Sender<[u8]>>,
     /// What it takes to open the channel of chunks.
     rank: Rank,
@@ -182,20 +186,27 @@ struct Channels {
 impl Channels {
     /// Sends a line, if there is room, or when there is.
     #[inline(always)]
-    fn line(&mut self, bytes: &[u8], patient: bool) -> Result<bool, End> {
-        let slot = match patient {
-            true => self.lines.reserve(bytes.len()),
-            false => self.lines.try_reserve(bytes.len()),
+    fn line(&mut self, write: impl FnOnce(&mut Words), patient: bool) -> Result<bool, End> {
+        let sent = match patient {
+            true => self.lines.send_in_place(write),
+            false => self.lines.try_send_in_place(write),
         };
-        match slot {
-            Ok(mut slot) => {
-                slot.copy_from_slice(bytes);
-                slot.publish()?;
-                Ok(true)
-            }
+        match sent {
+            Ok(()) => Ok(true),
             Err(CoreError::Full { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The channel of chunks.
+    fn chunks(&mut self) -> Result<&mut Sender<[u8]>, End> {
+        Ok(match &mut self.chunks {
+            Some(chunks) => chunks,
+            closed => {
+                let [_, name] = names(self.serial);
+                closed.insert(self.rank.sender(&name, self.to, CHUNK_CHANNEL)?)
+            }
+        })
     }
 
     /// Sends the buffer that a moved message is.
@@ -205,14 +216,21 @@ impl Channels {
         patient: bool,
     ) -> Result<Step, End> {
         let Some(moving) = buffer.take() else { return Ok(Step::Done) };
+        let chunks = match self.chunks() {
+            Ok(chunks) => chunks,
+            Err(end) => {
+                *buffer = Some(moving);
+                return Err(end);
+            }
+        };
         let sent = match patient {
-            true => self.lines.send_buffer(moving),
-            false => self.lines.try_send_buffer(moving),
+            true => chunks.send_buffer(moving),
+            false => chunks.try_send_buffer(moving),
         };
         sent.map(|()| Step::Done).or_else(|back| {
             *buffer = Some(back.message);
             match back.error {
-                CoreError::Full { .. } => Ok(Step::Full(Which::Lines)),
+                CoreError::Full { .. } => Ok(Step::Full(Which::Chunks)),
                 error => Err(error.into()),
             }
         })
@@ -226,22 +244,14 @@ impl Channels {
         patient: bool,
     ) -> Result<bool, End> {
         let Cargo::Bytes(bytes) = cargo else { return Ok(true) };
-        let piece = &bytes[course.gone..course.bytes.min(course.gone + chunk_of(course.bytes))];
-        let chunks = match &mut self.chunks {
-            Some(chunks) => chunks,
-            closed => {
-                let [_, name] = names(self.serial);
-                closed.insert(self.rank.sender(&name, self.to, CHUNK_CHANNEL)?)
-            }
+        let piece = &bytes[course.gone..course.bytes.min(course.gone + CHUNK)];
+        let chunks = self.chunks()?;
+        let sent = match patient {
+            true => chunks.send(piece),
+            false => chunks.try_send(piece),
         };
-        let slot = match patient {
-            true => chunks.reserve(piece.len()),
-            false => chunks.try_reserve(piece.len()),
-        };
-        match slot {
-            Ok(mut slot) => {
-                slot.copy_from_slice(piece);
-                slot.publish()?;
+        match sent {
+            Ok(()) => {
                 course.gone += piece.len();
                 Ok(true)
             }
@@ -292,6 +302,8 @@ pub(crate) struct Outward {
     channels: Channels,
     /// Types that the receiver knows the names of.
     announced: Vec<u32>,
+    /// The one of them that was sent last.
+    last: Option<u32>,
     queue: VecDeque<Item>,
     full: Which,
     pub(crate) end: Option<End>,
@@ -305,6 +317,7 @@ impl Outward {
         Ok(Self {
             channels,
             announced: Vec::new(),
+            last: None,
             queue: VecDeque::new(),
             full: Which::Lines,
             end: None,
@@ -313,10 +326,25 @@ impl Outward {
 
     /// Sends a message that is one line, if nothing stands in the way.
     #[inline(always)]
-    pub(crate) fn send_line(&mut self, fingerprint: u32, line: &Line) -> bool {
-        self.queue.is_empty()
-            && self.announced.contains(&fingerprint)
-            && self.channels.line(line.as_bytes(), false).unwrap_or(false)
+    pub(crate) fn send_line(&mut self, fingerprint: u32, write: impl FnOnce(&mut Line)) -> bool {
+        let known = self.last == Some(fingerprint) || self.knows(fingerprint);
+        known
+            && self.queue.is_empty()
+            && self.channels.lines.try_send_in_place(|words| write(Line::of_mut(words))).is_ok()
+    }
+
+    /// Whether a message of this type could go at once, if there were room.
+    #[inline(always)]
+    pub(crate) fn is_ready_for(&mut self, fingerprint: u32) -> bool {
+        let known = self.last == Some(fingerprint) || self.knows(fingerprint);
+        known && self.queue.is_empty()
+    }
+
+    #[cold]
+    fn knows(&mut self, fingerprint: u32) -> bool {
+        let known = self.announced.contains(&fingerprint);
+        self.last = known.then_some(fingerprint);
+        known
     }
 
     /// Sees to it that the receiver learns the type's name before the next message.

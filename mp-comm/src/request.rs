@@ -279,7 +279,7 @@ impl Communicator {
             }
         };
         let mut engine = self.engine.borrow_mut();
-        if let Some((tag, count)) =
+        if let Some(Ok((tag, count))) =
             engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
         {
             let source = pattern.source.and_then(|source| self.members.local(source));

@@ -1,7 +1,7 @@
 //! How messages lie in the channels between two ranks.
 //!
-//! A message begins with a line, which is one slot of the channel and, with the slot's own header,
-//! one line of the cache:
+//! A message begins with a line, which is one message of a channel and, with its number there, one
+//! line of the cache:
 //!
 //! ```text
 //! context: u32, tag: u32                     8 bytes, compared as one word
@@ -12,13 +12,13 @@
 //! | kind | the rest of it |
 //! |---|---|
 //! | `INLINE` | nothing: all elements are in the line |
-//! | `LINES` | follows in the same channel, 56 bytes in each slot |
+//! | `LINES` | follows in the same channel, 56 bytes in each line |
 //! | `CHUNKS` | comes through a second channel with larger slots, in the order of the lines |
-//! | `MOVED` | is the shared buffer that comes next in the same channel |
+//! | `MOVED` | is the shared buffer that comes through the second channel, in the order of the lines |
 //! | `ACK` | nothing: the synchronous send of this number was matched |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 
-use bytemuck::{Pod, Zeroable, bytes_of};
+use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a line.
 pub(crate) const LINE: usize = 56;
@@ -31,14 +31,13 @@ pub(crate) const FIRST: usize = 24;
 pub(crate) const LINES_MOST: usize = FIRST + 8 * LINE;
 
 /// Slots of a channel of lines: what can be under way without waiting for the receiver.
-pub(crate) const LINES: u32 = 256;
+pub(crate) const LINES: u32 = 128;
 /// Bytes of a chunk, and slots of a channel of them. The ring is used again and again, so that it
-/// stays in the caches, and is small enough for that.
-pub(crate) const CHUNK: usize = 16 << 10;
+/// stays in the caches, and is small enough for that; to cut a message of one chunk, so that copying
+/// in and out overlap, would cost more than that gains (`cargo bench --bench ratios -- tagged`).
+pub(crate) const CHUNK: usize = 32 << 10;
 /// See [`CHUNK`].
-pub(crate) const CHUNKS: u32 = 16;
-/// The least bytes of a chunk of a message that is cut so that copying in and out overlap.
-const LEAST_CHUNK: usize = 4 << 10;
+pub(crate) const CHUNKS: u32 = 8;
 
 /// How a message travels. A byte in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +61,9 @@ impl Kind {
 
 /// The elements of a message that is one line, and what comes after them.
 pub(crate) type Inline = [u64; INLINE_BYTES / 8];
+
+/// What a channel of lines carries.
+pub(crate) type Words = [u64; LINE / 8];
 
 /// The first line of a message. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -99,22 +101,37 @@ pub(crate) fn inline_of(fingerprint: u32) -> u64 {
     u64::from(fingerprint) << 32 | (Kind::Inline as u64) << 8
 }
 
-/// Into how large chunks a message is cut.
-pub(crate) fn chunk_of(bytes: usize) -> usize {
-    (bytes / 4).next_multiple_of(1 << 10).clamp(LEAST_CHUNK, CHUNK)
-}
-
 impl Line {
-    /// A message in one line: no more than [`INLINE_BYTES`], and 255 elements.
+    /// A line as its channel has it.
     #[inline(always)]
-    pub(crate) fn inline(address: u64, fingerprint: u32, count: usize, bytes: &[u8]) -> Self {
-        let mut payload = [0; 5];
+    pub(crate) fn of(words: &Words) -> &Self {
+        bytemuck::cast_ref(words)
+    }
+
+    /// See [`of`](Self::of).
+    #[inline(always)]
+    pub(crate) fn of_mut(words: &mut Words) -> &mut Self {
+        bytemuck::cast_mut(words)
+    }
+
+    /// Becomes a message in one line, of no more than [`INLINE_BYTES`], and 255 elements; what is
+    /// behind them stays. Written word by word where the receiver will read it: a line made
+    /// elsewhere and copied here would wait for its own words.
+    #[inline(always)]
+    pub(crate) fn put_inline(
+        &mut self,
+        address: u64,
+        fingerprint: u32,
+        count: usize,
+        bytes: &[u8],
+    ) {
+        self.address = address;
+        self.what = inline_of(fingerprint) | count as u64;
         match bytes.len() {
             // The usual length needs no call.
-            8 => payload[0] = u64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
-            len => bytemuck::bytes_of_mut(&mut payload)[..len].copy_from_slice(bytes),
+            8 => self.payload[0] = u64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
+            len => self.elements_mut(0)[..len].copy_from_slice(bytes),
         }
-        Self { address, what: inline_of(fingerprint) | count as u64, payload }
     }
 
     /// The first line of any message.
@@ -179,9 +196,9 @@ impl Line {
         bytemuck::cast_slice(&self.payload[2..])
     }
 
-    #[inline(always)]
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        bytes_of(self)
+    /// Whether it begins a message whose elements come in chunks.
+    pub(crate) fn is_in_chunks(&self) -> bool {
+        (self.what >> 8) as u8 == Kind::Chunks as u8
     }
 
     /// The kind of a line from rank `source`, and what it says. `None` when it is no such line.
@@ -223,7 +240,8 @@ mod tests {
             let line = Line::first(&sent, Kind::Inline, &elements);
             assert_eq!(line.read(3), Some((Kind::Inline, Envelope { bytes: 0, ..sent })));
             assert_eq!(line.inline_bytes()[..bytes], elements);
-            let plain = Line::inline(line.address(), sent.fingerprint, bytes, &elements);
+            let mut plain = Line::zeroed();
+            plain.put_inline(line.address(), sent.fingerprint, bytes, &elements);
             assert_eq!(plain, Line::first(&Envelope { sync: 0, ..sent }, Kind::Inline, &elements));
             assert_eq!((plain.what(), plain.count()), (inline_of(sent.fingerprint), bytes));
         }
@@ -247,14 +265,5 @@ mod tests {
         }
         let line = Line { address: 0, what: 2 << 8, payload: [1, u64::MAX, 0, 0, 0] };
         assert_eq!(line.read(0), None);
-    }
-
-    #[test]
-    fn chunks_are_cut_within_their_bounds() {
-        for bytes in [0, 1, 473, 4096, 8192, 20_000, 65_536, 1 << 20] {
-            let chunk = chunk_of(bytes);
-            assert!((LEAST_CHUNK..=CHUNK).contains(&chunk), "{bytes}: {chunk}");
-        }
-        assert_eq!((chunk_of(8192), chunk_of(65_536)), (4096, 16_384));
     }
 }

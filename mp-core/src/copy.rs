@@ -2,14 +2,40 @@
 
 use std::ptr::NonNull;
 
-/// From this many bytes on, a copy is worth a way of its own.
-///
-/// Up to about half a megabyte the C library copies with the processor's string instruction, too;
-/// past that it takes vector stores, and each of those first fetches the line that it overwrites
-/// from where it was read last. Between cores of different last-level caches that costs five times
-/// the copy: 124 µs instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`).
+use crate::Plain;
+
+/// From this many bytes on, the processor's string instruction is worth its start. It takes whole
+/// lines without fetching them first, where a vector store fetches the line that it overwrites from
+/// where it was read last: between cores of different last-level caches that costs five times the
+/// copy, 124 µs instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). And it asks
+/// for all that it reads at once: a copy of 16 lines behind a flag, both from a core with another
+/// last-level cache, takes the time of one transfer with it, and of two without
+/// (`-- broadcast.1KB`).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const LARGE: usize = 256 << 10;
+pub(crate) const STRING: usize = 9 * 64;
+
+/// It is at its best with multiples of so many bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) const STRING_STEP: usize = 128;
+
+/// Whether there is such an instruction that is worth it for so many bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(crate) fn is_string(bytes: usize) -> bool {
+    bytes >= STRING && std::arch::is_x86_feature_detected!("ermsb")
+}
+
+/// Copies elements, as `copy_from_slice` does, in the way that is fastest when another core has
+/// written the ones, or read the others last: what the library itself does with messages.
+///
+/// # Panics
+/// When the lengths differ.
+#[inline]
+pub fn copy<T: Plain>(from: &[T], to: &mut [T]) {
+    assert_eq!(from.len(), to.len(), "a copy of another length");
+    // SAFETY: both have so many bytes; one of them is borrowed exclusively.
+    unsafe { copy_bytes(NonNull::from(from).cast(), NonNull::from(to).cast(), size_of_val(from)) };
+}
 
 /// Copies `bytes` bytes.
 ///
@@ -18,27 +44,42 @@ const LARGE: usize = 256 << 10;
 #[inline(always)]
 pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if bytes >= LARGE && std::arch::is_x86_feature_detected!("ermsb") {
+    if is_string(bytes) {
         // SAFETY: the caller's.
-        return unsafe { copy_large(from, to, bytes) };
+        return unsafe { copy_by_string(from, to, bytes) };
     }
     // SAFETY: the caller's.
     unsafe { to.copy_from_nonoverlapping(from, bytes) };
 }
 
-/// `REP MOVSB`, which takes whole lines without fetching them first.
-///
 /// # Safety
 /// As [`copy_bytes`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[cold]
-unsafe fn copy_large(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
-    // SAFETY: valid and disjoint ranges; the direction flag is clear by the calling convention.
+#[inline(never)]
+unsafe fn copy_by_string(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
+    let string = bytes / STRING_STEP * STRING_STEP;
+    // SAFETY: two parts of valid and disjoint ranges. What is left over goes first: the processor
+    // looks ahead from there into the string, and not out of it.
+    unsafe {
+        to.add(string).copy_from_nonoverlapping(from.add(string), bytes - string);
+        move_string(from.as_ptr(), to.as_ptr(), string);
+    }
+}
+
+/// `REP MOVSB`, forward.
+///
+/// # Safety
+/// As the instruction: both ranges are valid for that many bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
+    // SAFETY: the caller's; the direction flag is clear by the calling convention. The string's
+    // stores come before all later ones (Intel SDM, volume 3, section 9.2.4.1).
     unsafe {
         std::arch::asm!(
             "rep movsb",
-            inout("rdi") to.as_ptr() => _,
-            inout("rsi") from.as_ptr() => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
             inout("rcx") bytes => _,
             options(nostack, preserves_flags),
         );
@@ -52,7 +93,7 @@ mod tests {
     #[test]
     fn every_length_is_copied_whole() {
         let from: Vec<u8> = (0..600_001u32).map(|i| (i % 251) as u8).collect();
-        for bytes in [0, 1, 63, 64, 4096, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, 600_000] {
+        for bytes in [0, 1, 63, 64, 575, 576, 577, 640, 703, 704, 4096, 4097, 600_000] {
             let mut to = vec![0xee; bytes + 2];
             // SAFETY: both ranges have that many bytes, from their second one on.
             unsafe {
@@ -61,6 +102,9 @@ mod tests {
             }
             assert_eq!((to[0], to[bytes + 1]), (0xee, 0xee));
             assert!(to[1..=bytes] == from[1..=bytes]);
+            let mut again = vec![0; bytes];
+            copy(&from[1..=bytes], &mut again);
+            assert!(again == from[1..=bytes]);
         }
     }
 }

@@ -38,6 +38,7 @@ pub mod delegate {
 
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
+pub use copy::copy;
 pub use error::{Cause, Error, RankFailure, RanksFailed, Result, SendError};
 pub use plain::{Message, Plain};
 pub use segment::SegmentError;

@@ -16,8 +16,10 @@
 //! What the library itself waits for goes through `wait/`, which also sleeps and ends for a dead
 //! peer; [`wait`] is for threads that a core is kept for.
 
+mod fold;
 mod shared;
 
+pub(crate) use fold::fold;
 pub(crate) use shared::{LINE_BYTES, Line, PAYLOAD, copy, get, put};
 
 use crate::sync::yield_now;

@@ -28,6 +28,7 @@ fn main() -> Result<()> {
     trees(Pattern::Broadcast { lines: 1 }, "Broadcast of one line")?;
     trees(Pattern::Broadcast { lines: 128 }, "Broadcast of 128 lines")?;
     trees(Pattern::Reduction, "Reduction of one line")?;
+    speedups()?;
     match asked {
         Some(ranks) => {
             Machine::sandy_bridge(ranks)
@@ -170,6 +171,115 @@ fn trees(pattern: Pattern, title: &str) -> Result<()> {
         }
     );
     Ok(())
+}
+
+/// How many times as long a baseline takes in virtual time as what the model chooses.
+type Speedup = fn(&Machine) -> Result<f64>;
+
+/// The greatest speed-ups over all numbers of ranks, beside those that the paper reports.
+fn speedups() -> Result<()> {
+    let rows: [(&str, Speedup, [&str; 2]); 9] = [
+        (
+            "barrier: m = 1 without single-use flags",
+            |machine| over_barrier(machine, baselines::plain_dissemination(&machine.placement)),
+            ["1.93", ""],
+        ),
+        (
+            "barrier: central, as OpenMP's",
+            |machine| over_barrier(machine, Barrier::Central.program(&machine.placement)),
+            ["1.7 GNU, 3.8 Intel", "3"],
+        ),
+        (
+            "barrier: tournament, as of messages",
+            |machine| over_barrier(machine, baselines::tournament_barrier(&machine.placement)?),
+            ["12 and 26.5 MPI", "11 MPI"],
+        ),
+        (
+            "broadcast of one line: flat between barriers",
+            |machine| over_flat(machine, 1),
+            ["1.8", ""],
+        ),
+        (
+            "broadcast of one line: messages",
+            |machine| over_messages(machine, 1),
+            ["8 and 14 MPI", "4.7 MPI"],
+        ),
+        (
+            "broadcast of 128 lines: flat between barriers",
+            |machine| over_flat(machine, 128),
+            ["1.3", ""],
+        ),
+        (
+            "broadcast of 128 lines: messages",
+            |machine| over_messages(machine, 128),
+            ["7.3 MPI", "44.6 MPI"],
+        ),
+        (
+            "reduction of one line: messages",
+            |machine| {
+                over_reduction(machine, baselines::two_sided_reduction(&machine.placement, 0, 1)?)
+            },
+            ["16 MPI", "41 MPI"],
+        ),
+        (
+            "reduction of one line: accumulated in one place",
+            |machine| over_reduction(machine, baselines::accumulation(&machine.placement, 0)),
+            ["5.6 OpenMP", "3.3 OpenMP"],
+        ),
+    ];
+    println!(
+        "Greatest speed-ups over all numbers of ranks: simulated, and measured by the paper\n"
+    );
+    println!("{:<50}{:>12}  {:<20}{:>10}  paper", "", "Sandy Bridge", "paper", "Xeon Phi");
+    for (title, speedup, [sandy, phi]) in rows {
+        let greatest = |name| -> Result<String> {
+            let mut greatest = (0.0, 0);
+            for (_, machine) in machines()?.iter().filter(|(of, _)| *of == name) {
+                let times = speedup(machine)?;
+                if times > greatest.0 {
+                    greatest = (times, machine.ranks());
+                }
+            }
+            Ok(format!("{:.2}, n = {}", greatest.0, greatest.1))
+        };
+        let [simulated_sandy, simulated_phi] = [greatest("Sandy Bridge")?, greatest("Xeon Phi")?];
+        let row =
+            format!("{title:<48}{simulated_sandy:>14}  {sandy:<18}{simulated_phi:>14}  {phi}");
+        println!("{}", row.trim_end());
+    }
+    println!(
+        "\nOf libraries the lines that they move are simulated, and none of their software.\n"
+    );
+    Ok(())
+}
+
+fn over(machine: &Machine, baseline: &Program, chosen: &Program) -> Result<f64> {
+    Ok(simulated(machine, baseline)?.1 / simulated(machine, chosen)?.1)
+}
+
+fn over_barrier(machine: &Machine, baseline: Program) -> Result<f64> {
+    let chosen = best_barrier(machine).barrier.program(&machine.placement);
+    over(machine, &baseline, &chosen)
+}
+
+fn over_reduction(machine: &Machine, baseline: Program) -> Result<f64> {
+    let chosen = chosen_tree(machine, Pattern::Reduction)?;
+    over(machine, &baseline, &chosen)
+}
+
+fn over_flat(machine: &Machine, lines: u64) -> Result<f64> {
+    let barrier = best_barrier(machine).barrier;
+    let flat = baselines::broadcast_between_barriers(&machine.placement, 0, lines, &barrier);
+    over(machine, &flat, &chosen_tree(machine, Pattern::Broadcast { lines })?)
+}
+
+fn over_messages(machine: &Machine, lines: u64) -> Result<f64> {
+    let messages = baselines::two_sided_broadcast(&machine.placement, 0, lines)?;
+    over(machine, &messages, &chosen_tree(machine, Pattern::Broadcast { lines })?)
+}
+
+fn chosen_tree(machine: &Machine, pattern: Pattern) -> Result<Program> {
+    Ok(pattern.program(&best_tree(machine, 0, pattern)?.tree, &machine.placement))
 }
 
 fn draw(name: &str, machine: &Machine) -> Result<()> {

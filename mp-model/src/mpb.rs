@@ -30,6 +30,7 @@ use std::hint;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use bytemuck::{AnyBitPattern, NoUninit};
 use thiserror::Error;
 
 /// A line of some rank's MPB.
@@ -124,6 +125,24 @@ pub trait Mpb {
         from: Line,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
+    /// the one in its place from line `from` on. A machine may do so while it gets them.
+    fn get_with<T: NoUninit + AnyBitPattern>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            let mut there = vec![T::zeroed(); target.len()];
+            self.get(from, bytemuck::cast_slice_mut(&mut there)).await?;
+            for (target, there) in target.iter_mut().zip(there) {
+                *target = combine(*target, there);
+            }
+            Ok(())
+        }
+    }
 
     /// Copies `count` lines from an MPB to line `to` of the own MPB.
     fn get_own(

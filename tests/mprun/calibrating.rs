@@ -75,13 +75,16 @@ fn files_that_are_no_good_are_replaced() {
 fn collectives_are_explained() {
     let here = Here::new();
     for (collective, ranks, bytes, wanted) in [
-        ("barrier", "1", "0", &["chosen: dissemination", "predicted: "][..]),
-        ("barrier", "200", "0", &["central", "predicted: nothing"]),
+        ("barrier", "1", "0", &["dissemination", "predicted: ", "measured: "][..]),
+        ("barrier", "2", "0", &["1 waits for [0]", "predicted: ", "rounds on threads"]),
+        ("barrier", "200", "0", &["central", "predicted: nothing", "not, for more than 64"]),
         ("broadcast", "1", "0", &["chosen: ", "measured: "]),
         ("broadcast", "2", "8", &["lines with the payload", "└─ 1", "predicted: ", "µs"]),
         ("broadcast", "3", "5000", &["OC-Bcast", "rounds on threads"]),
         ("broadcast", "65", "8", &["not, for more than 64"]),
-        ("reduce", "2", "8", &["└─ 1", "predicted: ", "measured: not"]),
+        ("reduce", "2", "8", &["lines straight", "└─ 1", "predicted: ", "rounds on threads"]),
+        ("reduce", "3", "1001", &["1001 bytes", "of one line", "rounds on threads"]),
+        ("all-reduce", "2", "4096", &["everything to all", "nothing", "rounds on threads"]),
     ] {
         let done = here.mprun(&["explain", collective, "--ranks", ranks, "--bytes", bytes]);
         let done = done.expect_code(0);

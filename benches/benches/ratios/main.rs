@@ -101,6 +101,7 @@ fn child(arguments: &[String]) -> ExitCode {
     let done = match arguments.split_first() {
         Some((kind, rest)) if kind == rivals::iceoryx2::ECHO => rivals::iceoryx2::echo(rest),
         Some((kind, rest)) if kind == rows::farm::FARM => rows::farm::child(rest),
+        Some((kind, rest)) if kind == rows::stencil::STENCIL => rows::stencil::child(rest),
         Some((kind, rest)) if kind == ours::RANK => ours::rank(rest),
         _ => Err(rivals::failed(format!("unknown child {arguments:?}"))),
     };

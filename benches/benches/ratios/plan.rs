@@ -280,6 +280,10 @@ pub enum Operation {
     Reduce,
     AllReduce,
     Scan,
+    Gather,
+    Scatter,
+    AllGather,
+    AllToAll,
 }
 
 impl Operation {
@@ -291,6 +295,10 @@ impl Operation {
             Operation::Reduce => "reduce",
             Operation::AllReduce => "all-reduce",
             Operation::Scan => "scan",
+            Operation::Gather => "gather",
+            Operation::Scatter => "scatter",
+            Operation::AllGather => "all-gather",
+            Operation::AllToAll => "all-to-all",
         }
     }
 }
@@ -300,7 +308,7 @@ impl Operation {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Collective {
     pub operation: Operation,
-    /// What a rank gives, a multiple of 8; 0 for a barrier alone.
+    /// What a rank gives, or what it gives to each; a multiple of 8, and 0 for a barrier alone.
     pub bytes: usize,
     pub batches: usize,
     /// In a batch.
@@ -399,4 +407,18 @@ impl Farm {
     pub fn measured(self) -> usize {
         self.held * self.passes
     }
+}
+
+/// The five-point stencil on a square matrix of doubles.
+#[derive(Clone, Copy, Debug)]
+pub struct Stencil {
+    pub size: usize,
+    pub steps: usize,
+    pub workers: usize,
+    /// The median of so many counts.
+    pub runs: usize,
+}
+
+impl Stencil {
+    pub const PAPER: Stencil = Stencil { size: 1080, steps: 100, workers: 2, runs: 5 };
 }

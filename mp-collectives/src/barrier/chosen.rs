@@ -7,9 +7,10 @@ use mp_core::mpb::Mpbs;
 use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::{Explanation, choose};
+use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
-use super::{BarrierError, Central, Dissemination};
+use super::{BarrierError, Central, Dissemination, proposal};
+use crate::calibration;
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
@@ -62,6 +63,9 @@ enum Algorithm {
 impl Barriers {
     /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
     ///
+    /// Three ranks and more, each with a core, take the rounds that suit this machine's calibration, if
+    /// one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
+    ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
@@ -75,7 +79,6 @@ impl Barriers {
         let members = members.into();
         let Settings { barrier, placement } = settings;
         let ranks = members.count();
-        let explanation = choose(ranks, members.cores(), barrier);
         let placement = match placement {
             Some(placement) => placement,
             None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
@@ -84,22 +87,47 @@ impl Barriers {
             let given = placement.ranks();
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
-        let open = |lines: usize| members.mpb(name, Mpbs::lines(lines.max(1))).map(RealMpb::new);
-        let (mpb, algorithm) = match &explanation.barrier {
-            Barrier::Central => {
-                let mpb = open(Central::lines(ranks))?;
+        // Two have no choice.
+        let kept = if ranks > 2 { calibration::kept() } else { None };
+        let parameters = kept.map(|calibration| calibration.parameters);
+        let choice = choose(ranks, members.cores(), parameters, barrier);
+        Barriers::open_chosen(members, name, choice, &placement)
+    }
+
+    fn open_chosen(
+        members: Members<'_>,
+        name: &str,
+        mut choice: Explanation,
+        placement: &Placement,
+    ) -> mp_core::Result<Barriers> {
+        let open = |mpbs| members.mpb(name, mpbs).map(RealMpb::new);
+        let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
+            (Barrier::Central, _) => {
+                let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
                 let central = Central::new(&mpb, 0).map_err(mp_core::Error::other)?;
                 (mpb, Algorithm::Central(central))
             }
-            barrier => {
-                let rounds = rounds(barrier, &placement).map_err(mp_core::Error::other)?;
-                let mpb = open(Dissemination::lines(&rounds))?;
+            (Barrier::Dissemination(ways), Reason::Modelled(origin)) => {
+                // No rounds take more flags than to be told by every other rank.
+                let mpbs = Mpbs::lines(choice.ranks.max(2) - 1);
+                let mpb = open(mpbs.proposing(proposal::word(ways, origin)))?;
+                if let Some((ways, origin)) = proposal::read(mpb.get_ref().agreed()) {
+                    choice.barrier = Barrier::Dissemination(ways);
+                    choice.reason = Reason::Modelled(origin);
+                }
+                let rounds = rounds(&choice.barrier, placement).map_err(mp_core::Error::other)?;
+                let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
+                (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
+            }
+            (barrier, _) => {
+                let rounds = rounds(barrier, placement).map_err(mp_core::Error::other)?;
+                let mpb = open(Mpbs::lines(Dissemination::lines(&rounds).max(1)))?;
                 let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
         };
-        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %explanation);
-        Ok(Barriers { mpb, explanation, algorithm })
+        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
+        Ok(Barriers { mpb, explanation: choice, algorithm })
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -184,5 +212,51 @@ impl Arrived<'_> {
     #[inline]
     pub fn wait(self) -> mp_core::Result<()> {
         self.0.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+    use mp_model::cla::Parameters;
+
+    use super::super::choice::Origin;
+    use super::*;
+
+    /// Whatever each rank knows of the machine.
+    #[test]
+    fn all_take_what_the_first_one_proposes() {
+        for ranks in [3, 7] {
+            let first = mp_core::World::threads(ranks).run(|rank| {
+                let mine = if rank.id() == 0 { None } else { Some(Parameters::XEON_PHI) };
+                let mut choice = choose(ranks, ranks, mine, None);
+                if rank.id() > 1 {
+                    // As a machine would have it where a round costs much, and a flag nothing.
+                    choice.barrier = Barrier::Dissemination(vec![ranks - 1]);
+                }
+                let placement = Placement::one_group(ranks).map_err(mp_core::Error::other)?;
+                let mut barriers =
+                    Barriers::open_chosen(rank.into(), "proposed", choice, &placement)?;
+                for _ in 0..100 {
+                    barriers.wait()?;
+                }
+                Ok(barriers.explain().to_string())
+            });
+            let first = first.expect("barriers");
+            assert!(first.iter().all(|told| *told == first[0]), "{first:?}");
+        }
+    }
+
+    /// Not even a word that means nothing leads to a barrier that is none.
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused = World::threads(1).run(|rank| {
+            let barrier = Barrier::Dissemination(vec![9, 9]);
+            let reason = Reason::Modelled(Origin::Measured);
+            let choice = Explanation { ranks: 1, cores: 1, barrier, reason };
+            let placement = Placement::one_group(1).map_err(mp_core::Error::other)?;
+            Ok(Barriers::open_chosen(rank.into(), "senseless", choice, &placement).is_err())
+        });
+        assert_eq!(refused.expect("an answer"), [true]);
     }
 }

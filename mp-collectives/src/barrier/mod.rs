@@ -13,9 +13,10 @@ mod central;
 mod choice;
 mod chosen;
 mod dissemination;
+mod proposal;
 
 pub use central::Central;
-pub use choice::{Explanation, Reason, choose};
+pub use choice::{Explanation, Origin, Reason, choose};
 pub use chosen::{Arrived, Barriers, Settings};
 pub use dissemination::{BarrierError, Dissemination};
 pub use mp_model::cla::{Barrier, Placement};

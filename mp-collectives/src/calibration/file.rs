@@ -4,6 +4,7 @@
 //! says something else, can't be read, or has values that cannot be, is measured anew.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fs, io::Read, io::Write};
 
 use mp_core::calibrate::{Measurements, Outcome, Point, Sample, Seats, measure};
@@ -56,16 +57,15 @@ struct Kept {
 struct Fingerprint {
     version: String,
     processor: String,
-    seats: Seats,
 }
 
 impl Fingerprint {
-    fn of(topology: &Topology) -> Fingerprint {
+    fn of_this() -> Fingerprint {
         // What was measured without optimization is no machine's.
         let build = if cfg!(debug_assertions) { ", unoptimized" } else { "" };
         let version = format!("onchip {}, calibration 1{build}", env!("CARGO_PKG_VERSION"));
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Fingerprint { version, processor: processor(&text), seats: Seats::of(topology) }
+        Fingerprint { version, processor: processor(&text) }
     }
 }
 
@@ -96,10 +96,25 @@ pub fn recall(topology: &Topology, again: bool) -> Recalled {
     recall_from(topology, place(|name| env::var_os(name).map(PathBuf::from)), again)
 }
 
-/// The same with a given file, or none.
+/// This machine's calibration if there is one from an earlier [`recall`]. Measures nothing, and looks
+/// at the file once in the life of a process.
+///
+/// It may be of other CPUs than may be used now: a rank that is bound to one of them asks, too.
+pub fn kept() -> Option<&'static Calibration> {
+    static KEPT: OnceLock<Option<Calibration>> = OnceLock::new();
+    let kept = || kept_in(&place(|name| env::var_os(name).map(PathBuf::from))?);
+    KEPT.get_or_init(kept).as_ref()
+}
+
+fn kept_in(file: &Path) -> Option<Calibration> {
+    read(file, &Fingerprint::of_this(), None).ok()?
+}
+
+/// [`recall`] with a given file, or none.
 pub fn recall_from(topology: &Topology, file: Option<PathBuf>, again: bool) -> Recalled {
-    let fingerprint = Fingerprint::of(topology);
-    let kept = file.as_deref().filter(|_| !again).map_or(Ok(None), |file| read(file, &fingerprint));
+    let (fingerprint, seats) = (Fingerprint::of_this(), Seats::of(topology));
+    let read = |file| read(file, &fingerprint, Some(&seats));
+    let kept = file.as_deref().filter(|_| !again).map_or(Ok(None), read);
     let origin = match kept {
         Ok(Some(calibration)) => {
             return Recalled { calibration, origin: Origin::File, file, unsaved: None };
@@ -127,8 +142,12 @@ fn place(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     Some(cache.join("onchip/calibration.json"))
 }
 
-/// None where there is no file.
-fn read(file: &Path, fingerprint: &Fingerprint) -> Result<Option<Calibration>, String> {
+/// None where there is no file. Without seats, it may be of any.
+fn read(
+    file: &Path,
+    fingerprint: &Fingerprint,
+    seats: Option<&Seats>,
+) -> Result<Option<Calibration>, String> {
     let told = |what: String| format!("{}: {what}", file.display());
     // A pipe without a writer would never open.
     match fs::metadata(file) {
@@ -140,10 +159,14 @@ fn read(file: &Path, fingerprint: &Fingerprint) -> Result<Option<Calibration>, S
     let mut bytes = Vec::new();
     let opened = fs::File::open(file).map_err(|error| told(error.to_string()))?;
     opened.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| told(error.to_string()))?;
-    parse(&bytes, fingerprint).map(Some).map_err(told)
+    parse(&bytes, fingerprint, seats).map(Some).map_err(told)
 }
 
-fn parse(bytes: &[u8], fingerprint: &Fingerprint) -> Result<Calibration, String> {
+fn parse(
+    bytes: &[u8],
+    fingerprint: &Fingerprint,
+    seats: Option<&Seats>,
+) -> Result<Calibration, String> {
     let kept: Kept =
         serde_json::from_slice(bytes).map_err(|error| format!("not a calibration: {error}"))?;
     if kept.fingerprint.version != fingerprint.version {
@@ -152,7 +175,7 @@ fn parse(bytes: &[u8], fingerprint: &Fingerprint) -> Result<Calibration, String>
     if kept.fingerprint.processor != fingerprint.processor {
         return Err(format!("of another processor: {}", kept.fingerprint.processor));
     }
-    if kept.fingerprint.seats != fingerprint.seats || kept.measurements.seats != fingerprint.seats {
+    if seats.is_some_and(|seats| kept.measurements.seats != *seats) {
         return Err("of other CPUs than may be used now".to_owned());
     }
     check(&kept.measurements)?;
@@ -217,7 +240,11 @@ mod tests {
 
     fn fingerprint() -> Fingerprint {
         let (version, processor) = ("1".to_owned(), "a".to_owned());
-        Fingerprint { version, processor, seats: measured().seats }
+        Fingerprint { version, processor }
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Calibration, String> {
+        super::parse(bytes, &fingerprint(), Some(&measured().seats))
     }
 
     fn text(change: impl Fn(&mut Kept)) -> Vec<u8> {
@@ -228,11 +255,11 @@ mod tests {
 
     #[test]
     fn files_of_others_are_refused_with_the_reason() {
-        assert_eq!(parse(&text(|_| ()), &fingerprint()).unwrap(), Calibration::of(&measured()));
+        assert_eq!(parse(&text(|_| ())).unwrap(), Calibration::of(&measured()));
         for (wanted, change) in [
             ("version", (|k| k.fingerprint.version = "2".into()) as fn(&mut Kept)),
             ("processor", |k| k.fingerprint.processor.push('b')),
-            ("other CPUs", |k| k.fingerprint.seats.groups[0][0] = 99),
+            ("other CPUs", |k| k.measurements.seats.groups[0][0] = 99),
             ("other CPUs", |k| k.measurements.seats.far = None),
             ("quartiles", |k| k.measurements.local.as_mut().unwrap().low = 1 << 20),
             ("quartiles", |k| k.measurements.near.as_mut().unwrap().rounds = 0),
@@ -240,12 +267,14 @@ mod tests {
             ("out of order", |k| k.measurements.sharers.as_mut().unwrap().reverse()),
             ("R_R: 0.1 ns", |k| k.measurements.near = Ok(sample(100))),
         ] {
-            let why = parse(&text(change), &fingerprint()).unwrap_err();
+            let why = parse(&text(change)).unwrap_err();
             assert!(why.contains(wanted), "{why}");
         }
+        let elsewhere = text(|k| k.measurements.seats.far = None);
+        assert!(super::parse(&elsewhere, &fingerprint(), None).is_ok());
         let whole = text(|_| ());
         for bytes in [&b""[..], b"{}", b"\xff\xfe", b"null", &whole[..whole.len() - 1]] {
-            assert!(parse(bytes, &fingerprint()).unwrap_err().contains("not a calibration"));
+            assert!(parse(bytes).unwrap_err().contains("not a calibration"));
         }
     }
 
@@ -288,6 +317,8 @@ mod tests {
         let second = recall(false);
         assert_eq!(second.origin, Origin::File);
         assert_eq!(second.calibration, first.calibration);
+        assert_eq!(kept_in(&file), Some(first.calibration));
+        assert_eq!(kept_in(&folder.path().join("other.json")), None);
         assert_eq!(recall(true).origin, Origin::Measured);
         fs::write(&file, "{").unwrap();
         assert!(matches!(recall(false).origin, Origin::Replaced { .. }));
@@ -304,7 +335,7 @@ mod tests {
 
         #[test]
         fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(parse(&bytes, &fingerprint()).is_err());
+            prop_assert!(parse(&bytes).is_err());
         }
 
         /// What is accepted is plausible, whatever has become of the file.
@@ -319,7 +350,7 @@ mod tests {
             let mut longer = whole.clone();
             longer.splice(at..at, digits.bytes());
             for bytes in [changed, longer, whole[..at].to_vec()] {
-                if let Ok(calibration) = parse(&bytes, &fingerprint()) {
+                if let Ok(calibration) = parse(&bytes) {
                     prop_assert_eq!(calibration.parameters.check(), Ok(()));
                     prop_assert!(!calibration.is_implausible());
                 }

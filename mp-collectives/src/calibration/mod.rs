@@ -1,8 +1,8 @@
 //! What moving cache lines costs on this machine, as parameters of the cache-line-aware model.
 //!
 //! [`mp_core::calibrate`] measures, [`Calibration::of`] fits the paper's formulas and judges,
-//! [`recall`] keeps what was measured in a file. A value that was not measured, or cannot be, is
-//! replaced by one that can, and the [`Value`] says so and why.
+//! [`recall`] keeps what was measured in a file, and [`kept`] looks there without measuring. A value
+//! that was not measured, or cannot be, is replaced by one that can, and the [`Value`] says so and why.
 
 mod file;
 mod fit;
@@ -13,7 +13,7 @@ use mp_core::calibrate::{
 use mp_model::Time;
 use mp_model::cla::{Contention, Invalidation, Lines, Link, Parameters, Placement};
 
-pub use file::{FILE_VARIABLE, Origin, Recalled, recall, recall_from};
+pub use file::{FILE_VARIABLE, Origin, Recalled, kept, recall, recall_from};
 
 /// Parameters, and where each is from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -52,9 +52,9 @@ use crate::told::Told;
 ///
 /// # Memory
 /// Each rank has, for each other one, 65 lines of 64 bytes (17, with more than 16 ranks) and four
-/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk has 32 KiB, and with more so
-/// many that those for all others are 256 KiB together, but not less than 1 KiB: 264 KiB of each rank
-/// with two ranks, 420 KiB with eight.
+/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk for one has 32 KiB, too, and
+/// with more so much that those for all others are no more than 256 KiB together, but not less than 1
+/// KiB: 264 KiB of each rank with two ranks, 386 KiB with eight.
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,

@@ -31,9 +31,11 @@ const BUFFERS: usize = 4;
 const SHARED: usize = 512;
 
 /// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
-/// the second level, as long as they do not become so short that each is mostly waited for.
+/// the second level, as long as they do not become so short that each is mostly waited for. Powers of
+/// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
 fn chunk_lines(ranks: usize) -> usize {
-    (1024 / ranks.saturating_sub(1).max(1)).clamp(16, SHARED)
+    let share = 1024 / ranks.saturating_sub(1).max(1);
+    (1 << share.max(1).ilog2()).clamp(16, SHARED)
 }
 
 /// Why there can be no such exchanges.
@@ -183,4 +185,25 @@ impl Ways {
 
 fn one<W: PartialEq>(least: W, most: W) -> Option<W> {
     (least == most).then_some(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_many_ranks_take_as_much_as_those_of_few() {
+        assert_eq!([1, 2, 3, 4, 5, 8, 9].map(chunk_lines), [512, 512, 512, 256, 256, 128, 128]);
+        assert_eq!([64, 65, 66, 10_000].map(chunk_lines), [16; 4]);
+        let lines = |ranks| {
+            let machine = Machine { ranks, cores: 2, payload: 56 };
+            Ways::lines(machine, Settings::default()).unwrap()
+        };
+        // What the documentation of `Exchanges` says.
+        assert!([lines(2) / 16, lines(8) / 16].into_iter().eq([264, 386]));
+        assert_eq!(
+            Ways::lines(Machine { ranks: usize::MAX, cores: 1, payload: 56 }, Settings::default()),
+            None
+        );
+    }
 }

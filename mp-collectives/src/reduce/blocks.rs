@@ -70,9 +70,9 @@ pub struct BlockReduce {
     scratch: Scratch,
 }
 
-/// About as many bytes are got from each rank at a time, so that they are still near when they are
-/// combined.
-const PIECE: usize = 8 << 10;
+/// About as many bytes are got from each rank at a time, so that what was combined of those before is
+/// still near.
+const PIECE: usize = 32 << 10;
 
 /// A vector's segments.
 #[derive(Clone, Copy)]
@@ -264,11 +264,7 @@ impl BlockReduce {
         for (index, own) in own.chunks_mut(piece).enumerate() {
             let mut fold = Fold::new(operation, me, own, &mut self.scratch);
             for rank in 0..self.ranks {
-                if rank != me {
-                    let from = Line { rank, line }.offset(index * lines);
-                    mpb.get(from, fold.room(rank)).await?;
-                }
-                fold.take(rank);
+                fold.get(mpb, Line { rank, line }.offset(index * lines)).await?;
             }
         }
         Ok(())

@@ -47,10 +47,11 @@ pub struct Settings {
 /// Chunks that a rank may have under way to a root.
 const BUFFERS: usize = 4;
 
-/// Lines in a block: the segment of all ranks' blocks stays in a cache of the second level, as long
-/// as the blocks do not become so short that each is mostly waited for.
+/// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
+/// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
+/// the segment of all ranks' blocks should stay in a cache of the second level.
 fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 256)
+    (2048 / ranks).clamp(32, 1024)
 }
 
 /// One rank's part in the reductions of its world, or of [some ranks](Members).

@@ -20,8 +20,9 @@ use mp_model::mpb::{Line, Mpb};
 
 use super::choice::Prefix;
 use super::fold::Fold;
-use super::operations::{Operation, prepend};
+use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vectors::prepend;
 use super::{ReduceError, ReduceOptionsError};
 
 /// What can be chosen. All ranks must choose the same.
@@ -186,10 +187,11 @@ impl ChunkReduce {
         for rank in 0..ranks {
             if rank != me {
                 mpb.wait_flag_from(rank, put + rank, |put| put >= chunk).await?;
-                mpb.get(Line { rank, line }, fold.room(rank)).await?;
+            }
+            fold.get(mpb, Line { rank, line }).await?;
+            if rank != me {
                 mpb.set_flag(Line { rank, line: got }, chunk).await?;
             }
-            fold.take(rank);
         }
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! Elements of all ranks, combined in the order of ranks.
 
 use mp_core::Plain;
+use mp_model::mpb::{Line, Mpb};
 
-use super::operations::{Operation, append, prepend};
+use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vectors::{append, prepend};
 
-/// A rank's own elements, which become the result, and room for those of the others: for each rank
-/// in turn, its elements go to its [`room`](Fold::room), and then they are [taken](Fold::take).
+/// A rank's own elements, which become the result, and room for those of the others: the elements of
+/// each rank in turn are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) by another way
+/// and are [taken](Fold::take) from there.
 pub(super) struct Fold<'a, T, O> {
     operation: &'a O,
     me: usize,
@@ -26,6 +29,35 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
         let count = own.len();
         let (before, theirs) = scratch.elements(2 * count).split_at_mut(count);
         Fold { operation, me, own, before, theirs }
+    }
+
+    /// The next rank's elements from there on, or this one's own in their turn.
+    pub(super) async fn get<M: Mpb>(&mut self, mpb: &mut M, from: Line) -> Result<(), M::Error> {
+        // Elements of other sizes lie across the ends of lines, or are structures, of whose parts
+        // only a loop over many makes vectors.
+        let words =
+            const { size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two() };
+        if !words {
+            if from.rank != self.me {
+                mpb.get(from, self.room(from.rank)).await?;
+            }
+            self.take(from.rank);
+            return Ok(());
+        }
+        let Fold { operation, me, own, before, .. } = self;
+        let append = |left, right| operation.combine(left, right);
+        let prepend = |right, left| operation.combine(left, right);
+        match (from.rank, *me) {
+            (0, 1) => mpb.get_with(from, own, prepend).await,
+            (1, 1) => Ok(()),
+            (rank, me) if rank == me => {
+                self.take(me);
+                Ok(())
+            }
+            (rank, me) if rank > me => mpb.get_with(from, own, append).await,
+            (0, _) => mpb.get(from, bytemuck::cast_slice_mut(before)).await,
+            _ => mpb.get_with(from, before, append).await,
+        }
     }
 
     /// For the elements of a rank other than this one.

@@ -8,8 +8,9 @@ use mp_model::mpb::{Line, Mpb};
 
 use super::choice::Prefix;
 use super::fold::Fold;
-use super::operations::{Operation, append, prepend};
+use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vectors::{append, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
 use crate::others::after;

@@ -18,6 +18,7 @@
 //! # Elements
 //! They are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.
 
+mod binary16;
 mod blocks;
 mod choice;
 mod chosen;
@@ -28,6 +29,7 @@ mod lines;
 mod operations;
 mod parts;
 mod scratch;
+mod vectors;
 
 pub use crate::broadcast::{LineOptionsError, Machine};
 pub use crate::layout::{Blocks, LayoutError, packed};

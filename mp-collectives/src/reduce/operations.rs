@@ -6,6 +6,8 @@
 use bytemuck::Pod;
 use mp_core::Plain;
 
+use super::binary16;
+
 /// An associative operation on two elements.
 ///
 /// Any `Fn(T, T) -> T` is one: the first argument is of the lower rank. All ranks must give the same.
@@ -26,24 +28,6 @@ impl<T, F: Fn(T, T) -> T> Operation<T> for F {
     #[inline(always)]
     fn combine(&self, left: T, right: T) -> T {
         self(left, right)
-    }
-}
-
-/// Each element with that of a higher rank.
-///
-/// A loop that the compiler vectorizes where the operation is simple.
-#[inline]
-pub(super) fn append<T: Copy, O: Operation<T>>(operation: &O, target: &mut [T], right: &[T]) {
-    for (target, &right) in target.iter_mut().zip(right) {
-        *target = operation.combine(*target, right);
-    }
-}
-
-/// Each element with that of a lower rank.
-#[inline]
-pub(super) fn prepend<T: Copy, O: Operation<T>>(operation: &O, left: &[T], target: &mut [T]) {
-    for (target, &left) in target.iter_mut().zip(left) {
-        *target = operation.combine(left, *target);
     }
 }
 
@@ -128,8 +112,21 @@ macro_rules! floats {
     )*};
 }
 
+/// What its own `+` and `*` give, but in loops that become vectors.
+impl Number for half::f16 {
+    #[inline(always)]
+    fn sum(self, other: Self) -> Self {
+        binary16::narrow(binary16::wide(self) + binary16::wide(other))
+    }
+
+    #[inline(always)]
+    fn product(self, other: Self) -> Self {
+        binary16::narrow(binary16::wide(self) * binary16::wide(other))
+    }
+}
+
 integers! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize }
-floats! { f32 f64 half::f16 half::bf16 }
+floats! { f32 f64 half::bf16 }
 
 /// Declares operations without settings.
 macro_rules! operations {

@@ -79,7 +79,7 @@ fn exchange(all: &mut Exchanges, ranks: usize, step: Step) -> Result<()> {
         }
         Operation::Scatter => {
             let from = if here { step.sending(me, ranks) } else { Buffer::default() };
-            let (mut own, after) = step.from_root(me);
+            let (mut own, after) = step.scattered(me);
             if in_place {
                 let mut buffer = if here { from.before } else { own };
                 match varying {

@@ -12,6 +12,7 @@ use mp_collectives::{
     barrier::{self, Barrier},
     broadcast::{self, Algorithm},
     collectives::{CHECK_VARIABLE, Check, Collectives, Settings},
+    exchange::{self, packed},
     reduce::{self, AllReduce, Max, Min, Operation, Order, Sum},
 };
 use mp_comm::{Communicator, Error};
@@ -65,14 +66,15 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
         same(&vector, &combined(&all, u64::max), "reduce")?;
     }
     // One that does not commute: the first is kept.
-    let first = |left: u64, right: u64| if right % 3 == 0 { left } else { right };
+    let first = |left: u64, right: u64| if right.is_multiple_of(3) { left } else { right };
     let mut vector = all[me].clone();
     of.scan(&mut vector, first)?;
     same(&vector, &combined(&all[..=me], first), "scan")?;
     let mut vector = all[me].clone();
     of.exclusive_scan(&mut vector, Min)?;
     same(&vector, &combined(&all[..me.max(1)], u64::min), "exclusive scan")?;
-    if round % 2 == 0 {
+    exchanges(of, &all, root)?;
+    if round.is_multiple_of(2) {
         of.barrier()?;
     } else {
         let arrived = of.arrive()?;
@@ -81,6 +83,120 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
         arrived.wait()?;
     }
     Ok(())
+}
+
+/// Blocks of all ranks' vectors, equally long and not, in new buffers and in place.
+fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
+    let (me, size, length) = (of.rank(), of.size(), all[0].len());
+    let same = |got: &[u64], wanted: &[u64], what: &str| {
+        ensure!(got == wanted, "{what} of {length} by rank {me} of {size}, root {root}");
+        Ok(())
+    };
+    let whole = all.concat();
+    let here = me * length..(me + 1) * length;
+    let mine = || {
+        let mut whole = vec![0; whole.len()];
+        whole[here.clone()].copy_from_slice(&all[me]);
+        whole
+    };
+    // Of rank i its first elements, the fewer the higher it is.
+    let lengths: Vec<usize> = (0..size).map(|rank| length / (rank + 1)).collect();
+    let parts: Vec<&[u64]> = all.iter().zip(&lengths).map(|(all, &end)| &all[..end]).collect();
+    let blocks = packed(lengths.iter().copied());
+    let together = parts.concat();
+    let my_part = || {
+        let mut together = vec![0; together.len()];
+        together[blocks[me].clone()].copy_from_slice(parts[me]);
+        together
+    };
+    let at_root = me == root;
+    let nothing = |length: usize| vec![0; if at_root { length } else { 0 }];
+
+    let mut got = nothing(whole.len());
+    of.gather(&all[me], &mut got, root)?;
+    same(&got, if at_root { &whole } else { &[] }, "gather")?;
+    let mut got = nothing(together.len());
+    of.gather_varying(parts[me], &mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { &[] }, "gather, varying")?;
+    let mut got = if at_root { mine() } else { all[me].clone() };
+    of.gather_in_place(&mut got, root)?;
+    same(&got, if at_root { &whole } else { &all[me] }, "gather in place")?;
+    let mut got = if at_root { my_part() } else { parts[me].to_vec() };
+    of.gather_in_place_varying(&mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { parts[me] }, "gather in place, varying")?;
+
+    let source = |of_root: &[u64]| if at_root { of_root.to_vec() } else { Vec::new() };
+    let mut got = vec![0; length];
+    of.scatter(&source(&whole), &mut got, root)?;
+    same(&got, &all[me], "scatter")?;
+    let mut got = vec![0; lengths[me]];
+    of.scatter_varying(&source(&together), &blocks, &mut got, root)?;
+    same(&got, parts[me], "scatter, varying")?;
+    let mut got = if at_root { whole.clone() } else { vec![0; length] };
+    of.scatter_in_place(&mut got, root)?;
+    same(&got, if at_root { &whole } else { &all[me] }, "scatter in place")?;
+    let mut got = if at_root { together.clone() } else { vec![0; lengths[me]] };
+    of.scatter_in_place_varying(&mut got, &blocks, root)?;
+    same(&got, if at_root { &together } else { parts[me] }, "scatter in place, varying")?;
+
+    let mut got = vec![0; whole.len()];
+    of.all_gather(&all[me], &mut got)?;
+    same(&got, &whole, "all-gather")?;
+    let mut got = vec![0; together.len()];
+    of.all_gather_varying(parts[me], &mut got, &blocks)?;
+    same(&got, &together, "all-gather, varying")?;
+    let mut got = mine();
+    of.all_gather_in_place(&mut got)?;
+    same(&got, &whole, "all-gather in place")?;
+    let mut got = my_part();
+    of.all_gather_in_place_varying(&mut got, &blocks)?;
+    same(&got, &together, "all-gather in place, varying")?;
+
+    // What rank i has for rank j: as many of i's elements as fit, from a place that j says.
+    let block = length / size;
+    let send: Vec<u64> = all[me][..block * size].to_vec();
+    let for_me: Vec<u64> =
+        all.iter().flat_map(|all| &all[me * block..(me + 1) * block]).copied().collect();
+    let mut got = vec![0; block * size];
+    of.all_to_all(&send, &mut got)?;
+    same(&got, &for_me, "all-to-all")?;
+    let mut got = send.clone();
+    of.all_to_all_in_place(&mut got)?;
+    same(&got, &for_me, "all-to-all in place")?;
+    // As long as both say together: the same in both directions.
+    let shared = |rank: usize| (0..size).map(move |other| length / (1 + rank + other));
+    let shared_blocks = packed(shared(me));
+    let sent = |rank: usize| -> Vec<Vec<u64>> {
+        shared(rank).map(|length| all[rank][..length].to_vec()).collect()
+    };
+    let wanted: Vec<u64> = (0..size).flat_map(|rank| sent(rank)[me].clone()).collect();
+    let send = sent(me).concat();
+    let mut got = vec![0; wanted.len()];
+    of.all_to_all_varying(&send, &shared_blocks, &mut got, &shared_blocks)?;
+    same(&got, &wanted, "all-to-all, varying")?;
+    let mut got = send;
+    of.all_to_all_in_place_varying(&mut got, &shared_blocks)?;
+    same(&got, &wanted, "all-to-all in place, varying")?;
+
+    // Sums of all, a block for each.
+    let sums = combined(all, |a, b| a + b);
+    let equal = block * size;
+    let own = me * block..(me + 1) * block;
+    let mut got = vec![0; block];
+    of.reduce_scatter(&all[me][..equal], &mut got, Sum)?;
+    same(&got, &sums[own.clone()], "reduce-scatter")?;
+    let mut got = all[me][..equal].to_vec();
+    of.reduce_scatter_in_place(&mut got, Sum)?;
+    same(&got[own.clone()], &sums[own], "reduce-scatter in place")?;
+    let ends: Vec<usize> = (0..=size).map(|rank| length * rank * rank / (size * size)).collect();
+    let uneven: Vec<_> = ends.windows(2).map(|ends| ends[0]..ends[1]).collect();
+    let own = uneven[me].clone();
+    let mut got = vec![0; own.len()];
+    of.reduce_scatter_varying(&all[me], &uneven, &mut got, Sum)?;
+    same(&got, &sums[own.clone()], "reduce-scatter, varying")?;
+    let mut got = all[me].clone();
+    of.reduce_scatter_in_place_varying(&mut got, &uneven, Sum)?;
+    same(&got[own.clone()], &sums[own], "reduce-scatter in place, varying")
 }
 
 #[test]
@@ -186,6 +302,7 @@ fn settings_of_each_communicator() {
             broadcast: broadcast::Settings { algorithm: Some(algorithm), ..Default::default() },
             reduce: reduce::Settings { order, block_lines: Some(3), ..Default::default() },
             barrier: barrier::Settings { barrier: Some(barrier), placement: None },
+            exchange: exchange::Settings { chunk_lines: Some(2), ..Default::default() },
             wait: Wait::from(Duration::from_secs(20)),
             check: Check::On,
         };
@@ -284,8 +401,10 @@ fn deaths_are_for_members_alone() {
 
 // --- checks ---
 
+type Called = fn(&Communicator) -> mp_comm::Result<()>;
+
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
-const WRONG: [(&str, fn(&Communicator) -> mp_comm::Result<()>); 9] = [
+const WRONG: [(&str, Called); 14] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast(&mut [0.0; 4], 1)),
     ("broadcast of 3 f64 with root 0", |of| of.broadcast(&mut [0.0; 3], 0)),
     ("broadcast of 4 f32 with root 0", |of| of.broadcast(&mut [0f32; 4], 0)),
@@ -295,6 +414,11 @@ const WRONG: [(&str, fn(&Communicator) -> mp_comm::Result<()>); 9] = [
     ("barrier", |of| of.barrier()),
     ("arrive", |of| of.arrive().map(drop)),
     ("split", |of| of.split(None, 0).map(drop)),
+    ("gather of 2 u8 with root 0", |of| of.gather(&[1u8; 2], &mut vec![0; 2 * of.size()], 0)),
+    ("scatter_varying of u8 with root 1", |of| of.scatter_in_place_varying(&mut [1u8], &[], 1)),
+    ("all_gather of 1 u8", |of| of.all_gather_in_place(&mut vec![0u8; of.size()])),
+    ("all_to_all of 0 u8", |of| of.all_to_all::<u8>(&[], &mut [])),
+    ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
 ];
 
 fn right(of: &Communicator) -> mp_comm::Result<()> {
@@ -361,6 +485,23 @@ fn other_operations_and_settings_are_told_apart() {
         ensure!(told == wanted, "{told}");
         let told = other_operations(rank, 1.0, Sum, |a: f64, b: f64| a + b)?;
         ensure!(told.contains("rank 2") && told.contains("closure"), "{told}");
+        // In place or not is no difference; where the blocks are, is.
+        let world = Communicator::world(rank);
+        checked(&world)?;
+        let (mut whole, root) = ([rank.id(); 6], rank.id() == 1);
+        match root {
+            true => world.gather_in_place(&mut whole, 1)?,
+            false => world.gather(&[rank.id(); 2], &mut [], 1)?,
+        }
+        ensure!(!root || whole == [0, 0, 1, 1, 2, 2], "{whole:?}");
+        let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
+        let mut result = vec![0; blocks[rank.id()].len()];
+        let told = differ(world.reduce_scatter_varying(&[1, 1, 1], &blocks, &mut result, Sum))?;
+        ensure!(told.starts_with("rank 0 called reduce_scatter_varying of 3 i32"), "{told}");
+        ensure!(
+            told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
+            "{told}"
+        );
         // The same, forced otherwise.
         let world = Communicator::world(rank);
         let order = if rank.id() == 1 { Order::Ranks } else { Order::Algorithm };

@@ -6,7 +6,8 @@ use mp_collectives::{
     RealMpb, complete,
     reduce::{
         AllReduce, BitXor, LineReduce, Located, LogicalAnd, Max, MaxLocation, Meeting, Min,
-        MinLocation, Operation, Order, Product, Reduce, Reductions, Scan, Settings, Sum,
+        MinLocation, Operation, Order, Parts, Product, Reduce, ReduceScatter, Reductions, Scan,
+        Settings, Sum, packed,
     },
 };
 use mp_core::{Error, Plain, Rank, Result, World, mpb::Mpbs};
@@ -173,7 +174,7 @@ fn thousands_in_a_row() {
 fn blocks_of_all_kinds_in_turn() {
     for ranks in [2, 3, 4] {
         on_all(ranks, |rank| {
-            use mp_collectives::reduce::{BlockOptions, BlockReduce};
+            use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks};
             let options = BlockOptions { block_lines: 1, first_line: 1 };
             let lines = 1 + options.lines(ranks).unwrap_or(0);
             let mut mpb = RealMpb::new(rank.mpb("blocks", Mpbs::lines(lines))?);
@@ -186,13 +187,24 @@ fn blocks_of_all_kinds_in_turn() {
                     |rank, index| [u32::from(bytes(number, rank, index)), 1, index as u32];
                 let sum = |a: [u32; 3], b: [u32; 3]| [0, 1, 2].map(|i| a[i] + b[i]);
                 let mut got: Vec<_> = (0..count).map(|index| element(rank.id(), index)).collect();
-                let way = random.below(3);
+                let way = random.below(4);
                 match way {
                     0 => complete(blocks.whole(&mut mpb, &mut got, &sum))?,
                     1 => complete(blocks.scattered(&mut mpb, &mut got, &sum, None))?,
+                    2 => {
+                        let cuts =
+                            (0..ranks).map(|rank| count * rank / ranks..count * (rank + 1) / ranks);
+                        let cuts: Vec<_> = cuts.collect();
+                        let mut parts = Parts::in_place(&mpb, &mut got, Blocks::At(&cuts))?;
+                        complete(blocks.reduce_scatter(&mut mpb, &mut parts, &sum))?;
+                        let own = cuts[rank.id()].clone();
+                        let of_place = |rank, index| element(rank, own.start + index);
+                        let expected = reference(ranks, own.len(), of_place, &sum);
+                        check(&got[own.clone()], &expected, (number, count))?;
+                    }
                     _ => complete(blocks.scattered(&mut mpb, &mut got, &sum, Some(root)))?,
                 }
-                if way < 2 || rank.id() == root {
+                if way < 2 || way == 3 && rank.id() == root {
                     check(&got, &reference(ranks, count, element, &sum), (number, count, root))?;
                 }
             }
@@ -273,6 +285,76 @@ fn scans() {
                     let mut all = [me; 40];
                     reductions.reduce(&mut all, Max, number % ranks)?;
                     ensure!(me != number % ranks || all == [ranks - 1; 40], "{all:?}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Of matrices, of equal blocks and others, in place or not, with other reductions in between.
+#[test]
+fn reduce_scatters() {
+    for ranks in [1, 2, 3, 5, 8, 16] {
+        on_all(ranks, |rank| {
+            let me = rank.id();
+            for reduce_scatter in [None, Some(ReduceScatter::Blocks), Some(ReduceScatter::Lines)] {
+                let settings = Settings { reduce_scatter, ..SMALL };
+                let mut reductions = Reductions::open(rank, "parts", settings)?;
+                let counts = [0_usize, 1, 6, 7, 16, 17, 10 * 16 + 3];
+                for (number, &count) in counts.iter().cycle().take(28).enumerate() {
+                    if reduce_scatter == Some(ReduceScatter::Lines) && count > 16 {
+                        continue;
+                    }
+                    // Some get nothing, some more than others.
+                    let varying = number % 4 > 1;
+                    let length = |rank: usize| match (varying, (rank + number) % 3) {
+                        (true, 0) => 0,
+                        (true, 1) => count.div_ceil(2),
+                        _ => count,
+                    };
+                    let mut blocks = packed((0..ranks).map(length));
+                    let whole: usize = (0..ranks).map(length).sum();
+                    if varying {
+                        // From the end to the start.
+                        blocks = blocks.iter().map(|b| whole - b.end..whole - b.start).collect();
+                    }
+                    let element = |rank: usize, index: usize| {
+                        [0, 1, 2, 3].map(|entry| u16::from(bytes(number, rank, index * 4 + entry)))
+                    };
+                    let vector: Vec<_> = (0..whole).map(|index| element(me, index)).collect();
+                    let own = blocks[me].clone();
+                    let at = |rank, index| element(rank, own.start + index);
+                    let expected = reference(ranks, own.len(), at, &product);
+                    let what = (reduce_scatter, number, count);
+                    if number % 2 == 0 {
+                        let mut got = vec![[7; 4]; own.len()];
+                        match varying {
+                            false => reductions.reduce_scatter(&vector, &mut got, product)?,
+                            true => {
+                                let (all, to) = (&vector, &mut got);
+                                reductions.reduce_scatter_varying(all, &blocks, to, product)?;
+                            }
+                        }
+                        check(&got, &expected, what)?;
+                    } else {
+                        let mut got = vector.clone();
+                        match varying {
+                            false => reductions.reduce_scatter_in_place(&mut got, product)?,
+                            true => {
+                                let all = &mut got;
+                                reductions
+                                    .reduce_scatter_in_place_varying(all, &blocks, product)?;
+                            }
+                        }
+                        check(&got[own.clone()], &expected, what)?;
+                        got[own.clone()].copy_from_slice(&vector[own.clone()]);
+                        ensure!(got == vector, "{what:?}: another block was touched");
+                    }
+                    let mut all = [me; 40];
+                    reductions.reduce(&mut all, Max, number % ranks)?;
+                    reductions.all_reduce(&mut all, Max)?;
+                    ensure!(all == [ranks - 1; 40], "{all:?}");
                 }
             }
             Ok(())
@@ -394,6 +476,15 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
             long == Err("a vector of 225 bytes in lines, which take up to 224".into()),
             "{long:?}"
         );
+        let uneven = all.reduce_scatter_in_place(&mut [0_u8; 3], Sum);
+        let uneven = uneven.map_err(|error| error.to_string());
+        ensure!(
+            uneven == Err("a buffer of 3 elements in equal blocks for 2 ranks".into()),
+            "{uneven:?}"
+        );
+        let short = all.reduce_scatter(&[0_u8; 6], &mut [0; 2], Sum);
+        let short = short.map_err(|error| error.to_string());
+        ensure!(short == Err("a buffer of 6 elements where there are to be 4".into()), "{short:?}");
         let blocks = Settings { all_reduce: Some(AllReduce::Whole), ..SMALL };
         let mut all = Reductions::open(rank, "large", blocks)?;
         let first = |left: [u64; 20], _| left;
@@ -435,13 +526,13 @@ impl Fate {
         let mut random = Random::new(seed);
         let ranks = 2 + random.below(5) as usize;
         let victim = random.below(ranks as u64) as usize;
-        Self { ranks, victim, operations: random.below(200), way: seed % 5 }
+        Self { ranks, victim, operations: random.below(200), way: seed % 7 }
     }
 }
 
 /// Reduces until somebody is lost.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
-    use mp_collectives::reduce::{BlockOptions, BlockReduce, ChunkOptions, ChunkReduce};
+    use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce};
     let Fate { ranks, victim, operations, way } = fate;
     let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?);
     let left = if rank.id() == victim { operations } else { u64::MAX };
@@ -453,7 +544,12 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let mut chunks = ChunkReduce::new(&mpb, options).map_err(Error::other)?;
     for number in 0.. {
         let root = number / 3 % ranks;
-        let count = if way < 2 { 1 + number % 10 } else { number * 37 % 300 };
+        let count = match way {
+            0 | 1 => 1 + number % 10,
+            5 => ranks * (1 + number % 10),
+            6 => ranks * (number * 7 % 60),
+            _ => number * 37 % 300,
+        };
         let mut got = vec![1_u64 + rank.id() as u64; count];
         let mpb = &mut mpb;
         let done = match way {
@@ -461,9 +557,19 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             1 => complete(lines.reduce(mpb, &mut got, &Sum, root)),
             2 => complete(blocks.whole(mpb, &mut got, &Sum)),
             3 => complete(blocks.scattered(mpb, &mut got, &Sum, None)),
-            _ => complete(chunks.reduce(mpb, &mut got, &Sum, root)),
+            4 => complete(chunks.reduce(mpb, &mut got, &Sum, root)),
+            _ => {
+                let mut parts = Parts::in_place(mpb, &mut got, Blocks::Equal)?;
+                let done = match way {
+                    5 => complete(lines.reduce_scatter(mpb, &mut parts, &Sum)),
+                    _ => complete(blocks.reduce_scatter(mpb, &mut parts, &Sum)),
+                };
+                let each = count / ranks;
+                got = got[rank.id() * each..][..each].to_vec();
+                done
+            }
         };
-        let mine = [0, 2, 3].contains(&way) || rank.id() == root;
+        let mine = ![1, 4].contains(&way) || rank.id() == root;
         let sum = (ranks * (ranks + 1) / 2) as u64;
         match done.map_err(Error::from) {
             Ok(()) => ensure!(!mine || got.iter().all(|&got| got == sum), "{number}: {got:?}"),

@@ -112,7 +112,7 @@ impl Step {
     }
 
     /// Where a rank gets its block from the root, before and after.
-    pub fn from_root(self, me: usize) -> (Vec<u8>, Vec<u8>) {
+    pub fn scattered(self, me: usize) -> (Vec<u8>, Vec<u8>) {
         let after = self.block(self.root, me);
         (vec![EMPTY; after.len()], after)
     }

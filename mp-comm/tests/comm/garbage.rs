@@ -8,15 +8,15 @@ use crate::support::{Random, Watchdog};
 
 /// Sends what looks more or less like messages, through the channels of a communicator.
 fn talk_nonsense(rank: &Rank, random: &mut Random) -> Result<()> {
-    let lines = Channel::degree(256).max_len(56);
-    let chunks = Channel::degree(16).max_len(16 << 10);
-    let mut lines = rank.sender::<[u8]>("communicator 0: lines", 1, lines)?;
+    let lines = Channel::degree(128);
+    let chunks = Channel::degree(8).max_len(32 << 10);
+    let mut lines = rank.sender::<[u64; 7]>("communicator 0: lines", 1, lines)?;
     let mut chunks = rank.sender::<[u8]>("communicator 0: chunks", 1, chunks)?;
     for _ in 0..random.below(40) {
         let kind = random.below(8) as u8;
-        let len = [56, 56, 56, 56, 55, 0, 24, 7][random.below(8) as usize];
-        let mut line: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
-        if len == 56 {
+        let mut words = [0; 7].map(|_: u64| random.next());
+        if random.below(2) == 0 {
+            let line = bytemuck::bytes_of_mut(&mut words);
             // In the context that is listened to, of a kind that there is, mostly.
             line[..8].fill(0);
             line[8] %= 4;
@@ -31,9 +31,12 @@ fn talk_nonsense(rank: &Rank, random: &mut Random) -> Result<()> {
             }
         }
         let sent = match random.below(12) {
-            0 => lines.send_buffer(rank.buffer_from(&line)?).map_err(Into::into),
-            1 => chunks.try_send(&vec![1; random.below(16 << 10) as usize]),
-            _ => lines.send(&line),
+            0 => {
+                let buffer = rank.buffer_from(&vec![1; random.below(3000) as usize])?;
+                chunks.try_send_buffer(buffer).map_err(Into::into)
+            }
+            1 => chunks.try_send(&vec![1; random.below(32 << 10) as usize]),
+            _ => lines.send(&words),
         };
         if sent.is_err() {
             break;

@@ -404,7 +404,7 @@ impl RingReceiver {
     /// lately does this: messages that come one by one are never delayed.
     #[cold]
     fn keep_distance(&self, next: u64) {
-        const PAUSES: u32 = 64;
+        const PAUSES: u32 = 8;
         if self.distance == 0 {
             return;
         }

@@ -200,6 +200,15 @@ impl<M: Message + ?Sized> Sender<M> {
     /// As `send`, and [`Error::Full`].
     #[inline]
     pub fn try_send(&mut self, message: &M) -> Result<()> {
+        match self.send_fast(message) {
+            Fast::Sent => Ok(()),
+            Fast::SentNotQuiet => self.attend_or_fail(),
+            Fast::NotSent => self.try_send_slowly(message),
+        }
+    }
+
+    #[cold]
+    fn try_send_slowly(&mut self, message: &M) -> Result<()> {
         let elements = message.elements();
         self.check_len(elements.len())?;
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
@@ -430,6 +439,69 @@ unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
 }
 
 impl<T: Plain> Sender<T> {
+    /// Sends a message that `write` writes where the receiver will read it; waits while all slots
+    /// are taken. What `write` finds there is whatever an earlier message left; if it panics,
+    /// nothing is sent.
+    ///
+    /// It is [`reserve`](Self::reserve) and [`publish`](Slot::publish) in one, and as fast as
+    /// [`send`](Self::send) of a message that does not have to be put together first.
+    ///
+    /// ```
+    /// use mp_core::{Channel, World};
+    ///
+    /// World::threads(2).run(|rank| {
+    ///     if rank.id() == 0 {
+    ///         let mut pairs = rank.sender::<[u64; 2]>("pairs", 1, Channel::degree(4))?;
+    ///         return pairs.send_in_place(|pair| *pair = [1, 2]);
+    ///     }
+    ///     let pairs = rank.receiver::<[u64; 2]>("pairs", 0, Channel::degree(4))?;
+    ///     assert_eq!(*pairs.receive()?, [1, 2]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `send`.
+    #[inline(always)]
+    pub fn send_in_place(&mut self, write: impl FnOnce(&mut T)) -> Result<()> {
+        match self.ring.reserve() {
+            Some(slot) => self.write_and_publish(slot, write),
+            None => self.write_slowly(true, write),
+        }
+    }
+
+    /// [`send_in_place`](Self::send_in_place) that does not wait.
+    ///
+    /// # Errors
+    /// As `send_in_place`, and [`Error::Full`].
+    #[inline(always)]
+    pub fn try_send_in_place(&mut self, write: impl FnOnce(&mut T)) -> Result<()> {
+        match self.ring.reserve() {
+            Some(slot) => self.write_and_publish(slot, write),
+            None => self.write_slowly(false, write),
+        }
+    }
+
+    /// As [`send_fast`](Self::send_fast).
+    #[inline(always)]
+    fn write_and_publish(&mut self, slot: NonNull<u8>, write: impl FnOnce(&mut T)) -> Result<()> {
+        let place = const { Place::of_single::<T>() };
+        // SAFETY: the slot is this sender's until it is published; its payload's distance is less
+        // than the stride, and has room and alignment for a message (`Geometry::of`); any bits are
+        // one.
+        write(unsafe { slot.add(place.payload).cast::<T>().as_mut() });
+        self.ring.publish_in(slot, place.stride);
+        if self.glance.quiet() { Ok(()) } else { self.attend_or_fail() }
+    }
+
+    #[cold]
+    fn write_slowly(&mut self, patient: bool, write: impl FnOnce(&mut T)) -> Result<()> {
+        let mut slot = if patient { self.reserve()? } else { self.try_reserve()? };
+        write(&mut slot);
+        slot.publish()
+    }
+
     /// A slot of the channel, to be written in place; waits while all are taken. Its content is
     /// whatever an earlier message left.
     ///

@@ -138,15 +138,7 @@ mod bulk {
     use std::arch::asm;
 
     use super::{LINE_BYTES, Line};
-
-    /// From this many bytes on the string instruction is worth its start: it takes whole lines
-    /// without fetching them first (see `copy.rs`), and asks for all that it reads at once. A get
-    /// of 16 lines behind a flag, both from a core with another last-level cache, takes the time of
-    /// one transfer with it, and of two without (`cargo bench --bench ratios -- broadcast.1KB`).
-    const STRING: usize = 9 * LINE_BYTES;
-
-    /// It is at its best with multiples of so many bytes.
-    const STEP: usize = 2 * LINE_BYTES;
+    use crate::copy::{STRING, STRING_STEP, is_string, move_string};
 
     #[inline(always)]
     pub(super) fn store(source: &[u8], to: &[Line]) {
@@ -175,7 +167,7 @@ mod bulk {
     /// As [`copy_forward`]; the ranges do not overlap.
     #[inline(always)]
     unsafe fn copy_apart(from: *const u8, to: *const u8, bytes: usize) {
-        let steps = if bytes < STRING { 0 } else { bytes / STEP * STEP };
+        let steps = if bytes < STRING { 0 } else { bytes / STRING_STEP * STRING_STEP };
         // SAFETY: the caller's, for two parts of the ranges.
         unsafe {
             copy_forward(from.add(steps), to.add(steps), bytes - steps);
@@ -191,18 +183,9 @@ mod bulk {
     /// only if it is made of atomics.
     #[inline(always)]
     unsafe fn copy_forward(from: *const u8, to: *const u8, bytes: usize) {
-        if bytes >= STRING && std::arch::is_x86_feature_detected!("ermsb") {
-            // SAFETY: the caller's; the direction flag is clear by the calling convention. The
-            // string's stores come before all later ones (Intel SDM, volume 3, section 9.2.4.1).
-            return unsafe {
-                asm!(
-                    "rep movsb",
-                    inout("rdi") to => _,
-                    inout("rsi") from => _,
-                    inout("rcx") bytes => _,
-                    options(nostack, preserves_flags),
-                );
-            };
+        if is_string(bytes) {
+            // SAFETY: the caller's.
+            return unsafe { move_string(from, to, bytes) };
         }
         if bytes == 0 {
             return;

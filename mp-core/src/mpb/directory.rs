@@ -37,6 +37,8 @@ const NAME: usize = 64;
 pub(crate) struct Descriptor {
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
+    /// The word that the rank proposed who made them.
+    agreed: AtomicU64,
     /// What a rank asked for that wanted something else; 0 for none.
     other: AtomicU64,
     /// Whose MPBs that rank wanted.
@@ -157,6 +159,7 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
+    pub(super) agreed: u64,
     /// By their numbers in the world.
     members: Box<[u32]>,
     block: BlockKey,
@@ -180,7 +183,7 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let lines = mpbs.lines;
+        let Mpbs { lines, proposal } = mpbs;
         let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
@@ -198,7 +201,7 @@ impl Opened {
         let mut heap = context.lock_heap()?;
         let block = match find(&context, &heap, name)? {
             Some(block) => block,
-            None => make(&context, &mut heap, name, &members.world, geometry)?,
+            None => make(&context, &mut heap, name, &members.world, geometry, proposal)?,
         };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = Wanted::read(&context, block, descriptor)?;
@@ -211,6 +214,7 @@ impl Opened {
         }
         let (sides, first) = parts(&context, block, geometry)?;
         descriptor.opened.insert(context.me);
+        let agreed = descriptor.agreed.load(Ordering::Relaxed);
         let descriptor = NonNull::from(descriptor);
         drop(heap);
         Ok(Self {
@@ -221,6 +225,7 @@ impl Opened {
             members: members.world,
             context,
             lines,
+            agreed,
             block,
             descriptor,
             sides,
@@ -490,6 +495,7 @@ fn make(
     name: &str,
     members: &[u32],
     geometry: Geometry,
+    proposal: u64,
 ) -> Result<BlockKey, Error> {
     let len = geometry.block();
     let (block, committed) = heap.reserve(context.me, BlockKind::Mpbs, len)?;
@@ -505,6 +511,7 @@ fn make(
     descriptor.members.assign(members);
     descriptor.name.write(name);
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
+    descriptor.agreed.store(proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
     let made = &context.world()?.channels;
     let serial = made.load(Ordering::Relaxed);

@@ -73,6 +73,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
+    plain::Plain,
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };
@@ -165,6 +166,12 @@ impl Mpb {
         self.opened.lines
     }
 
+    /// The word that the rank [proposed](Mpbs::proposing) who opened them first: the same for all.
+    #[inline]
+    pub fn agreed(&self) -> u64 {
+        self.opened.agreed
+    }
+
     /// Bytes in a line: 64.
     #[inline]
     pub const fn line_bytes(&self) -> usize {
@@ -206,6 +213,23 @@ impl Mpb {
     pub fn get(&self, from: Line, target: &mut [u8]) -> Result<()> {
         let count = target.len().div_ceil(LINE_BYTES);
         line::get(self.opened.lines(from.rank, from.line, count)?, target);
+        Ok(())
+    }
+
+    /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
+    /// the one in its place from line `from` on. As [`get`](Self::get), without a copy between.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn get_with<T: Plain>(
+        &self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> Result<()> {
+        let count = size_of_val(target).div_ceil(LINE_BYTES);
+        line::fold(self.opened.lines(from.rank, from.line, count)?, target, combine);
         Ok(())
     }
 

@@ -4,17 +4,25 @@ use std::fmt;
 
 use crate::line::LINE_BYTES;
 
-/// How MPBs are to be made. All their ranks must ask for the same, or get
+/// How MPBs are to be made. All their ranks must ask for the same number of lines, or get
 /// [`Error::MpbMismatch`](crate::Error::MpbMismatch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
     pub(super) lines: usize,
+    pub(super) proposal: u64,
 }
 
 impl Mpbs {
     /// So many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
-        Self { lines }
+        Self { lines, proposal: 0 }
+    }
+
+    /// With a word that may differ from rank to rank: all are told that of the rank that opens them
+    /// first, by [`Mpb::agreed`](super::Mpb::agreed). For what all must do alike, and each may know
+    /// other things about.
+    pub const fn proposing(self, word: u64) -> Self {
+        Self { proposal: word, ..self }
     }
 }
 

@@ -222,6 +222,7 @@ fn places_that_do_not_exist() {
         no_rank(mpb.put(&[1], line(2, 0)))?;
         no_rank(mpb.put(&[], line(2, 0)))?;
         no_rank(mpb.get(line(2, 0), &mut target))?;
+        no_rank(mpb.get_with(line(2, 0), &mut target, |own, _| own))?;
         no_rank(mpb.put_own(0, 1, line(2, 0)))?;
         no_rank(mpb.get_own(line(2, 0), 1, 0))?;
         no_rank(mpb.set_flag(line(2, 0), 1))?;
@@ -242,6 +243,8 @@ fn places_that_do_not_exist() {
             let mut target = [7; 700];
             no_lines(mpb.put(&vec![1; length], line(1, first)), first, count)?;
             no_lines(mpb.get(line(0, first), &mut target[..length]), first, count)?;
+            let got = mpb.get_with(line(0, first), &mut target[..length], |_, there| there);
+            no_lines(got, first, count)?;
             ensure!(target == [7; 700], "something was got");
         }
         for (first, count) in [(0, 11), (10, 1), (3, usize::MAX), (usize::MAX, usize::MAX)] {
@@ -331,6 +334,54 @@ fn buffers_pair_up_in_the_order_of_opening() {
         // One of other lines beside them.
         let other = rank.mpb("other", Mpbs::lines(7))?;
         ensure!(other.flag(0)? == 0, "of others");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_got_is_combined_with_what_was_there() {
+    on_all(3, |rank| {
+        let mpb = open(rank, 30)?;
+        let number = |rank: usize, index: usize| (rank * 1000 + index) as u32;
+        let own: Vec<u32> = (0..395).map(|index| number(rank.id(), index)).collect();
+        mpb.put(bytemuck::cast_slice(&own), line(rank.id(), 5))?;
+        let others = [(rank.id() + 1) % 3, (rank.id() + 2) % 3];
+        for other in others {
+            mpb.set_flag(line(other, rank.id()), 1)?;
+        }
+        for other in others {
+            mpb.wait_flag_from(other, other, |value| value == 1)?;
+            for length in [0, 1, 15, 16, 17, 395] {
+                let mut got = own[..length].to_vec();
+                mpb.get_with(line(other, 5), &mut got, |own, there| own.wrapping_mul(3).wrapping_sub(there))?;
+                for (index, got) in got.into_iter().enumerate() {
+                    let expected = own[index].wrapping_mul(3).wrapping_sub(number(other, index));
+                    ensure!(got == expected, "{got} at {index} of {length}, not {expected}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The first one's, for each pair of buffers again.
+#[test]
+fn all_agree_on_what_one_has_proposed() {
+    on_all(3, |rank| {
+        let own = rank.id() as u64 + 1;
+        let mut all = Vec::new();
+        for round in 0..20 {
+            let mpb = rank.mpb("mpb", Mpbs::lines(4).proposing(own << (2 * round)))?;
+            let agreed = mpb.agreed() >> (2 * round);
+            ensure!((1..=3).contains(&agreed), "{agreed} in round {round}");
+            let next = line((rank.id() + 1) % 3, 0);
+            mpb.set_flag(next, agreed)?;
+            ensure!(mpb.wait_flag(0, |value| value != 0)? == agreed, "in round {round}");
+            all.push(mpb);
+        }
+        let alone = rank.mpb(&format!("of {own}"), Mpbs::lines(1).proposing(own))?;
+        ensure!(alone.agreed() == own, "{}", alone.agreed());
+        ensure!(open(rank, 1)?.agreed() == 0, "without a proposal");
         Ok(())
     });
 }

@@ -1,7 +1,8 @@
 //! The paper's algorithms as programs (sections 3 to 5).
 //!
 //! For tests and experiments, and as the exact description of what a collective operation does: each
-//! function is the pseudo-code of a figure of the paper.
+//! function is the pseudo-code of a figure of the paper, but for those that push, which say what this
+//! library does with short messages.
 
 use super::machine::Placement;
 use super::program::{Line, Program};
@@ -152,6 +153,45 @@ pub fn reduction(tree: &Tree, placement: &Placement) -> Program {
             program.wait(rank, flag, 1);
             program.copy(rank, data[rank], buffers[rank]);
             acknowledged.add(&mut program, rank);
+        }
+    }
+    program
+}
+
+/// Broadcast of one line that each parent pushes into a line of each child, with the notification.
+/// Nobody acknowledges: there are further lines for what comes next.
+pub fn pushed_broadcast(tree: &Tree) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let lines: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
+    let data: Vec<Line> = (0..tree.ranks()).map(|rank| program.data(rank, 1)).collect();
+    for rank in 0..tree.ranks() {
+        if tree.parent(rank).is_some() {
+            program.wait(rank, lines[rank], 1);
+            program.copy(rank, lines[rank], data[rank]);
+        }
+        for child in tree.children(rank) {
+            program.copy(rank, data[rank], lines[child]);
+            program.write(rank, lines[child], 1);
+        }
+    }
+    program
+}
+
+/// Reduction of one line that each rank pushes into a line of its parent, with the notification; the
+/// parent combines them in this order.
+pub fn pushed_reduction(tree: &Tree) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let home = |rank: usize| tree.parent(rank).unwrap_or(rank);
+    let lines: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(home(rank))).collect();
+    let data: Vec<Line> = (0..tree.ranks()).map(|rank| program.data(rank, 1)).collect();
+    for rank in 0..tree.ranks() {
+        for child in tree.children(rank) {
+            program.wait(rank, lines[child], 1);
+            program.combine(rank, lines[child], data[rank]);
+        }
+        if tree.parent(rank).is_some() {
+            program.copy(rank, data[rank], lines[rank]);
+            program.write(rank, lines[rank], 1);
         }
     }
     program

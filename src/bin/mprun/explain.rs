@@ -9,10 +9,14 @@ use std::{
 };
 
 use mp_model::cla::barrier::best_barrier_on;
-use mp_model::cla::{Barrier, Bounds, Machine, Pattern, Tree, best_tree};
+use mp_model::cla::{
+    Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Tree, best_tree, patterns,
+};
+use onchip::barrier::Barriers;
 use onchip::calibration::recall;
+use onchip::reduce::{self, Order, Reductions, Sum};
 use onchip::topology::Topology;
-use onchip::{Bind, World, broadcast, mpb};
+use onchip::{Bind, Rank, World, broadcast, mpb};
 
 use super::{Shown, USAGE, calibrate};
 
@@ -42,6 +46,7 @@ enum Collective {
     Barrier,
     Broadcast,
     Reduce,
+    AllReduce,
 }
 
 pub fn run(args: &Args) -> Shown {
@@ -56,41 +61,57 @@ pub fn run(args: &Args) -> Shown {
     // A loop of operations, as is measured here, finds its flags in caches.
     let parameters = calibration.parameters.with_cached_flags();
     let machine = Machine { parameters, placement };
-    let crowded = ranks > calibration.cores();
+    let (cores, bytes) = (calibration.cores(), args.bytes as usize);
+    let crowded = ranks > cores;
+    let known = broadcast::Machine { ranks, cores, payload: mpb::PAYLOAD_BYTES };
     let mut text = String::new();
     match args.collective {
-        Collective::Barrier => barrier(&mut text, &machine, calibration.cores()),
+        Collective::Barrier => barrier(&mut text, &machine, cores),
         Collective::Broadcast => {
-            let cores = calibration.cores();
-            let bytes = args.bytes as usize;
-            let known = broadcast::Machine { ranks, cores, payload: mpb::PAYLOAD_BYTES };
-            writeln!(text, "chosen: {}", broadcast::choose(known, bytes, None))?;
+            let choice = broadcast::choose(known, bytes, None);
+            writeln!(text, "chosen: {choice}")?;
+            if choice.algorithm == broadcast::Algorithm::Lines && bytes <= mpb::PAYLOAD_BYTES {
+                let tree = Tree::k_ary(0, known.degree(), &machine.placement)?;
+                pushed(&mut text, &machine, &tree, &patterns::pushed_broadcast(&tree), crowded)?;
+            }
             let lines = args.bytes.div_ceil(64).max(1);
             tree(&mut text, &machine, Pattern::Broadcast { lines }, crowded)?;
-            if ranks > MOST_MEASURED {
-                writeln!(text, "measured: not, for more than {MOST_MEASURED} ranks")?;
-            } else if ranks * bytes > MOST_MEMORY {
-                writeln!(text, "measured: not, for messages of more than 256 MiB in all")?;
-            } else {
-                writeln!(text, "{}", Took::of(ranks, bytes)?)?;
-            }
         }
         Collective::Reduce => {
-            if args.bytes > 64 {
+            // No vector that is short is too long for the lines that there are.
+            let choice = reduce::choose_reduce(known, bytes, usize::MAX, None);
+            writeln!(text, "chosen: {choice}")?;
+            if choice.algorithm == reduce::Reduce::Lines && bytes <= mpb::PAYLOAD_BYTES {
+                let tree = Tree::flat(0, &machine.placement)?;
+                pushed(&mut text, &machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
+            }
+            if bytes > 64 {
                 writeln!(text, "of one line: the model has no more")?;
             }
             tree(&mut text, &machine, Pattern::Reduction, crowded)?;
-            writeln!(text, "measured: not")?;
         }
+        Collective::AllReduce => {
+            let order = Order::default();
+            let choice = reduce::choose_all_reduce(known, bytes, usize::MAX, order, None);
+            writeln!(text, "chosen: {choice}")?;
+            writeln!(text, "predicted: nothing, the model has no all-reduce")?;
+        }
+    }
+    if ranks > MOST_MEASURED {
+        writeln!(text, "measured: not, for more than {MOST_MEASURED} ranks")?;
+    } else if ranks * bytes > MOST_MEMORY {
+        writeln!(text, "measured: not, for messages of more than 256 MiB in all")?;
+    } else {
+        writeln!(text, "{}", Took::of(args.collective, ranks, bytes)?)?;
     }
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn barrier(text: &mut String, machine: &Machine, cores: usize) {
-    let choice = best_barrier_on(machine, cores);
-    let _ = writeln!(text, "chosen: {}", choice.barrier);
-    match choice.barrier {
+    let chosen = onchip::barrier::choose(machine.ranks(), cores, Some(machine.parameters), None);
+    let _ = writeln!(text, "chosen: {chosen}");
+    match &chosen.barrier {
         Barrier::Central => {
             let _ = writeln!(text, "rank 0 counts the others in and wakes them all");
         }
@@ -103,8 +124,27 @@ fn barrier(text: &mut String, machine: &Machine, cores: usize) {
             }
         }
     }
-    predicted(text, choice.predicted);
-    let _ = writeln!(text, "measured: not");
+    let crowded = machine.ranks() > cores;
+    predicted(text, (!crowded).then(|| chosen.barrier.predicted(machine)));
+    let best = best_barrier_on(machine, cores);
+    if best.barrier != chosen.barrier {
+        let _ = writeln!(text, "with what was measured here the model would take {}", best.barrier);
+        predicted(text, best.predicted);
+    }
+}
+
+/// What is done with one line.
+fn pushed(
+    text: &mut String,
+    machine: &Machine,
+    tree: &Tree,
+    program: &Program,
+    crowded: bool,
+) -> Result<(), Error> {
+    draw(text, tree);
+    let bounds = Graph::new(program, machine)?.bounds(Rules::default());
+    predicted(text, (!crowded).then_some(bounds));
+    Ok(())
 }
 
 fn tree(
@@ -115,7 +155,7 @@ fn tree(
 ) -> Result<(), Error> {
     let choice = best_tree(machine, 0, pattern)?;
     let crowd = if crowded { ", had each rank a core" } else { "" };
-    let _ = writeln!(text, "the model's tree{crowd}:");
+    let _ = writeln!(text, "the model's best tree with acknowledgements{crowd}:");
     draw(text, &choice.tree);
     predicted(text, (!crowded).then_some(choice.predicted));
     Ok(())
@@ -145,7 +185,7 @@ fn draw(text: &mut String, tree: &Tree) {
     }
 }
 
-/// What broadcasts took: from when the last rank began to when the last one had the message.
+/// What calls took: from when the last rank began to when the last one was done.
 struct Took {
     low: Duration,
     median: Duration,
@@ -154,27 +194,34 @@ struct Took {
 }
 
 impl Took {
-    fn of(ranks: usize, bytes: usize) -> Result<Took, Error> {
+    fn of(collective: Collective, ranks: usize, bytes: usize) -> Result<Took, Error> {
+        // Doubles are what is added most.
+        const DOUBLE: usize = size_of::<f64>();
         let rounds = (1 << 24) / bytes.clamp(1 << 17, 1 << 24) + 1;
         let start = Instant::now();
-        let said = World::threads(ranks).bind(Bind::Auto).run(|rank| {
-            let mut broadcasts =
-                broadcast::Broadcasts::open(rank, "explain", broadcast::Settings::default())?;
-            let mut message = vec![0u8; bytes];
-            let mut times = Vec::with_capacity(rounds);
-            // The first ones find no memory yet.
-            for round in 0..rounds + 3 {
-                // One of each rank: nobody begins before all have ended.
-                for root in 0..ranks {
-                    broadcasts.broadcast(&mut [0u8], root)?;
-                }
-                let begin = start.elapsed();
-                broadcasts.broadcast(&mut message, 0)?;
-                if round >= 3 {
-                    times.push((begin, start.elapsed()));
-                }
+        let said = World::threads(ranks).bind(Bind::Auto).run(|rank| match collective {
+            Collective::Barrier => {
+                let mut barriers = barriers(rank, "explained")?;
+                timed(rank, rounds, start, || barriers.wait())
             }
-            Ok(times)
+            Collective::Broadcast => {
+                let settings = broadcast::Settings::default();
+                let mut broadcasts = broadcast::Broadcasts::open(rank, "explained", settings)?;
+                let mut message = vec![0u8; bytes];
+                timed(rank, rounds, start, || broadcasts.broadcast(&mut message, 0))
+            }
+            Collective::Reduce | Collective::AllReduce => {
+                let mut reductions = Reductions::open(rank, "explained", Default::default())?;
+                let to_all = collective == Collective::AllReduce;
+                let mut doubles = vec![0.0; bytes / DOUBLE];
+                let mut rest = vec![0u8; if bytes.is_multiple_of(DOUBLE) { 0 } else { bytes }];
+                timed(rank, rounds, start, || match (rest.is_empty(), to_all) {
+                    (true, true) => reductions.all_reduce(&mut doubles, Sum),
+                    (true, false) => reductions.reduce(&mut doubles, Sum, 0),
+                    (false, true) => reductions.all_reduce(&mut rest, Sum),
+                    (false, false) => reductions.reduce(&mut rest, Sum, 0),
+                })
+            }
         })?;
         let mut took: Vec<Duration> = (0..rounds)
             .filter_map(|round| {
@@ -184,10 +231,35 @@ impl Took {
             })
             .collect();
         took.sort_unstable();
-        let last = took.len().checked_sub(1).ok_or("no broadcast was timed")?;
+        let last = took.len().checked_sub(1).ok_or("no call was timed")?;
         let at = |quarter: usize| took[last * quarter / 4];
         Ok(Took { low: at(1), median: at(2), high: at(3), rounds })
     }
+}
+
+fn barriers(rank: &Rank, name: &str) -> onchip::Result<Barriers> {
+    Barriers::open(rank, name, Default::default())
+}
+
+/// When this rank began and ended each call; nobody begins before all have ended the one before.
+fn timed(
+    rank: &Rank,
+    rounds: usize,
+    start: Instant,
+    mut call: impl FnMut() -> onchip::Result<()>,
+) -> onchip::Result<Vec<(Duration, Duration)>> {
+    let mut apart = barriers(rank, "apart")?;
+    let mut times = Vec::with_capacity(rounds);
+    // The first ones find no memory yet.
+    for round in 0..rounds + 3 {
+        apart.wait()?;
+        let begin = start.elapsed();
+        call()?;
+        if round >= 3 {
+            times.push((begin, start.elapsed()));
+        }
+    }
+    Ok(times)
 }
 
 impl std::fmt::Display for Took {

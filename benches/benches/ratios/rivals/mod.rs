@@ -16,6 +16,7 @@ pub mod run;
 pub mod spin_yield;
 pub mod staged;
 pub mod std_sync;
+pub mod stencil;
 pub mod sums;
 
 use crate::row::Trouble;

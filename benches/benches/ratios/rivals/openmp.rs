@@ -5,10 +5,10 @@ use std::process::Command;
 
 use onchip_benches::cpus;
 
-use crate::plan::Collective;
+use crate::plan::{Collective, Stencil};
 use crate::rivals::contest::{Contest, Entrant, Shown};
 use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
-use crate::rivals::{failed, last_words};
+use crate::rivals::{failed, last_words, stencil};
 use crate::row::{Setup, Side, Trouble};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/openmp.c");
@@ -50,6 +50,36 @@ pub fn crowd(threads: usize, plan: Collective) -> Contest {
         };
         Ok(SHARED_CORES.map(entrant).into())
     })
+}
+
+/// All steps, by two threads with a core each. The first time, what comes of it is compared.
+pub fn stencil(plan: Stencil) -> Side {
+    let mut checked = false;
+    Side::new("OpenMP", "spin", move |setup| {
+        program()?;
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let [first, last] = ["first", "last"].map(|name| folder.path().join(name));
+        std::fs::write(&first, bytes(&stencil::first(plan)?)).map_err(failed)?;
+        let numbers = [plan.size, plan.steps, plan.runs].map(|number| number.to_string());
+        let mut arguments = vec!["stencil".into(), first.display().to_string()];
+        arguments.extend(numbers);
+        if !checked {
+            arguments.push(last.display().to_string());
+        }
+        let shown = run(setup, Pinned::EachItsOwn, ACTIVE, &arguments)?;
+        if !checked {
+            checked = true;
+            let last = std::fs::read(&last).map_err(failed)?;
+            if last != bytes(&stencil::last(plan)?) {
+                return Err(failed("the matrix is not that of the sequential stencil"));
+            }
+        }
+        Ok(shown.into_sample())
+    })
+}
+
+fn bytes(cells: &[f64]) -> &[u8] {
+    bytemuck::cast_slice(cells)
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,6 +1,7 @@
 //! What sums of vectors cost two threads that can reach each other's memory, with nothing around
 //! them: boxes go through rtrb rings and back, so that each is one thread's at a time.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use multiversion::multiversion;
@@ -53,8 +54,11 @@ fn take(setup: &Setup, plan: Collective) -> Result<Sample, Trouble> {
 
 type Piece = Box<[f64]>;
 
+/// Written, so that each page is memory of its own and not the one page of zeros.
 fn zeros(len: usize) -> Piece {
-    vec![0.0; len].into_boxed_slice()
+    let mut piece = black_box(vec![0.0; len]);
+    piece.fill(0.0);
+    piece.into_boxed_slice()
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]

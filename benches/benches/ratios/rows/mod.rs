@@ -4,16 +4,19 @@ pub mod barrier;
 pub mod broadcast;
 pub mod buffer;
 pub mod delegate;
+pub mod exchange;
 pub mod farm;
 mod filter;
 pub mod idle;
 pub mod kill;
 pub mod large;
+mod model;
 pub mod oversubscribed;
 pub mod park;
 pub mod pingpong;
 pub mod reduce;
 mod start;
+pub mod stencil;
 pub mod stream;
 pub mod tagged;
 
@@ -37,7 +40,10 @@ pub fn all() -> Vec<Row> {
         broadcast::rows(),
         barrier::rows(),
         reduce::rows(),
+        exchange::rows(),
         tagged::rows(),
+        stencil::rows(),
+        model::rows(),
     ]
     .into_iter()
     .flatten()

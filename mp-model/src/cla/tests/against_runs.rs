@@ -48,6 +48,8 @@ fn programs(machine: &Machine, root: usize, lines: u64) -> Vec<(&'static str, Pr
         ] {
             programs.push((name, pattern.program(&tree, placement)));
         }
+        programs.push(("pushed broadcast", patterns::pushed_broadcast(&tree)));
+        programs.push(("pushed reduction", patterns::pushed_reduction(&tree)));
     }
     programs.push(("long reduction", patterns::binomial_reduction(placement, root, lines + 2)));
     programs
@@ -176,4 +178,17 @@ fn waits_for_some_of_several_writes_are_ambiguous() {
     let ambiguous = GraphError::Ambiguous(Node { rank: 0, step: 0 });
     assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(ambiguous));
     assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for some"));
+}
+
+/// One hop is one line that is taken over, and what the two have in their own caches.
+#[test]
+fn a_pushed_line_is_one_transfer() {
+    let p = Parameters::SANDY_BRIDGE.with_cached_flags();
+    let machine = Machine { parameters: p, placement: Placement::one_group(2).unwrap() };
+    let tree = Tree::flat(0, &machine.placement).unwrap();
+    for program in [patterns::pushed_broadcast(&tree), patterns::pushed_reduction(&tree)] {
+        let bounds = Graph::new(&program, &machine).unwrap().bounds(Rules::default());
+        assert!(bounds.min >= p.near.transfer, "{bounds}");
+        assert!(bounds.min < 2 * p.near.transfer + 4 * p.local, "{bounds}");
+    }
 }
