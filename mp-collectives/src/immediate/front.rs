@@ -113,7 +113,7 @@ where
     fn begin(self: Box<Self>, mut algorithms: Box<A>) -> BoxFuture<'static, Finished<A>> {
         let Submitted { mut buffer, operation, reply } = *self;
         Box::pin(async move {
-            let outcome = Caught(operation(&mut algorithms, &mut buffer)).await;
+            let outcome = Caught(Some(operation(&mut algorithms, &mut buffer))).await;
             let (outcome, panicked) = match outcome {
                 Ok(outcome) => (outcome, None),
                 Err(message) => {
@@ -122,30 +122,39 @@ where
                 }
             };
             reply.answer(outcome, buffer);
+            // With the buffer, where nobody wants it any more.
+            discard(reply);
             Finished { algorithms, panicked }
         })
     }
 
     fn refuse(self: Box<Self>, why: Arc<str>) {
-        self.reply.answer(Err(ImmediateError::Broken(why).into()), self.buffer);
+        let Submitted { buffer, operation, reply } = *self;
+        reply.answer(Err(ImmediateError::Broken(why).into()), buffer);
+        discard((operation, reply));
     }
 }
 
-/// A future whose panics are values.
-struct Caught<'a, T>(BoxFuture<'a, T>);
+/// A future whose panics are values, until it is done.
+struct Caught<'a, T>(Option<BoxFuture<'a, T>>);
 
 impl<T> Future for Caught<'_, T> {
     type Output = Result<T, Arc<str>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
-            Ok(polled) => polled.map(Ok),
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let outcome = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(output)) => Ok(output),
             Err(panic) => {
                 let message = message_of(&*panic);
                 discard(panic);
-                Poll::Ready(Err(message))
+                Err(message)
             }
-        }
+        };
+        // What the program's code has kept in it may panic once more.
+        discard(self.0.take());
+        Poll::Ready(outcome)
     }
 }
 
@@ -265,7 +274,9 @@ impl<A: Send + 'static> Front<A> {
 impl<A: Send + 'static> Drop for Front<A> {
     fn drop(&mut self) {
         if thread::panicking() {
-            return self.shared.break_off("the rank has panicked".into());
+            self.shared.break_off("the rank has panicked".into());
+            // Where nobody else does: every wait has ended by now.
+            return self.shared.errands.advance(&self.shared.waits.now());
         }
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());

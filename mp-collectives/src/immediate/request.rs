@@ -1,12 +1,13 @@
 //! What the caller holds while a collective operation goes on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use mp_core::{Error, Result, Wait, mpb::Polled};
+use mp_core::{Error, Result, Wait, delegate::discard, mpb::Polled};
 use mp_delegate::comm::Errands;
 use thiserror::Error;
 
@@ -91,9 +92,8 @@ impl<B> Reply<B> {
         if waiting.is_some_and(|thread| thread != thread::current().id()) {
             self.polled.ring();
         }
-        if let Some(task) = task {
-            task.wake();
-        }
+        // Whatever it does, it is the task's.
+        discard(catch_unwind(AssertUnwindSafe(|| task.map(Waker::wake))));
     }
 
     fn is_done(&self) -> bool {

@@ -1,6 +1,10 @@
 //! Panics in the program's code, ranks that die, ranks that end early.
 
-use std::{thread::sleep, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread::sleep,
+    time::Duration,
+};
 
 use mp_collectives::{
     immediate::{Failed, ImmediateError},
@@ -24,11 +28,8 @@ fn immediate_error<B>(failed: Result<B, Failed<B>>) -> Option<ImmediateError> {
     }
 }
 
-/// An operation panics in one rank: that is the request's error there, the others lose that rank, and
-/// what else the same thread carries on goes on.
-#[test]
-fn a_panic_is_an_error() {
-    // What is thrown here is no news.
+/// What is thrown here is no news.
+fn quiet() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let said = panic.payload().downcast_ref::<String>();
@@ -36,6 +37,13 @@ fn a_panic_is_an_error() {
             hook(panic);
         }
     }));
+}
+
+/// An operation panics in one rank: that is the request's error there, the others lose that rank, and
+/// what else the same thread carries on goes on.
+#[test]
+fn a_panic_is_an_error() {
+    quiet();
     on_all(3, |rank| {
         for by in ALL {
             for length in [1, 1000] {
@@ -67,6 +75,45 @@ fn a_panic_is_an_error() {
                     ensure!(is_lost(&after, 0), "{by:?}: {after:?}");
                 }
                 ensure!(good.all_reduce([1], Sum).wait()? == [3], "{by:?}");
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What panics when it is dropped, after the request was.
+struct Bomb(Vec<u64>);
+
+impl AsRef<[u64]> for Bomb {
+    fn as_ref(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl AsMut<[u64]> for Bomb {
+    fn as_mut(&mut self) -> &mut [u64] {
+        &mut self.0
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("as it was to be {}", self.0.len());
+    }
+}
+
+#[test]
+fn a_buffer_that_can_not_be_dropped() {
+    quiet();
+    on_all(2, |rank| {
+        for by in ALL {
+            let mut front = open(rank, "bombs", &by.progress(rank)?)?;
+            for length in [0, 1, 3000] {
+                let request = front.all_reduce(Bomb(vec![1; length]), Sum);
+                // Where it is done already, the buffer is dropped here.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(request)));
+                let sum = front.all_reduce([1], move |a: u64, b: u64| a + b).wait()?;
+                ensure!(sum == [2], "{by:?}");
             }
         }
         Ok(())

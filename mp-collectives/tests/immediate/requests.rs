@@ -2,9 +2,9 @@
 
 use std::{
     pin::pin,
-    sync::Arc,
+    sync::{Arc, mpsc},
     task::{Context, Poll, Wake},
-    thread::{self, Thread},
+    thread,
     time::Duration,
 };
 
@@ -20,23 +20,24 @@ use mp_delegate::comm::{CommThreads, Progress};
 
 use crate::{ALL, By, open, support::on_all};
 
-struct Unpark(Thread);
+struct Bell(mpsc::Sender<()>);
 
-impl Wake for Unpark {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        let _ = self.0.send(());
     }
 }
 
 /// As little of a runtime as there can be.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Arc::new(Unpark(thread::current())).into();
+    let (ring, rung) = mpsc::channel();
+    let waker = Arc::new(Bell(ring)).into();
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        thread::park();
+        rung.recv_timeout(Duration::from_secs(30)).expect("a wake-up");
     }
 }
 
@@ -219,6 +220,26 @@ fn threads_are_stopped_meanwhile() {
             stop(rank, 1, By::Calls)?;
             stop(rank, 1, By::Threads(1))?;
             stop(rank, 3, By::Calls)
+        });
+    }
+}
+
+/// A rank has one thread of its own, for all its fronts, where the world has two cores for each rank.
+#[test]
+fn who_carries_on_automatically() {
+    for ranks in [1, 2, 3] {
+        on_all(ranks, |rank| {
+            let fronts = ["a", "b"].map(|name| open(rank, name, &Progress::Automatic));
+            let [a, b] = fronts;
+            let (mut a, mut b) = (a?, b?);
+            let own =
+                [a.errands().threads(), b.errands().threads()].map(|t| t.map(CommThreads::len));
+            let expected = (rank.cores() >= 2 * rank.size()).then_some(1);
+            ensure!(own == [expected; 2], "{own:?} on {} cores", rank.cores());
+            ensure!(a.errands().are_in_calls() == expected.is_none(), "{own:?}");
+            let (one, other) = (a.all_reduce([1], Sum), b.all_reduce([2], Sum));
+            ensure!(other.wait()? == [2 * ranks] && one.wait()? == [ranks], "{own:?}");
+            Ok(())
         });
     }
 }
