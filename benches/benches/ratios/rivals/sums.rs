@@ -1,5 +1,7 @@
-//! What sums of vectors cost two threads that can reach each other's memory, with nothing around
-//! them: boxes go through rtrb rings and back, so that each is one thread's at a time.
+//! What sums of vectors cost two threads, with nothing around them: boxes go through rtrb rings and
+//! back, so that each is one thread's at a time. The vectors themselves are the boxes, which only
+//! those can do that reach each other's memory; or they are each thread's own, and what the other
+//! needs is copied into boxes, as it must be between ranks.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -25,24 +27,37 @@ enum Way {
     FirstAlone,
     /// Each reads the other's vector and writes all of the sum to memory of its own.
     Each,
+    /// Each thread copies the half that the other adds into so many boxes, where it finds the sums.
+    StagedHalves { boxes: usize },
+    /// Thread 1 copies all into so many boxes, one after the other, out of which thread 0 adds.
+    StagedFirstAlone { boxes: usize },
 }
 
+/// By threads that reach each other's memory.
 pub fn added(plan: Collective) -> Side {
-    Side::new("raw sums", "spin", move |setup| take(setup, plan))
+    let other = if plan.operation == Operation::Reduce { Way::FirstAlone } else { Way::Each };
+    let ways = [Way::Halves { pieces: 1 }, Way::Halves { pieces: 8 }, other];
+    Side::new("raw sums", "spin", move |setup| take(setup, plan, &ways))
 }
 
-fn take(setup: &Setup, plan: Collective) -> Result<Sample, Trouble> {
-    let other = match plan.operation {
-        Operation::Reduce => Way::FirstAlone,
-        Operation::AllReduce => Way::Each,
-        operation => return Err(failed(format!("nothing is added in a {}", operation.name()))),
-    };
+/// By threads whose vectors are their own.
+pub fn staged(plan: Collective) -> Side {
+    let ways = [4, 8, 16].map(|boxes| match plan.operation {
+        Operation::Reduce => Way::StagedFirstAlone { boxes: 2 * boxes },
+        _ => Way::StagedHalves { boxes },
+    });
+    Side::new("raw staged sums", "spin", move |setup| take(setup, plan, &ways))
+}
+
+fn take(setup: &Setup, plan: Collective, ways: &[Way]) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, Way)> = None;
-    for way in [Way::Halves { pieces: 1 }, Way::Halves { pieces: 8 }, other] {
+    for &way in ways {
         let took = match way {
             Way::Halves { pieces } => halves(setup, plan, pieces)?,
             Way::FirstAlone => first_alone(setup, plan)?,
             Way::Each => each(setup, plan)?,
+            Way::StagedHalves { boxes } => staged_halves(setup, plan, boxes)?,
+            Way::StagedFirstAlone { boxes } => staged_first_alone(setup, plan, boxes)?,
         };
         if best.is_none_or(|(least, _)| took < least) {
             best = Some((took, way));
@@ -206,6 +221,68 @@ fn each(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
             let Some(own) = Arc::get_mut(vector) else { return checked.holds(false) };
             std::mem::swap(own, &mut out);
             checked.holds(is_stamped(own, sum(2, number)));
+        }
+    })
+}
+
+fn staged_halves(setup: &Setup, plan: Collective, boxes: usize) -> Result<f64, Trouble> {
+    let half = plan.words() / 2;
+    timed_both(setup, plan, boxes, |me, mut link: Link<Piece>| {
+        let mut turns: [Piece; Collective::TURNS] = std::array::from_fn(|_| zeros(plan.words()));
+        let mut staged: Vec<Piece> = (0..boxes).map(|_| zeros(half / boxes)).collect();
+        let mut number = 0;
+        move |checked: &mut Checked| {
+            number += 1;
+            let vector = &mut turns[number as usize % Collective::TURNS];
+            stamp(vector, given(me, number));
+            let (low, high) = vector.split_at_mut(half);
+            let (own, others) = if me == 0 { (low, high) } else { (high, low) };
+            for (part, mut piece) in others.chunks(half / boxes).zip(staged.drain(..)) {
+                piece.copy_from_slice(part);
+                push(&mut link.lend, piece);
+            }
+            for part in own.chunks_mut(half / boxes) {
+                let mut lent = pop(&mut link.borrow);
+                add_both(part, &mut lent);
+                push(&mut link.give_back, lent);
+            }
+            for part in others.chunks_mut(half / boxes) {
+                let piece = pop(&mut link.get_back);
+                part.copy_from_slice(&piece);
+                staged.push(piece);
+            }
+            checked.holds(is_stamped(vector, sum(2, number)));
+        }
+    })
+}
+
+fn staged_first_alone(setup: &Setup, plan: Collective, boxes: usize) -> Result<f64, Trouble> {
+    const UNDER_WAY: usize = 4;
+    let length = plan.words() / boxes;
+    timed_both(setup, plan, UNDER_WAY, |me, mut link: Link<Piece>| {
+        let mut turns: [Piece; Collective::TURNS] = std::array::from_fn(|_| zeros(plan.words()));
+        if me == 0 {
+            (0..UNDER_WAY).for_each(|_| push(&mut link.give_back, zeros(length)));
+        }
+        let mut number = 0;
+        move |checked: &mut Checked| {
+            number += 1;
+            let vector = &mut turns[number as usize % Collective::TURNS];
+            stamp(vector, given(me, number));
+            for part in vector.chunks_mut(length) {
+                if me == 1 {
+                    let mut piece = pop(&mut link.get_back);
+                    piece.copy_from_slice(part);
+                    push(&mut link.lend, piece);
+                } else {
+                    let lent = pop(&mut link.borrow);
+                    add(part, &lent);
+                    push(&mut link.give_back, lent);
+                }
+            }
+            if me == 0 {
+                checked.holds(is_stamped(vector, sum(2, number)));
+            }
         }
     })
 }
