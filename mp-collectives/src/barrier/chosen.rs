@@ -88,7 +88,8 @@ impl Barriers {
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
         // Two have no choice.
-        let kept = if ranks > 2 { calibration::kept() } else { None };
+        let asked = barrier.is_none() && (3..=rank.cores()).contains(&ranks);
+        let kept = if asked { calibration::kept() } else { None };
         let parameters = kept.map(|calibration| calibration.parameters);
         let choice = choose(ranks, members.cores(), parameters, barrier);
         Barriers::open_chosen(members, name, choice, &placement)
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn all_take_what_the_first_one_proposes() {
         for ranks in [3, 7] {
-            let first = mp_core::World::threads(ranks).run(|rank| {
+            let told = World::threads(ranks).run(|rank| {
                 let mine = if rank.id() == 0 { None } else { Some(Parameters::XEON_PHI) };
                 let mut choice = choose(ranks, ranks, mine, None);
                 if rank.id() > 1 {
@@ -242,8 +243,8 @@ mod tests {
                 }
                 Ok(barriers.explain().to_string())
             });
-            let first = first.expect("barriers");
-            assert!(first.iter().all(|told| *told == first[0]), "{first:?}");
+            let told = told.expect("barriers");
+            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
         }
     }
 
