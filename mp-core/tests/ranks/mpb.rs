@@ -353,7 +353,9 @@ fn what_is_got_is_combined_with_what_was_there() {
             mpb.wait_flag_from(other, other, |value| value == 1)?;
             for length in [0, 1, 15, 16, 17, 395] {
                 let mut got = own[..length].to_vec();
-                mpb.get_with(line(other, 5), &mut got, |own, there| own.wrapping_mul(3).wrapping_sub(there))?;
+                mpb.get_with(line(other, 5), &mut got, |own, there| {
+                    own.wrapping_mul(3).wrapping_sub(there)
+                })?;
                 for (index, got) in got.into_iter().enumerate() {
                     let expected = own[index].wrapping_mul(3).wrapping_sub(number(other, index));
                     ensure!(got == expected, "{got} at {index} of {length}, not {expected}");
