@@ -141,13 +141,13 @@ impl From<NoRoom> for mp_core::Error {
 }
 
 #[inline(always)]
-fn real(line: Line) -> mpb::Line {
+pub(crate) fn real(line: Line) -> mpb::Line {
     mpb::Line { rank: line.rank, line: line.line }
 }
 
 /// The future of an operation that is done already.
 #[inline(always)]
-fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
+pub(crate) fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
     ready(match result {
         Ok(value) => Ok(value),
         Err(error) => Err(error.into()),

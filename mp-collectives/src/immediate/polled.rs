@@ -4,10 +4,10 @@ use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use mp_core::mpb;
+use mp_core::{Plain, mpb};
 use mp_model::mpb::{Line, Mpb};
 
-use crate::real::{RealError, RealMpb};
+use crate::real::{RealError, done, real};
 
 /// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
 /// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
@@ -70,10 +70,9 @@ impl PolledMpb {
         &self.waits
     }
 
-    /// All but the waits is done at once, as on [`RealMpb`].
     #[inline(always)]
-    fn at_once(&self) -> RealMpb<&mpb::Mpb> {
-        RealMpb::new(self.polled.mpb())
+    fn mpb(&self) -> &mpb::Mpb {
+        self.polled.mpb()
     }
 
     fn wait(
@@ -92,77 +91,102 @@ impl PolledMpb {
     }
 }
 
+/// All but the waits is done when it is called, as by [`RealMpb`](crate::RealMpb).
 impl Mpb for PolledMpb {
     type Error = RealError;
 
     #[inline]
     fn rank(&self) -> usize {
-        self.polled.mpb().rank()
+        self.mpb().rank()
     }
 
     #[inline]
     fn ranks(&self) -> usize {
-        self.polled.mpb().ranks()
+        self.mpb().ranks()
     }
 
     #[inline]
     fn lines(&self) -> usize {
-        self.polled.mpb().lines()
+        self.mpb().lines()
     }
 
     #[inline]
     fn line_bytes(&self) -> usize {
-        self.polled.mpb().line_bytes()
+        self.mpb().line_bytes()
     }
 
     #[inline]
-    async fn put(&mut self, source: &[u8], to: Line) -> Result<(), RealError> {
-        self.at_once().put(source, to).await
+    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().put(source, real(to)))
     }
 
     #[inline]
-    async fn put_own(&mut self, from: usize, count: usize, to: Line) -> Result<(), RealError> {
-        self.at_once().put_own(from, count, to).await
+    fn put_own(
+        &mut self,
+        from: usize,
+        count: usize,
+        to: Line,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().put_own(from, count, real(to)))
     }
 
     #[inline]
-    async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), RealError> {
-        self.at_once().get(from, target).await
+    fn get(
+        &mut self,
+        from: Line,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get(real(from), target))
     }
 
     #[inline]
-    async fn get_own(&mut self, from: Line, count: usize, to: usize) -> Result<(), RealError> {
-        self.at_once().get_own(from, count, to).await
+    fn get_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get_with(real(from), target, combine))
     }
 
     #[inline]
-    async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), RealError> {
-        self.at_once().set_flag(flag, value).await
+    fn get_own(
+        &mut self,
+        from: Line,
+        count: usize,
+        to: usize,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().get_own(real(from), count, to))
     }
 
     #[inline]
-    async fn set_flag_with(
+    fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flag(real(flag), value))
+    }
+
+    #[inline]
+    fn set_flag_with(
         &mut self,
         flag: Line,
         value: u64,
         payload: &[u8],
-    ) -> Result<(), RealError> {
-        self.at_once().set_flag_with(flag, value, payload).await
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flag_with(real(flag), value, payload))
     }
 
     #[inline]
-    async fn set_flags_with(
+    fn set_flags_with(
         &mut self,
         first: Line,
         value: u64,
         payload: &[u8],
-    ) -> Result<(), RealError> {
-        self.at_once().set_flags_with(first, value, payload).await
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().set_flags_with(real(first), value, payload))
     }
 
     #[inline]
-    async fn flag(&mut self, line: usize) -> Result<u64, RealError> {
-        self.at_once().flag(line).await
+    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.mpb().flag(line))
     }
 
     #[inline]
@@ -185,12 +209,20 @@ impl Mpb for PolledMpb {
     }
 
     #[inline]
-    async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), RealError> {
-        self.at_once().flag_payload(line, target).await
+    fn flag_payload(
+        &mut self,
+        line: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().flag_payload(line, target))
     }
 
     #[inline]
-    async fn flag_payloads(&mut self, first: usize, target: &mut [u8]) -> Result<(), RealError> {
-        self.at_once().flag_payloads(first, target).await
+    fn flag_payloads(
+        &mut self,
+        first: usize,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().flag_payloads(first, target))
     }
 }
