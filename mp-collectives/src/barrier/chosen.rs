@@ -88,7 +88,7 @@ impl Barriers {
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
         // Two have no choice.
-        let asked = barrier.is_none() && (3..=rank.cores()).contains(&ranks);
+        let asked = barrier.is_none() && (3..=members.cores()).contains(&ranks);
         let kept = if asked { calibration::kept() } else { None };
         let parameters = kept.map(|calibration| calibration.parameters);
         let choice = choose(ranks, members.cores(), parameters, barrier);
