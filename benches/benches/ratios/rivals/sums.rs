@@ -18,53 +18,53 @@ use crate::row::{Sample, Setup, Side, Trouble};
 use crate::rows::reduce::{given, sum};
 use crate::stats::median;
 
-/// A way to do it. Which is fastest depends on the distance, so that all are tried.
+/// A way of threads whose vectors are their own. Which is fastest depends on the distance, so that all
+/// are tried.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Each thread adds one half of the vectors, lent to it in so many pieces.
-    Halves { pieces: usize },
-    /// Thread 0 adds all, while thread 1 is ahead by a few vectors.
-    FirstAlone,
-    /// Each reads the other's vector and writes all of the sum to memory of its own.
-    Each,
     /// Each thread copies the half that the other adds into so many boxes, where it finds the sums.
-    StagedHalves { boxes: usize },
+    Halves { boxes: usize },
     /// Thread 1 copies all into so many boxes, one after the other, out of which thread 0 adds.
-    StagedFirstAlone { boxes: usize },
+    FirstAlone { boxes: usize },
 }
 
-/// By threads that reach each other's memory.
+// Not tried: that each thread adds one half of both vectors where they lie. Nobody but the stamps
+// changes vectors here, so that each half would stay in one core's cache, and nothing would move.
+
+/// By threads that reach each other's memory. For a reduction thread 0 adds all, while thread 1 is ahead
+/// by a few vectors. For an all-reduce each reads the other's vector and writes all of the sum to memory
+/// of its own.
 pub fn added(plan: Collective) -> Side {
-    let other = if plan.operation == Operation::Reduce { Way::FirstAlone } else { Way::Each };
-    let ways = [Way::Halves { pieces: 1 }, Way::Halves { pieces: 8 }, other];
-    Side::new("raw sums", "spin", move |setup| take(setup, plan, &ways))
+    Side::new("raw sums", "spin", move |setup| {
+        let took = match plan.operation {
+            Operation::Reduce => first_alone(setup, plan)?,
+            Operation::AllReduce => each(setup, plan)?,
+            operation => return Err(failed(format!("nothing is added in a {}", operation.name()))),
+        };
+        Ok(took.into())
+    })
 }
 
 /// By threads whose vectors are their own.
 pub fn staged(plan: Collective) -> Side {
     let ways = [4, 8, 16].map(|boxes| match plan.operation {
-        Operation::Reduce => Way::StagedFirstAlone { boxes: 2 * boxes },
-        _ => Way::StagedHalves { boxes },
+        Operation::Reduce => Way::FirstAlone { boxes: 2 * boxes },
+        _ => Way::Halves { boxes },
     });
-    Side::new("raw staged sums", "spin", move |setup| take(setup, plan, &ways))
-}
-
-fn take(setup: &Setup, plan: Collective, ways: &[Way]) -> Result<Sample, Trouble> {
-    let mut best: Option<(f64, Way)> = None;
-    for &way in ways {
-        let took = match way {
-            Way::Halves { pieces } => halves(setup, plan, pieces)?,
-            Way::FirstAlone => first_alone(setup, plan)?,
-            Way::Each => each(setup, plan)?,
-            Way::StagedHalves { boxes } => staged_halves(setup, plan, boxes)?,
-            Way::StagedFirstAlone { boxes } => staged_first_alone(setup, plan, boxes)?,
-        };
-        if best.is_none_or(|(least, _)| took < least) {
-            best = Some((took, way));
+    Side::new("raw staged sums", "spin", move |setup| {
+        let mut best: Option<(f64, Way)> = None;
+        for way in ways {
+            let took = match way {
+                Way::Halves { boxes } => staged_halves(setup, plan, boxes)?,
+                Way::FirstAlone { boxes } => staged_first_alone(setup, plan, boxes)?,
+            };
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, way));
+            }
         }
-    }
-    let (value, way) = best.ok_or_else(|| failed("no way to add"))?;
-    Ok(Sample { value, probes: None, remark: Some(format!("the best way: {way:?}")) })
+        let (value, way) = best.ok_or_else(|| failed("no way to add"))?;
+        Ok(Sample { value, probes: None, remark: Some(format!("the best way: {way:?}")) })
+    })
 }
 
 type Piece = Box<[f64]>;
@@ -137,45 +137,6 @@ where
     };
     let (first, second) = cpus::side_by_side(setup.cpus, || run(0, first), || run(1, second));
     Ok(median(&collective::slowest(&[first?, second?])))
-}
-
-fn halves(setup: &Setup, plan: Collective, pieces: usize) -> Result<f64, Trouble> {
-    let all = plan.operation == Operation::AllReduce;
-    timed_both(setup, plan, pieces, |me, mut link: Link<Piece>| {
-        let vector = || -> Vec<Piece> {
-            (0..2 * pieces).map(|_| zeros(plan.words() / (2 * pieces))).collect()
-        };
-        let mut turns: [Vec<Piece>; Collective::TURNS] = std::array::from_fn(|_| vector());
-        let (own, others) = (me * pieces, (1 - me) * pieces);
-        let mut number = 0;
-        move |checked: &mut Checked| {
-            number += 1;
-            let vector = &mut turns[number as usize % Collective::TURNS];
-            for piece in [0, 2 * pieces - 1] {
-                stamp(&mut vector[piece], given(me, number));
-            }
-            for piece in &mut vector[others..][..pieces] {
-                push(&mut link.lend, std::mem::take(piece));
-            }
-            for piece in &mut vector[own..][..pieces] {
-                let mut lent = pop(&mut link.borrow);
-                match (all, me) {
-                    (true, _) => add_both(piece, &mut lent),
-                    (false, 0) => add(piece, &lent),
-                    (false, _) => add(&mut lent, piece),
-                }
-                push(&mut link.give_back, lent);
-            }
-            for piece in &mut vector[others..][..pieces] {
-                *piece = pop(&mut link.get_back);
-            }
-            if all || me == 0 {
-                for piece in [0, 2 * pieces - 1] {
-                    checked.holds(is_stamped(&vector[piece], sum(2, number)));
-                }
-            }
-        }
-    })
 }
 
 fn first_alone(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
