@@ -22,6 +22,7 @@ pub(crate) use text::{Text, hash};
 
 use crate::{
     error::Error,
+    loan::Loans,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
     sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     free_entry: AtomicPtr<held::Entry>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
+    /// What the ranks lend each other, where they are threads.
+    pub(crate) loans: Option<Arc<Loans>>,
 }
 
 impl Context {
@@ -77,6 +80,7 @@ impl Context {
             waiting,
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            loans: None,
         })
     }
 
@@ -99,6 +103,7 @@ impl Context {
             waiting,
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            loans: None,
         };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
@@ -114,6 +119,7 @@ impl Context {
             segment: Arc::clone(&self.segment),
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
+            loans: self.loans.clone(),
             me,
             ..*self
         }
