@@ -11,8 +11,8 @@ use crate::{Rank, Result, World};
 fn pair<T: Send + serde::Serialize + serde::de::DeserializeOwned>(
     code: impl Fn(&Rank) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let cores = World::heap_threads(1).run(|rank| Ok(rank.cores())).unwrap()[0];
-    (cores >= 2).then(|| World::heap_threads(2).run(code).unwrap())
+    let cores = World::threads_on_heap(1).run(|rank| Ok(rank.cores())).unwrap()[0];
+    (cores >= 2).then(|| World::threads_on_heap(2).run(code).unwrap())
 }
 
 /// Until the borrower comes in time.
@@ -92,8 +92,8 @@ fn what_nobody_takes_is_withdrawn() {
 
 #[test]
 fn crowded_worlds_do_not_lend() {
-    let crowd = World::heap_threads(1).run(|rank| Ok(rank.cores())).unwrap()[0] + 1;
-    let world = World::heap_threads(crowd).run(|rank| {
+    let crowd = World::threads_on_heap(1).run(|rank| Ok(rank.cores())).unwrap()[0] + 1;
+    let world = World::threads_on_heap(crowd).run(|rank| {
         let mut lender = rank.lender((rank.id() + 1) % crowd, 0).unwrap();
         let lent: Result<bool, ()> = lender.lend(&[1; 8], |_| panic!("it has told of a loan"));
         assert_eq!(lent, Ok(false));
@@ -104,7 +104,7 @@ fn crowded_worlds_do_not_lend() {
 
 #[test]
 fn ranks_that_are_not_there_borrow_nothing() {
-    let world = World::heap_threads(1).run(|rank| {
+    let world = World::threads_on_heap(1).run(|rank| {
         assert!(rank.lender(1, 0).is_none() && rank.borrower(1, 0).is_none());
         Ok(())
     });
