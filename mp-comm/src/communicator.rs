@@ -134,6 +134,7 @@ impl Communicator {
     /// of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB
     /// between any two ranks; a longer message, or one more, waits until the receiver has taken
     /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
+    /// Between threads, a receiver that waits for a long message copies it from `elements`.
     ///
     /// ```
     /// use mp_comm::Communicator;
@@ -268,7 +269,7 @@ impl Communicator {
 
     /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
     /// [`receive_buffer`](Self::receive_buffer) it is not copied there either; any other receive
-    /// takes it, too. (What is sent otherwise is copied twice, in and out, in pieces that overlap.)
+    /// takes it, too. (What is sent otherwise is copied once or twice: see the [crate's page](crate).)
     ///
     /// # Errors
     /// As [`send`](Self::send), with the buffer given back.

@@ -159,9 +159,7 @@ impl Engine {
             return None;
         }
         let bytes = bytemuck::cast_slice(elements);
-        let mut course = Course::new(&envelope, bytes);
-        let sent = way.advance(&mut course, &mut Cargo::Bytes(bytes), true);
-        Some(sent.map(drop).map_err(|end| end.error(to)))
+        Some(way.send(&envelope, bytes).map_err(|end| end.error(to)))
     }
 
     pub(crate) fn envelope<T: Plain>(
@@ -671,7 +669,7 @@ fn fits<T: Plain>(
     let (kind, envelope) = line.read(from)?;
     let Envelope { count, bytes, .. } = envelope;
     let room = if exact { count == into.len() } else { count <= into.len() };
-    let fits = matches!(kind, Kind::Lines | Kind::Chunks)
+    let fits = matches!(kind, Kind::Lines | Kind::Chunks | Kind::Lent)
         && pattern.takes(&envelope)
         && envelope.fingerprint == fingerprint
         && envelope.sync == 0

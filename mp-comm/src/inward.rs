@@ -1,7 +1,9 @@
 //! The way from one rank: its two channels, and the message that is just coming.
 
 use bytemuck::bytes_of;
-use mp_core::{Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer};
+use mp_core::{
+    Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer, loan::Borrower,
+};
 
 use crate::{
     desk::{Desk, Receiving},
@@ -122,6 +124,7 @@ pub(crate) struct Inward {
     serial: u64,
     pub(crate) lines: Receiver<Words>,
     chunks: Option<Receiver<[u8]>>,
+    loans: Loans,
     /// A message that was taken off the channel and is nobody's yet.
     head: Option<Line>,
     body: Option<Body>,
@@ -132,7 +135,8 @@ impl Inward {
     pub(crate) fn open(rank: &Rank, from: u32, serial: u64) -> CoreResult<Self> {
         let [name, _] = names(serial);
         let lines = rank.receiver(&name, from as usize, LINE_CHANNEL)?;
-        Ok(Self { from, serial, lines, chunks: None, head: None, body: None, end: None })
+        let (chunks, loans, head, body, end) = (None, Loans::default(), None, None, None);
+        Ok(Self { from, serial, lines, chunks, loans, head, body, end })
     }
 
     /// Whether the next line of the channel begins a message that nothing comes before.
@@ -173,7 +177,8 @@ impl Inward {
             (Kind::Inline, Some(bytes)) if bytes <= line.inline_bytes().len() => {
                 envelope.bytes = bytes;
             }
-            (Kind::Lines | Kind::Chunks | Kind::Moved, Some(bytes)) if bytes == envelope.bytes => {}
+            (Kind::Lines | Kind::Chunks | Kind::Moved | Kind::Lent, Some(bytes))
+                if bytes == envelope.bytes => {}
             _ => return Some(Err("a message whose length and type do not fit".to_owned())),
         }
         Some(Ok((kind, envelope)))
@@ -226,7 +231,7 @@ impl Inward {
             };
             self.head = None;
             moved = true;
-            self.begin(kind, envelope, to, &line, desk, call);
+            self.begin(rank, kind, envelope, to, &line, desk, call);
         }
         moved
     }
@@ -234,6 +239,7 @@ impl Inward {
     /// Begins with a message whose first line is known.
     fn begin(
         &mut self,
+        rank: &Rank,
         kind: Kind,
         envelope: Envelope,
         to: To,
@@ -250,13 +256,19 @@ impl Inward {
             return;
         }
         let (rest, moved) = (Vec::new(), None);
+        let kind = if kind == Kind::Lent { Kind::Chunks } else { kind };
         let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
         if let To::Receive(place) = to
             && kind != Kind::Moved
             && let Some(landing) = call.landing(place)
         {
             match landing.begin(envelope.count) {
-                Ok(()) => body.landed = Some(0),
+                Ok(()) => {
+                    let whole = &mut landing.bytes()[..envelope.bytes];
+                    let taken = self.loans.take(rank, self.from, self.serial, line, whole);
+                    body.got = if taken { envelope.bytes } else { 0 };
+                    body.landed = Some(body.got);
+                }
                 // Its message is passed over.
                 Err(error) => {
                     desk.fail(place, error);
@@ -291,6 +303,9 @@ impl Inward {
         line: &Line,
         into: &mut [u8],
     ) -> Result<(), End> {
+        if self.loans.take(rank, self.from, self.serial, line, into) {
+            return Ok(());
+        }
         let pulled = match line.is_in_chunks() {
             true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
                 .and_then(|chunks| fill(into, chunks, |chunk| chunk)),
@@ -364,6 +379,22 @@ impl Inward {
                 select.add(&self.lines);
             }
         }
+    }
+}
+
+/// What the other rank lends, where both are threads of one process.
+#[derive(Default)]
+struct Loans {
+    /// Looked for when the first loan comes; `None` in it where there is no such thing.
+    borrower: Option<Option<Borrower>>,
+}
+
+impl Loans {
+    /// Takes the message that begins with this line, if it is on loan, and still to be had.
+    fn take(&mut self, rank: &Rank, from: u32, serial: u64, line: &Line, into: &mut [u8]) -> bool {
+        let Some(number) = line.loan() else { return false };
+        let borrower = self.borrower.get_or_insert_with(|| rank.borrower(from as usize, serial));
+        borrower.as_ref().is_some_and(|borrower| borrower.take(number, into))
     }
 }
 

@@ -77,6 +77,12 @@
 //! makes the sender wait. A message that nobody has asked for stays there, unless a receive looks
 //! for something behind it: then it goes to the receiver's own memory.
 //!
+//! **Copies.** A message goes through its channel in two copies, in pieces that overlap. Where ranks
+//! are threads, and there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or
+//! more to the receiver for some hundred nanoseconds: one that waits for it copies it from there, and
+//! the sender returns when it has. After an offer that came too early, the next messages are not
+//! offered.
+//!
 //! **Errors** turn into [`mp_core::Error`] by `?`.
 //!
 #![forbid(unsafe_code)]

@@ -3,12 +3,13 @@
 use std::{any::Any, collections::VecDeque};
 
 use bytemuck::bytes_of_mut;
-use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer};
+use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, loan::Lender};
 
 use crate::{
     elements::{ElementType, Payload},
     wire::{
-        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LINE, LINES, LINES_MOST, Line, Words,
+        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES, LINES_MOST,
+        Line, Words,
     },
 };
 
@@ -143,7 +144,7 @@ impl Course {
             match self.kind {
                 Kind::Inline | Kind::Ack => self.gone = self.bytes,
                 Kind::Lines | Kind::Type => self.gone = self.bytes.min(FIRST),
-                Kind::Chunks | Kind::Moved => {}
+                Kind::Chunks | Kind::Moved | Kind::Lent => {}
             }
         }
         match (self.kind, cargo) {
@@ -261,6 +262,53 @@ impl Channels {
     }
 }
 
+/// Messages lent to a rank instead of sent, where both are threads of one process.
+struct Loans {
+    /// `None` where there is no such thing.
+    lender: Option<Lender>,
+    /// Messages that are not to be lent, after one for which the receiver was late: twice as many
+    /// each time, up to [`PAUSE_MOST`], so that those who are always late cost the sender nothing.
+    pause: u32,
+    last_pause: u32,
+}
+
+/// See [`Loans::pause`].
+const PAUSE_MOST: u32 = 64;
+
+impl Loans {
+    /// Lends a message of which nothing has gone, if that seems to be worth it. Whether it was
+    /// taken; otherwise the `course` goes on from where it is now.
+    fn lend(
+        &mut self,
+        channels: &mut Channels,
+        envelope: &Envelope,
+        course: &mut Course,
+        bytes: &[u8],
+    ) -> Result<bool, End> {
+        let Some(lender) = &mut self.lender else { return Ok(false) };
+        if self.pause > 0 {
+            self.pause -= 1;
+            return Ok(false);
+        }
+        // If there is no way for the chunks, the receiver must not be made to look for them.
+        channels.chunks()?;
+        let mut first = Line::first(envelope, Kind::Lent, &[]);
+        let tell = |number| {
+            first.set_loan(number);
+            course.begun = channels.line(|words| *Line::of_mut(words) = first, false)?;
+            Ok::<_, End>(course.begun)
+        };
+        let taken = lender.lend(bytes, tell)?;
+        if taken {
+            self.last_pause = 0;
+        } else if course.begun {
+            self.last_pause = (2 * self.last_pause).clamp(1, PAUSE_MOST);
+            self.pause = self.last_pause;
+        }
+        Ok(taken)
+    }
+}
+
 /// A message that waits for its turn, or for free slots.
 struct Item {
     course: Course,
@@ -305,6 +353,8 @@ pub(crate) struct Outward {
     /// The one of them that was sent last.
     last: Option<u32>,
     queue: VecDeque<Item>,
+    /// Looked for when the first message comes that is long enough.
+    loans: Option<Loans>,
     full: Which,
     pub(crate) end: Option<End>,
 }
@@ -319,6 +369,7 @@ impl Outward {
             announced: Vec::new(),
             last: None,
             queue: VecDeque::new(),
+            loans: None,
             full: Which::Lines,
             end: None,
         })
@@ -425,6 +476,33 @@ impl Outward {
             self.full = which;
         }
         step.inspect_err(|end| self.end = Some(end.clone()))
+    }
+
+    /// Sends a message of the caller's to the end, when none waits: in one copy, if the receiver is
+    /// there for it, or in as many pieces as it takes.
+    pub(crate) fn send(&mut self, envelope: &Envelope, bytes: &[u8]) -> Result<(), End> {
+        let mut course = Course::new(envelope, bytes);
+        if bytes.len() >= LENT_LEAST && self.lend(envelope, &mut course, bytes)? {
+            return Ok(());
+        }
+        self.advance(&mut course, &mut Cargo::Bytes(bytes), true).map(drop)
+    }
+
+    fn lend(
+        &mut self,
+        envelope: &Envelope,
+        course: &mut Course,
+        bytes: &[u8],
+    ) -> Result<bool, End> {
+        if self.end.is_some() {
+            return Ok(false);
+        }
+        let loans = self.loans.get_or_insert_with(|| {
+            let Channels { rank, to, serial, .. } = &self.channels;
+            Loans { lender: rank.lender(*to, *serial), pause: 0, last_pause: 0 }
+        });
+        let lent = loans.lend(&mut self.channels, envelope, course, bytes);
+        lent.inspect_err(|end| self.end = Some(end.clone()))
     }
 
     /// Waits with others for a free slot where one is missed.

@@ -6,7 +6,7 @@
 //! ```text
 //! context: u32, tag: u32                     8 bytes, compared as one word
 //! fingerprint: u32, sync: u16, kind, count   8 bytes
-//! up to 40 bytes of elements; or the count and the bytes, and 24 bytes of elements
+//! up to 40 bytes of elements; or the count and the bytes, and 24 bytes of elements or the loan
 //! ```
 //!
 //! | kind | the rest of it |
@@ -16,6 +16,7 @@
 //! | `CHUNKS` | comes through a second channel with larger slots, in the order of the lines |
 //! | `MOVED` | is the shared buffer that comes through the second channel, in the order of the lines |
 //! | `ACK` | nothing: the synchronous send of this number was matched |
+//! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 
 use bytemuck::{Pod, Zeroable};
@@ -39,6 +40,10 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// See [`CHUNK`].
 pub(crate) const CHUNKS: u32 = 8;
 
+/// Bytes of a message from which on it is lent where that can be: below, two copies that overlap take
+/// no longer than the lines that go to and fro for a loan.
+pub(crate) const LENT_LEAST: usize = 4 << 10;
+
 /// How a message travels. A byte in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -49,13 +54,14 @@ pub(crate) enum Kind {
     Moved = 4,
     Ack = 5,
     Type = 6,
+    Lent = 7,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Inline, Self::Lines, Self::Chunks, Self::Moved, Self::Ack, Self::Type]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        use Kind::{Ack, Chunks, Inline, Lent, Lines, Moved, Type};
+        let all = [Inline, Lines, Chunks, Moved, Ack, Type, Lent];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -156,6 +162,20 @@ impl Line {
         line
     }
 
+    /// Names the loan that a message is.
+    pub(crate) fn set_loan(&mut self, number: u64) {
+        self.payload[2] = number;
+    }
+
+    /// The number of the loan that a message is.
+    pub(crate) fn loan(&self) -> Option<u64> {
+        (self.kind_byte() == Kind::Lent as u8).then_some(self.payload[2])
+    }
+
+    fn kind_byte(&self) -> u8 {
+        (self.what >> 8) as u8
+    }
+
     fn elements_mut(&mut self, from: usize) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.payload[from..])
     }
@@ -196,15 +216,15 @@ impl Line {
         bytemuck::cast_slice(&self.payload[2..])
     }
 
-    /// Whether it begins a message whose elements come in chunks.
+    /// Whether it begins a message whose elements come in chunks, unless it is taken on loan.
     pub(crate) fn is_in_chunks(&self) -> bool {
-        (self.what >> 8) as u8 == Kind::Chunks as u8
+        [Kind::Chunks as u8, Kind::Lent as u8].contains(&self.kind_byte())
     }
 
     /// The kind of a line from rank `source`, and what it says. `None` when it is no such line.
     /// Whether bytes and count fit together is for the one to see who knows the type.
     pub(crate) fn read(&self, source: u32) -> Option<(Kind, Envelope)> {
-        let kind = Kind::from_byte((self.what >> 8) as u8)?;
+        let kind = Kind::from_byte(self.kind_byte())?;
         let (count, bytes) = match kind {
             // Of how many bytes only the type tells.
             Kind::Inline | Kind::Ack => (self.count() as u64, 0),
@@ -247,7 +267,7 @@ mod tests {
         }
         for bytes in [0, 23, 24, 25, 1000] {
             let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-            for kind in [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type] {
+            for kind in [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type, Kind::Lent] {
                 let sent = envelope(bytes * 3, bytes);
                 let line = Line::first(&sent, kind, &elements);
                 assert_eq!(line.read(3), Some((kind, sent)));
@@ -258,8 +278,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_loan_has_a_number() {
+        let mut line = Line::first(&envelope(1000, 8000), Kind::Lent, &[]);
+        line.set_loan(u64::MAX);
+        assert_eq!(line.loan(), Some(u64::MAX));
+        assert_eq!(line.read(3), Some((Kind::Lent, envelope(1000, 8000))));
+        assert_eq!(Line::first(&envelope(1000, 8000), Kind::Chunks, &[]).loan(), None);
+    }
+
+    #[test]
     fn what_is_no_line_is_told() {
-        for byte in [0, 7, 255] {
+        for byte in [0, 8, 255] {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }

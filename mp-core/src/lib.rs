@@ -12,6 +12,7 @@ mod copy;
 mod error;
 mod lane;
 mod line;
+pub mod loan;
 pub mod mpb;
 mod plain;
 mod segment;

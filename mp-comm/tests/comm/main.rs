@@ -9,6 +9,7 @@ mod communicators;
 mod ends;
 mod garbage;
 mod grids;
+mod loans;
 mod messages;
 mod requests;
 mod storms;

@@ -26,6 +26,7 @@ pub(crate) use text::{Text, hash};
 
 use crate::{
     error::Error,
+    loan::Loans,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
     sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
@@ -52,6 +53,8 @@ pub(crate) struct Context {
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,
+    /// What the ranks lend each other, where they are threads.
+    pub(crate) loans: Option<Arc<Loans>>,
 }
 
 /// See [`Rank::kept`](crate::Rank::kept).
@@ -86,6 +89,7 @@ impl Context {
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
+            loans: None,
         })
     }
 
@@ -109,6 +113,7 @@ impl Context {
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
+            loans: None,
         };
         if size as usize > MAX_RANKS || me > size {
             let len = u64::from(size);
@@ -125,6 +130,7 @@ impl Context {
             free_entry: AtomicPtr::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
+            loans: self.loans.clone(),
             me,
             ..*self
         }

@@ -10,6 +10,7 @@ use crate::{
     channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::Context,
     error::{Error, Result},
+    loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
@@ -268,6 +269,20 @@ impl Rank {
     /// [`Error::NoSuchRank`]; [`Error::BadMpbs`] where a rank is named twice, or this one not.
     pub fn mpb_of(&self, name: &str, ranks: &[usize], mpbs: Mpbs) -> Result<Mpb> {
         Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
+    }
+
+    /// What this rank lends to rank `to`: see [`loan`](crate::loan). Where both name several, they
+    /// tell them apart by `number`. `None` when the ranks are processes, there is no such rank, or
+    /// this rank has such an end already.
+    pub fn lender(&self, to: usize, number: u64) -> Option<Lender> {
+        let to = self.context.check_rank(to).ok()?;
+        Lender::open(Arc::clone(&self.context), to, number)
+    }
+
+    /// What rank `from` lends to this one: see [`lender`](Self::lender).
+    pub fn borrower(&self, from: usize, number: u64) -> Option<Borrower> {
+        let from = self.context.check_rank(from).ok()?;
+        Borrower::open(Arc::clone(&self.context), from, number)
     }
 
     /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.

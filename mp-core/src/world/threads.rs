@@ -16,7 +16,7 @@ use crate::{
 
 /// Runs every rank's code in a thread of its own; returns when all have ended.
 pub(crate) fn run<T: Send>(
-    world: Context,
+    mut world: Context,
     cpus: &[Option<usize>],
     code: impl Fn(&Rank) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
@@ -25,6 +25,7 @@ pub(crate) fn run<T: Send>(
         world.rank(rank)?.pid.store(pid, Ordering::Relaxed);
         world.rank(rank)?.set_state(RankState::Running);
     }
+    world.loans = Some(Arc::default());
     let (world, code) = (&world, &code);
     let run_rank = move |rank: u32, cpu: Option<usize>| {
         // Whatever happens in the rank, the others must hear of its end.

@@ -1,0 +1,212 @@
+//! Slices lent from one rank to another where both are threads of one process: the borrower copies
+//! straight out of the lender's memory, so that a message is copied once.
+//!
+//! A loan is an offer, not a wait: the lender tells the borrower of it in a message of its own,
+//! looks for about as long as such a message takes, and takes the offer back when the borrower has
+//! not begun by then. One that has begun is waited for: it is in the middle of a copy.
+//!
+//! ```
+//! use mp_core::{Channel, Error, World};
+//!
+//! World::threads(2).run(|rank| {
+//!     if rank.id() == 0 {
+//!         let mut offers = rank.sender::<u64>("offers", 1, Channel::degree(1))?;
+//!         let mut lender = rank.lender(1, 0).expect("ranks are threads");
+//!         let lent = lender.lend(&[7; 5000], |number| offers.send(&number).map(|()| true))?;
+//!         // Otherwise it must go in another way.
+//!         offers.send(&u64::from(lent))
+//!     } else {
+//!         let offers = rank.receiver::<u64>("offers", 0, Channel::degree(1))?;
+//!         let borrower = rank.borrower(0, 0).expect("ranks are threads");
+//!         let mut bytes = [0; 5000];
+//!         // A world with fewer cores than ranks does not lend: then the first number is the answer.
+//!         let taken = borrower.take(*offers.receive()?, &mut bytes);
+//!         assert!(!taken || bytes == [7; 5000] && *offers.receive()? == 1);
+//!         Ok(())
+//!     }
+//! })?;
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Addresses stay in the memory of the process: in a segment, which other processes can write, they
+//! could not be trusted. So there is nothing of it between processes. A number that nobody offers,
+//! wherever it comes from, is one that is not there.
+
+#[cfg(all(test, loom))]
+mod model;
+mod slot;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    ptr::NonNull,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use slot::Slot;
+
+use crate::{
+    context::Context,
+    copy::copy_bytes,
+    sync::{Mutex, yield_now},
+    wait::{Doing, Operation, Wait},
+};
+
+/// How long a lender looks for a borrower that has just been told: as long as it takes for a line
+/// to go to a core with another last-level cache, and for one to come back.
+const PATIENCE: Duration = Duration::from_nanos(600);
+/// Looks between two readings of the clock.
+const LOOKS: u32 = 8;
+
+/// The loans of a world of threads, by lender, borrower, and a number that they agree on. Opened
+/// when first needed: there could be a million pairs.
+#[derive(Debug, Default)]
+pub(crate) struct Loans(Mutex<HashMap<(u32, u32, u64), Arc<Slot>>>);
+
+impl Loans {
+    fn slot(&self, from: u32, to: u32, number: u64) -> Option<Arc<Slot>> {
+        let mut slots = self.0.lock().ok()?;
+        Some(Arc::clone(slots.entry((from, to, number)).or_insert_with(|| Arc::new(Slot::new()))))
+    }
+}
+
+/// The end of a rank that lends. See the [module](self).
+#[derive(Debug)]
+pub struct Lender {
+    context: Arc<Context>,
+    slot: Arc<Slot>,
+    /// The last that was offered.
+    number: u64,
+}
+
+/// The end of a rank that borrows. See the [module](self).
+#[derive(Debug)]
+pub struct Borrower {
+    context: Arc<Context>,
+    slot: Arc<Slot>,
+    from: u32,
+}
+
+impl Lender {
+    pub(crate) fn open(context: Arc<Context>, to: u32, number: u64) -> Option<Self> {
+        let slot = context.loans.as_ref()?.slot(context.me, to, number)?;
+        let number = slot.open()?;
+        Some(Self { context, slot, number })
+    }
+
+    /// Lends a slice, until the borrower has copied it, or is too late. `tell` is to bring it the
+    /// number of the loan; where it says `false` or fails, the loan ends there. Whether the
+    /// borrower has taken it.
+    ///
+    /// `tell` is not called, and nothing lent, while the world has more threads at work than cores:
+    /// the borrower may need this very core.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub fn lend<E>(
+        &mut self,
+        bytes: &[u8],
+        tell: impl FnOnce(u64) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        if self.context.crowded() {
+            return Ok(false);
+        }
+        let offer = Offer::new(self, bytes);
+        if !tell(offer.number)? {
+            return Ok(false);
+        }
+        offer.look();
+        Ok(offer.end())
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.slot.close();
+    }
+}
+
+/// A slice on offer. Its end, also by a panic, is that nobody reads it any more.
+struct Offer<'a> {
+    lender: &'a Lender,
+    number: u64,
+    ended: bool,
+}
+
+impl<'a> Offer<'a> {
+    fn new(lender: &'a mut Lender, bytes: &'a [u8]) -> Self {
+        lender.number += 1;
+        lender.slot.offer(lender.number, NonNull::from(bytes));
+        Self { number: lender.number, lender, ended: false }
+    }
+
+    /// Looks for the borrower to begin, not for long.
+    fn look(&self) {
+        let started = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if self.lender.slot.has_begun(self.number) {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            if started.elapsed() >= PATIENCE {
+                return;
+            }
+        }
+    }
+
+    fn end(mut self) -> bool {
+        self.settle()
+    }
+
+    /// Withdraws it, or waits until it is given back. Whether it was taken.
+    fn settle(&mut self) -> bool {
+        self.ended = true;
+        let Lender { context, slot, .. } = self.lender;
+        if slot.withdraw(self.number) {
+            return false;
+        }
+        let doing = Doing { operation: Operation::Send, channel: 0 };
+        loop {
+            let look = || slot.outcome(self.number);
+            match context.wait(Wait::forever(), doing, slot.line(), slot.asleep(), look) {
+                Ok(Some(taken)) => return taken,
+                // A world too broken to sleep in; but the borrower reads.
+                _ => yield_now(),
+            }
+        }
+    }
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.settle();
+        }
+    }
+}
+
+impl Borrower {
+    pub(crate) fn open(context: Arc<Context>, from: u32, number: u64) -> Option<Self> {
+        let slot = context.loans.as_ref()?.slot(from, context.me, number)?;
+        Some(Self { context, slot, from })
+    }
+
+    /// Copies what is lent under this number, if it is still on offer, and as long as `into`.
+    pub fn take(&self, number: u64, into: &mut [u8]) -> bool {
+        let Some(lent) = self.slot.claim(number) else { return false };
+        let fits = lent.len() == into.len();
+        if fits {
+            // SAFETY: the address was that of a slice, which its lender keeps borrowed until it
+            // has seen the end of the loan, below; so nobody writes it, and `into`, which is
+            // borrowed exclusively, is elsewhere. The claim's Acquire has made its bytes visible.
+            unsafe { copy_bytes(lent.cast(), NonNull::from(&mut *into).cast(), lent.len()) };
+        }
+        let asymmetry = self.context.waiting.asymmetry;
+        self.slot.settle(number, fits, asymmetry, || self.context.ring(self.from));
+        fits
+    }
+}
