@@ -231,7 +231,7 @@ impl Inward {
             };
             self.head = None;
             moved = true;
-            self.begin(rank, kind, envelope, to, &line, desk, call);
+            self.begin(rank, (kind, envelope), to, &line, desk, call);
         }
         moved
     }
@@ -240,8 +240,7 @@ impl Inward {
     fn begin(
         &mut self,
         rank: &Rank,
-        kind: Kind,
-        envelope: Envelope,
+        (kind, envelope): (Kind, Envelope),
         to: To,
         line: &Line,
         desk: &mut Desk,
