@@ -41,8 +41,9 @@ pub(crate) const CHUNK: usize = 32 << 10;
 pub(crate) const CHUNKS: u32 = 8;
 
 /// Bytes of a message from which on it is lent where that can be. What the receiver has in its caches
-/// still, sent again, takes half as long as in chunks or less; what was written anew, from as long to a
-/// sixth longer, because the sender must get its lines back before it writes there again.
+/// still, sent again, takes half as long as in chunks or less; what was written anew, as long with 8 KiB
+/// or 1 MiB and a fifth longer with 64 KiB, because the sender must get its lines back before it writes
+/// there again.
 pub(crate) const LENT_LEAST: usize = 4 << 10;
 
 /// How a message travels. A byte in its first line.
