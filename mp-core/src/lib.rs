@@ -20,6 +20,7 @@ mod sync;
 mod tests;
 pub mod topology;
 mod wait;
+mod word;
 mod world;
 
 /// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
@@ -34,6 +35,13 @@ pub mod delegate {
         Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
         discard,
     };
+}
+
+/// Memory of a world for algorithms of other crates: what critical sections are made of.
+pub mod memory {
+    #[cfg(loom)]
+    pub use crate::sync::RaceMarker;
+    pub use crate::{mpb::region::Region, word::Word};
 }
 
 pub use buffer::SharedBuffer;

@@ -50,6 +50,7 @@ mod interrupt;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+pub(crate) mod region;
 pub(crate) mod spec;
 
 use std::{fmt, sync::Arc};
