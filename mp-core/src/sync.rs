@@ -7,9 +7,9 @@
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;
 #[cfg(loom)]
-pub(crate) use self::model::*;
-#[cfg(loom)]
 pub use self::model::RaceMarker;
+#[cfg(loom)]
+pub(crate) use self::model::*;
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod mortal;

@@ -74,8 +74,7 @@ impl Word {
     /// What it was instead.
     #[inline(always)]
     pub fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
-        let exchanged =
-            self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        let exchanged = self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
         exchanged.map(drop)
     }
 }

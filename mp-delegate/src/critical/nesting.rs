@@ -25,9 +25,8 @@ pub(super) fn refuses(object: u64, served: bool) -> bool {
 fn refuses_within(deep: usize, object: u64, served: bool) -> bool {
     deep >= DEPTH
         || SECTIONS.with(|sections| {
-            let within = |section: u64| {
-                section & !SERVED == object || served && section & SERVED != 0
-            };
+            let within =
+                |section: u64| section & !SERVED == object || served && section & SERVED != 0;
             sections[..deep].iter().any(|section| within(section.get()))
         })
 }

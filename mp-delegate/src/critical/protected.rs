@@ -413,8 +413,7 @@ impl<O: Object> Core<O> {
         let section = &family.section;
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
-        let value =
-            Value::new(&place.region, section.len, section.poison).ok_or_else(misfit)?;
+        let value = Value::new(&place.region, section.len, section.poison).ok_or_else(misfit)?;
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();

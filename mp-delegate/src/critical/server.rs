@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Executes operations until no other rank has any of the objects open, but for those that
-    /// serve them too.
+    /// serve them too, and this rank has no other handle of them.
     ///
     /// # Errors
     /// [`Error::Bad`] for control words without a meaning, and errors of the world.
@@ -152,10 +152,8 @@ impl Server {
     /// Waits until there is something to do; false when there never will be.
     fn rest(&mut self) -> Result<bool> {
         let places: Vec<Place> = self.objects.iter().map(|o| o.place().clone()).collect();
-        let regions: Vec<(&Region, usize)> = places
-            .iter()
-            .map(|place| (&place.region, place.region.rank() * place.seats))
-            .collect();
+        let regions: Vec<(&Region, usize)> =
+            places.iter().map(|place| (&place.region, place.region.rank() * place.seats)).collect();
         if regions.is_empty() {
             return Ok(false);
         }
@@ -247,6 +245,7 @@ impl<O: Object> Slots<O> {
             return Ok(false);
         }
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
+        let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
             if self.value.poisons() {
                 place.head(head::POISONED).store(1);
@@ -255,7 +254,7 @@ impl<O: Object> Slots<O> {
             served.finish(place, unfinished, &mut self.value.runner(place))?;
         }
         self.served = Some(served);
-        Ok(true)
+        Ok(worked)
     }
 }
 

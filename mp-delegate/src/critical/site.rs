@@ -181,9 +181,16 @@ impl Place {
 
     #[cold]
     fn missing(&self, ends: u32) -> Option<Stop> {
-        let inside = |seat: Seat| self.seat(seat)[seat::INSIDE].load() != 0;
-        let gone = |&seat: &Seat| self.region.is_gone(self.rank_of(seat)) && inside(seat);
-        let missing = (0..self.all_seats()).find(gone).map(|seat| Stop::Lost(self.rank_of(seat)));
+        let inside = |&seat: &Seat| self.seat(seat)[seat::INSIDE].load() != 0;
+        let first = |is_missing: &dyn Fn(usize) -> bool| {
+            (0..self.all_seats())
+                .filter(inside)
+                .map(|seat| self.rank_of(seat))
+                .find(|&rank| is_missing(rank))
+        };
+        // Whoever has given up, because somebody was lost, may have left as well.
+        let lost = first(&|rank| self.region.is_lost(rank));
+        let missing = lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost);
         if missing.is_none() {
             self.whole.set(ends);
         }
@@ -233,9 +240,10 @@ impl Site for Place {
 
     #[inline(always)]
     fn wake_server(&self) {
-        if let Some(rank) = self.head(head::SERVER).peek().checked_sub(1) {
-            // Nobody, where the rank has left.
-            self.wake(rank as usize * self.seats);
+        let server = self.head(head::SERVER).peek();
+        // Whoever comes next looks by himself.
+        if server != 0 && server & head::LEFT == 0 {
+            self.wake((server as usize - 1).saturating_mul(self.seats));
         }
     }
 

@@ -1,6 +1,9 @@
 //! The value itself: the one place where memory that all ranks share is taken for an ordinary
 //! value, by whoever has it alone.
-#![allow(unsafe_code, reason = "the value is reached by whoever the algorithms let in, one at a time")]
+#![allow(
+    unsafe_code,
+    reason = "the value is reached by whoever the algorithms let in, one at a time"
+)]
 
 use std::{
     marker::PhantomData,

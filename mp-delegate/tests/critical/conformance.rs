@@ -1,76 +1,79 @@
 //! What holds for one scheme holds for all.
 
 use mp_core::WaitPolicy;
-use mp_delegate::critical::{Backoff, Error, Protected, Scheme, Section};
+use mp_delegate::critical::{Backoff, Error, Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Nothing, Small, Wide, expect, users, with},
-    support::{on_all, on_all_with},
+    support::{Together, on_all, run_on_all_with},
 };
 
 /// Each result of a counter is another one, and a rank's own come in order.
-fn counts(section: Section, ranks: usize, times: u64, policy: WaitPolicy) {
-    let scheme = section.scheme();
+fn count(sections: &[Section], ranks: usize, times: u64, policy: WaitPolicy) {
     let code = |rank: &mp_core::Rank| {
-        with::<Counter, _>(rank, section, |counter| {
-            (0..times).map(|_| Ok(counter.apply(1)?)).collect::<Result<Vec<u64>, mp_core::Error>>()
-        })
+        let count = |section: &Section| {
+            with::<Counter, _>(rank, *section, |counter| {
+                (0..times).map(|_| Ok(counter.apply(1)?)).collect::<mp_core::Result<Vec<u64>>>()
+            })
+        };
+        sections.iter().map(count).collect::<mp_core::Result<Vec<_>>>()
     };
     // How ranks take turns differs from run to run.
-    for (kind, results) in crate::support::run_on_all_with(ranks, |w| w.wait(policy), code).each() {
-        let results = results.unwrap_or_else(|error| panic!("{scheme:?}, {kind}: {error}"));
-        for own in &results {
-            assert!(own.is_sorted_by(|a, b| a < b), "{scheme:?}, {kind}: {own:?}");
+    for (kind, results) in run_on_all_with(ranks, |world| world.wait(policy), code).each() {
+        let results = results.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        for (at, section) in sections.iter().enumerate() {
+            let scheme = section.scheme();
+            let owns = results.iter().map(|rank| &rank[at]);
+            for own in owns.clone() {
+                assert!(own.is_sorted_by(|a, b| a < b), "{scheme:?}, {kind}: {own:?}");
+            }
+            let mut all: Vec<u64> = owns.flatten().copied().collect();
+            all.sort_unstable();
+            let wanted: Vec<u64> = (0..times * users(scheme, ranks)).collect();
+            assert_eq!(all, wanted, "{scheme:?}, {kind}");
         }
-        let mut all: Vec<u64> = results.into_iter().flatten().collect();
-        all.sort_unstable();
-        let wanted: Vec<u64> = (0..times * users(scheme, ranks)).collect();
-        assert_eq!(all, wanted, "{scheme:?}, {kind}");
     }
+}
+
+fn all() -> Vec<Section> {
+    Scheme::ALL.map(Section::new).to_vec()
 }
 
 #[test]
 fn every_operation_is_executed_once() {
-    for scheme in Scheme::ALL {
-        let least = if scheme.needs_server() { 2 } else { 1 };
-        for ranks in [least, 3, 5] {
-            counts(scheme.into(), ranks, 300, WaitPolicy::Adaptive);
-        }
+    for ranks in [2, 3, 5] {
+        count(&all(), ranks, 300, WaitPolicy::Adaptive);
     }
+    let alone: Vec<_> = all().into_iter().filter(|s| !s.scheme().needs_server()).collect();
+    count(&alone, 1, 300, WaitPolicy::Adaptive);
 }
 
 #[test]
 fn sleepers_are_woken() {
-    for scheme in Scheme::ALL {
-        counts(scheme.into(), 4, 100, WaitPolicy::Park);
-    }
+    count(&all(), 4, 100, WaitPolicy::Park);
 }
 
 #[test]
 fn combiners_hand_over_at_once_or_late() {
-    for scheme in [Scheme::CcSynch, Scheme::HSynch, Scheme::HybComb] {
-        for max_ops in [1, 2, 1000] {
-            counts(Section::new(scheme).max_ops(max_ops), 4, 200, WaitPolicy::Adaptive);
-        }
-    }
-    for groups in [1, 2, 3] {
-        counts(Section::new(Scheme::HSynch).groups(groups), 5, 100, WaitPolicy::Adaptive);
-    }
+    let combiners = [Scheme::CcSynch, Scheme::HSynch, Scheme::HybComb].map(Section::new);
+    let late = |section: Section| [1, 2, 1000].map(|max_ops| section.max_ops(max_ops));
+    count(&combiners.map(late).concat(), 4, 200, WaitPolicy::Adaptive);
+    let groups = [1, 2, 3].map(|groups| Section::new(Scheme::HSynch).groups(groups));
+    count(&groups, 5, 100, WaitPolicy::Adaptive);
 }
 
 #[test]
 fn clients_look_away_meanwhile() {
-    for backoff in [Backoff::Fixed(1), Backoff::Fixed(50), Backoff::Tuned] {
-        let section = Section::new(Scheme::SlotServer).backoff(backoff);
-        counts(section, 3, 300, WaitPolicy::Adaptive);
-    }
+    let away = [Backoff::Fixed(1), Backoff::Fixed(50), Backoff::Tuned];
+    let sections = away.map(|backoff| Section::new(Scheme::SlotServer).backoff(backoff));
+    count(&sections, 3, 300, WaitPolicy::Adaptive);
 }
 
 #[test]
 fn operations_longer_than_a_line_come_whole() {
-    for scheme in Scheme::ALL {
-        let section = Section::new(scheme).len(100);
-        on_all(3, |rank| {
+    on_all(3, |rank| {
+        Scheme::ALL.iter().try_for_each(|scheme| {
+            let section = Section::new(*scheme).len(100);
             with::<Wide, _>(rank, section, |wide| {
                 let mut last = None;
                 for _ in 0..100 {
@@ -81,32 +84,33 @@ fn operations_longer_than_a_line_come_whole() {
                 }
                 Ok(())
             })
-        });
-    }
+        })
+    });
 }
 
 #[test]
 fn operations_of_no_length_happen() {
-    for scheme in Scheme::ALL {
-        on_all(3, |rank| {
-            with::<Nothing, _>(rank, scheme.into(), |nothing| {
+    on_all(3, |rank| {
+        Scheme::ALL.iter().try_for_each(|scheme| {
+            with::<Nothing, _>(rank, (*scheme).into(), |nothing| {
                 (0..100).try_for_each(|_| Ok(nothing.apply(())?))
             })
-        });
-    }
+        })
+    });
 }
 
 /// A window over the requests in flight, results asked for late, in another order, or never.
 #[test]
 fn results_of_submitted_operations_are_kept() {
-    for scheme in Scheme::ALL {
-        for in_flight in [1, 2, 5, 32] {
-            let section = Section::new(scheme).in_flight(in_flight);
-            on_all(2, |rank| {
-                with::<Counter, _>(rank, section, |counter| windows(counter, in_flight))
-            });
+    on_all(2, |rank| {
+        for scheme in Scheme::ALL {
+            for in_flight in [1, 2, 5, 32] {
+                let section = Section::new(scheme).in_flight(in_flight);
+                with::<Counter, _>(rank, section, |counter| windows(counter, in_flight))?;
+            }
         }
-    }
+        Ok(())
+    });
 }
 
 fn windows(counter: &mut Protected<Counter>, in_flight: usize) -> mp_core::Result<()> {
@@ -145,39 +149,34 @@ fn windows(counter: &mut Protected<Counter>, in_flight: usize) -> mp_core::Resul
 fn streamed_responses_come_whole() {
     for in_flight in [1, 4] {
         let section = Section::new(Scheme::SlotServer).streaming(true).in_flight(in_flight);
-        let all = on_all_with(
-            3,
-            |world| world,
-            |rank| {
-                with::<Small, _>(rank, section, |small| {
-                    let mut sum = 0;
-                    for _ in 0..200 {
-                        let request = small.submit(1)?;
-                        sum = sum.max(small.wait(request)?);
-                    }
-                    // Whoever is last.
-                    Ok(u32::from(sum >= 199))
-                })
-            },
-        );
+        let all = on_all(3, |rank| {
+            with::<Small, _>(rank, section, |small| {
+                let mut sum = 0;
+                for _ in 0..200 {
+                    let request = small.submit(1)?;
+                    sum = sum.max(small.wait(request)?);
+                }
+                Ok(u32::from(sum >= 199))
+            })
+        });
         assert_eq!(all, [0, 1, 1]);
     }
 }
 
 #[test]
 fn a_value_is_made_once() {
-    for scheme in Scheme::ALL {
-        on_all(3, |rank| {
+    on_all(3, |rank| {
+        Scheme::ALL.into_iter().try_for_each(|scheme| {
             let mut object =
                 Protected::<Counter>::open(rank, "made", scheme, |count| *count += 1000)?;
             if scheme.needs_server() && rank.id() == 0 {
-                let mut server = mp_delegate::critical::Server::new();
+                let mut server = Server::new();
                 server.add(object)?;
                 return Ok(server.serve()?);
             }
             expect(object.apply(0)?, 1000)
-        });
-    }
+        })
+    });
 }
 
 #[test]
@@ -187,13 +186,13 @@ fn all_ranks_must_want_the_same() {
         match Protected::<Counter>::open(rank, "same", section, |_| ()) {
             Ok(object) => {
                 // Until the other has seen it.
-                let mut meet = crate::support::Together::new(rank)?;
+                let mut meet = Together::new(rank)?;
                 meet.wait()?;
                 drop(object);
                 Ok(1)
             }
             Err(Error::Mismatch { object }) if object == "same" => {
-                crate::support::Together::new(rank)?.wait()?;
+                Together::new(rank)?.wait()?;
                 Ok(1)
             }
             Err(error) => Err(error.into()),

@@ -1,6 +1,9 @@
 //! Operations that panic, and operations within operations.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use mp_core::World;
 use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
@@ -12,36 +15,39 @@ use crate::{
 
 #[test]
 fn whoever_asked_gets_the_panic() {
-    for scheme in Scheme::ALL {
-        for poison in [false, true] {
-            let section = Section::new(scheme).poison(poison);
-            on_all(2, |rank| {
-                with::<Touchy, _>(rank, section, |touchy| {
-                    // The other one may poison it, too.
-                    match touchy.apply(7) {
-                        Err(Error::Panicked { object, message }) => {
-                            expect((object.as_str(), message.as_str()), ("object", "7 is odd"))?;
-                        }
-                        Err(Error::Poisoned { .. }) if poison => {}
-                        other => return expect(format!("{other:?}"), "7 is odd".into()),
-                    }
-                    match touchy.apply(2) {
-                        Err(Error::Poisoned { .. }) if poison => {}
-                        Ok(sum) if !poison => expect(sum >= 9, true)?,
-                        other => return expect(format!("{other:?}"), format!("{poison}")),
-                    }
-                    expect(touchy.is_poisoned(), poison)
-                })
-            });
+    on_all(2, |rank| {
+        for scheme in Scheme::ALL {
+            for poison in [false, true] {
+                let section = Section::new(scheme).poison(poison);
+                with::<Touchy, _>(rank, section, |touchy| panics(touchy, poison))?;
+            }
         }
+        Ok(())
+    });
+}
+
+fn panics(touchy: &mut Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
+    // The other one may poison it, too.
+    match touchy.apply(7) {
+        Err(Error::Panicked { object, message }) => {
+            expect((object.as_str(), message.as_str()), ("object", "7 is odd"))?;
+        }
+        Err(Error::Poisoned { .. }) if poison => {}
+        other => return expect(format!("{other:?}"), "7 is odd".into()),
     }
+    match touchy.apply(2) {
+        Err(Error::Poisoned { .. }) if poison => {}
+        Ok(sum) if !poison => expect(sum >= 9, true)?,
+        other => return expect(format!("{other:?}"), format!("{poison}")),
+    }
+    expect(touchy.is_poisoned(), poison)
 }
 
 #[test]
 fn poison_can_be_cleared() {
-    for scheme in Scheme::ALL {
-        let _watchdog = Watchdog::start();
-        let code = |rank: &mp_core::Rank| {
+    let _watchdog = Watchdog::start();
+    let result = World::threads(2).run(|rank| {
+        Scheme::ALL.into_iter().try_for_each(|scheme| {
             with::<Touchy, _>(rank, scheme.into(), |touchy| {
                 if rank.id() != 1 {
                     return Ok(());
@@ -51,16 +57,16 @@ fn poison_can_be_cleared() {
                 touchy.clear_poison();
                 expect(touchy.apply(2)?, 3)
             })
-        };
-        World::threads(2).run(code).unwrap();
-    }
+        })
+    });
+    result.unwrap();
 }
 
 #[test]
 fn some_of_those_in_flight_panic() {
-    for scheme in [Scheme::SlotServer, Scheme::MpServer(0), Scheme::Mcs] {
-        let section = Section::new(scheme).poison(false);
-        on_all(2, |rank| {
+    on_all(2, |rank| {
+        [Scheme::SlotServer, Scheme::MpServer(0), Scheme::Mcs].into_iter().try_for_each(|scheme| {
+            let section = Section::new(scheme).poison(false);
             with::<Touchy, _>(rank, section, |touchy| {
                 let requests: Vec<_> =
                     (0..20).map(|by| touchy.submit(by)).collect::<Result<_, _>>()?;
@@ -69,8 +75,8 @@ fn some_of_those_in_flight_panic() {
                 }
                 Ok(())
             })
-        });
-    }
+        })
+    });
 }
 
 thread_local! {
@@ -102,6 +108,7 @@ fn nested_operations_are_executed_or_refused() {
     let _watchdog = Watchdog::start();
     for outer in Scheme::ALL {
         for inner in Scheme::ALL {
+            let done = AtomicBool::new(false);
             let found = World::threads(2).run(|rank| {
                 let mut others = Together::new(rank)?;
                 let mut outer_object = Protected::<Outer>::open(rank, "outer", outer, |_| ())?;
@@ -121,13 +128,17 @@ fn nested_operations_are_executed_or_refused() {
                         drop(outer_object);
                     }
                     others.wait()?;
-                    server.serve()?;
+                    // Its own handle would keep it serving.
+                    while !done.load(Ordering::Acquire) {
+                        server.round()?;
+                    }
                     INNER.take();
                     return Ok(0);
                 }
                 INNER.set(Some(inner_object));
                 others.wait()?;
                 let found = outer_object.apply(1)?;
+                done.store(true, Ordering::Release);
                 INNER.take();
                 Ok(found)
             });
@@ -171,6 +182,7 @@ impl Object for Inward {
 fn an_operation_that_would_wait_for_itself_is_refused() {
     let _watchdog = Watchdog::start();
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
+        let done = AtomicBool::new(false);
         let found = World::threads(2).run(|rank| {
             let mut object = Protected::<Inward>::open(rank, "inward", scheme, |_| ())?;
             ITSELF.set(Some(object.another()?));
@@ -178,12 +190,15 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
                 let mut server = Server::new();
                 if scheme.needs_server() {
                     server.add(object)?;
-                    server.serve_while(|| false)?;
+                }
+                while !done.load(Ordering::Acquire) {
+                    server.round()?;
                 }
                 ITSELF.take();
                 return Ok(1);
             }
             let refused = object.apply(1)?;
+            done.store(true, Ordering::Release);
             ITSELF.take();
             Ok(refused)
         });

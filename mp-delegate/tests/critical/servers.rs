@@ -46,8 +46,10 @@ fn a_server_serves_several_objects() {
 fn servers_follow_each_other() {
     on_all(3, |rank| {
         let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let mut others = Together::new(rank)?;
         match rank.id() {
             0 => {
+                others.wait()?;
                 // Waits for the first server.
                 for _ in 0..10 {
                     counter.apply(1)?;
@@ -59,6 +61,7 @@ fn servers_follow_each_other() {
             1 => {
                 let mut server = Server::new();
                 server.add(counter)?;
+                others.wait()?;
                 let mut left = 10;
                 server.serve_while(|| {
                     left -= 1;
@@ -69,6 +72,7 @@ fn servers_follow_each_other() {
             _ => {
                 let mut server = Server::new();
                 server.add(counter)?;
+                others.wait()?;
                 Ok(server.serve()?)
             }
         }
@@ -84,7 +88,9 @@ fn clients_of_a_server_that_left_are_told() {
             if rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(counter)?;
-                server.serve_while(|| false)?;
+                while !server.round()? {
+                    std::thread::yield_now();
+                }
                 drop(server);
                 return others.wait();
             }

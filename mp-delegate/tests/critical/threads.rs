@@ -21,8 +21,7 @@ fn handles_of_a_rank_take_turns() {
                     server.add(counter)?;
                     return Ok(server.serve()?);
                 }
-                let handles =
-                    (0..4).map(|_| counter.another()).collect::<Result<Vec<_>, _>>()?;
+                let handles = (0..4).map(|_| counter.another()).collect::<Result<Vec<_>, _>>()?;
                 std::thread::scope(|scope| {
                     for mut handle in handles {
                         scope.spawn(move || {
@@ -71,7 +70,8 @@ fn seats_are_used_again() {
 fn guards_protect_the_value() {
     for scheme in Scheme::ALL {
         on_all(3, |rank| {
-            let mut wide = Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
+            let mut wide =
+                Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
             if !scheme.is_lock() {
                 return expect(matches!(wide.lock(), Err(Error::Bad { .. })), true);
             }

@@ -42,13 +42,7 @@ impl Hyb {
     }
 
     #[inline(always)]
-    fn send<S: Site>(
-        &self,
-        site: &S,
-        to: Seat,
-        message: usize,
-        content: u64,
-    ) -> Result<(), Stop> {
+    fn send<S: Site>(&self, site: &S, to: Seat, message: usize, content: u64) -> Result<(), Stop> {
         site.word(self.mailbox(to) + message)?.store(content);
         site.wake(to);
         Ok(())

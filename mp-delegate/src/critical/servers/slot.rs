@@ -366,7 +366,9 @@ impl Served {
     ) -> Result<(), Stop> {
         let next = *self.next.get(seat).ok_or(Stop::Corrupt)?;
         let head = self.slots.request(site, seat, next)?[0].load();
-        let [_, fated, fates] = site.words(self.slots.first, SERVER)? else { return Err(Stop::Corrupt) };
+        let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
+            return Err(Stop::Corrupt);
+        };
         // Of those before: what their results are, lies in the response already.
         if fated.load() != progress(seat, 0, next) {
             fates.set(0);
@@ -389,7 +391,9 @@ impl Served {
         let number = self.next[seat];
         let request = slots.request(site, seat, number)?;
         let response = slots.response(site, seat, number)?;
-        let [at, fated, fates] = site.words(slots.first, SERVER)? else { return Err(Stop::Corrupt) };
+        let [at, fated, fates] = site.words(slots.first, SERVER)? else {
+            return Err(Stop::Corrupt);
+        };
         let count = count.min(slots.per_line);
         let mut bad = if from > 0 { fates.peek() } else { 0 };
         let mut streamed = 0;
