@@ -1,6 +1,11 @@
-//! A world for models: words, and waiting by letting others run.
+//! A world for models: words, and a place for each seat to sleep at.
 
 use std::{cell::Cell, rc::Rc};
+
+use loom::sync::{
+    Condvar, Mutex,
+    atomic::{Ordering, fence},
+};
 
 use mp_core::memory::{RaceMarker, Word};
 
@@ -16,15 +21,17 @@ pub(super) struct Model(Rc<Inner>);
 struct Inner {
     /// Few of a block's words are used.
     words: Vec<Word>,
+    beds: Vec<(Mutex<()>, Condvar)>,
     protected: RaceMarker,
     count: Cell<usize>,
 }
 
 impl Model {
-    pub(super) fn new(words: usize) -> Self {
+    pub(super) fn new(words: usize, seats: usize) -> Self {
+        let beds = (0..seats).map(|_| (Mutex::new(()), Condvar::new())).collect();
         let words = (0..words).map(|_| Word::new(0)).collect();
         let (protected, count) = (RaceMarker::new(), Cell::new(0));
-        Self(Rc::new(Inner { words, protected, count }))
+        Self(Rc::new(Inner { words, beds, protected, count }))
     }
 
     /// What is to be done in mutual exclusion. The number of times before.
@@ -48,24 +55,47 @@ impl Site for Model {
         self.0.words.get(first..first + count).ok_or(Stop::Corrupt)
     }
 
+    /// Looks once before it sleeps, as in earnest; what it sees then nothing else orders.
     fn wait<T>(
         &self,
-        _: Seat,
+        me: Seat,
         _: Option<Seat>,
         _: &Word,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop> {
+        if let Some(answer) = poll() {
+            return Ok(answer);
+        }
+        let (bed, bell) = &self.0.beds[me];
+        let mut bed = bed.lock().unwrap();
         loop {
+            fence(Ordering::SeqCst);
             if let Some(answer) = poll() {
                 return Ok(answer);
             }
-            loom::thread::yield_now();
+            bed = bell.wait(bed).unwrap();
         }
     }
 
-    fn wake(&self, _: Seat) {}
+    fn wake(&self, seat: Seat) {
+        if let Some((bed, bell)) = self.0.beds.get(seat) {
+            drop(bed.lock().unwrap());
+            bell.notify_one();
+        }
+    }
 
-    fn wake_server(&self) {}
+    fn wake_all(&self) {
+        (0..self.0.beds.len()).for_each(|seat| self.wake(seat));
+    }
+
+    /// The one who serves sleeps in the last bed.
+    fn wake_server(&self) {
+        self.wake(self.0.beds.len() - 1);
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
 
     fn unserved(&self) -> bool {
         false
@@ -75,9 +105,6 @@ impl Site for Model {
         false
     }
 
-    fn wake_all(&self) {}
-
-    fn fence(&self) {}
 }
 
 /// As in mp-core: all interleavings with up to so many involuntary changes of the thread.

@@ -167,7 +167,14 @@ impl HybComb {
             u32::MAX => 1,
             round => round + 1,
         };
-        mine[N_OPS].store(u64::from(round) << ROUND_AT);
+        let open = u64::from(round) << ROUND_AT;
+        if cfg!(loom) {
+            // Loom takes a store that is unordered with others' additions for the older one, as no
+            // processor does.
+            mine[N_OPS].swap(open);
+        } else {
+            mine[N_OPS].store(open);
+        }
         // 22, 23
         let before = self.node(site, before)?;
         let combining = &before[COMBINING];

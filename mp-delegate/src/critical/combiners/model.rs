@@ -29,7 +29,7 @@ fn combines<C: 'static>(
     apply: Apply<C>,
 ) {
     explore(preemptions, move || {
-        let model = Model::new(words);
+        let model = Model::new(words, seats);
         let ask = move |me: Seat, model: &Model| {
             let mut combiner = combiner(me);
             for time in 0..times {
@@ -70,7 +70,7 @@ type Answer = Result<Outcome<u64>, Stop>;
 fn cc_synch_combines() {
     let words = |seats| CcSynch::words::<u64, u64>(seats, 1);
     let two = |me| CcSynch::new::<u64, u64>(0, 2, me, 1, None);
-    combines(2, 2, 3, words(2), two, cc_synch);
+    combines(2, 3, 2, words(2), two, cc_synch);
     let three = |me| CcSynch::new::<u64, u64>(0, 3, me, 1, None);
     combines(3, 1, 2, words(3), three, cc_synch);
 }
@@ -79,7 +79,7 @@ fn cc_synch_combines() {
 fn h_synch_combines() {
     let words = |seats| CcSynch::words::<u64, u64>(seats, 2);
     let two = |me| CcSynch::new::<u64, u64>(0, 2, me, 1, Some(me % 2));
-    combines(2, 2, 2, words(2), two, cc_synch);
+    combines(2, 3, 2, words(2), two, cc_synch);
     let three = |me| CcSynch::new::<u64, u64>(0, 3, me, 1, Some(me % 2));
     combines(3, 1, 2, words(3), three, cc_synch);
 }
@@ -88,7 +88,7 @@ fn h_synch_combines() {
 fn hybcomb_combines() {
     let words = |seats, max_ops| HybComb::words::<u64, u64>(seats, max_ops);
     let two = |me| HybComb::new::<u64, u64>(0, 2, me, 2);
-    combines(2, 2, 3, words(2, 2), two, hyb_comb);
+    combines(2, 3, 2, words(2, 2), two, hyb_comb);
     let three = |me| HybComb::new::<u64, u64>(0, 3, me, 2);
     combines(3, 1, 2, words(3, 2), three, hyb_comb);
 }

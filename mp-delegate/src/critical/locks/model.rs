@@ -15,7 +15,7 @@ fn takes_turns<L: Lock + 'static>(
     lock: fn(usize) -> L,
 ) {
     explore(preemptions, move || {
-        let model = Model::new(words);
+        let model = Model::new(words, seats);
         let run = move |me: usize, model: &Model| {
             let mut lock = lock(me);
             for _ in 0..times {
@@ -38,24 +38,24 @@ fn takes_turns<L: Lock + 'static>(
 
 #[test]
 fn tas_takes_turns() {
-    takes_turns(2, 2, 3, Tas::words(2), |me| Tas::new(0, me));
-    takes_turns(3, 1, 2, Tas::words(3), |me| Tas::new(0, me));
+    takes_turns(2, 3, 3, Tas::words(2), |me| Tas::new(0, me));
+    takes_turns(3, 1, 3, Tas::words(3), |me| Tas::new(0, me));
 }
 
 #[test]
 fn mcs_takes_turns() {
-    takes_turns(2, 2, 3, Mcs::words(2), |me| Mcs::new(0, me));
-    takes_turns(3, 1, 2, Mcs::words(3), |me| Mcs::new(0, me));
+    takes_turns(2, 3, 3, Mcs::words(2), |me| Mcs::new(0, me));
+    takes_turns(3, 1, 3, Mcs::words(3), |me| Mcs::new(0, me));
 }
 
 #[test]
 fn clh_takes_turns() {
-    takes_turns(2, 2, 3, Clh::words(2), |me| Clh::new(0, 2, me));
-    takes_turns(3, 1, 2, Clh::words(3), |me| Clh::new(0, 3, me));
+    takes_turns(2, 3, 3, Clh::words(2), |me| Clh::new(0, 2, me));
+    takes_turns(3, 1, 3, Clh::words(3), |me| Clh::new(0, 3, me));
 }
 
 #[test]
 fn hyblock_takes_turns() {
-    takes_turns(2, 2, 3, Hyb::words(2), |me| Hyb::new(0, me));
-    takes_turns(3, 1, 2, Hyb::words(3), |me| Hyb::new(0, me));
+    takes_turns(2, 3, 3, Hyb::words(2), |me| Hyb::new(0, me));
+    takes_turns(3, 1, 3, Hyb::words(3), |me| Hyb::new(0, me));
 }

@@ -36,15 +36,17 @@ impl Lock for Tas {
         }
         let owner = Some(word.peek() & !SLEEPERS).filter(|&owner| owner != 0).map(who);
         site.wait(self.me, owner, word, || {
-            let seen = word.load();
-            match seen & !SLEEPERS {
-                // Others may sleep, and nobody knows: whoever has waited says so.
-                0 => word.exchange(seen, mine | SLEEPERS).ok(),
-                _ if seen & SLEEPERS == 0 => {
-                    let _ = word.exchange(seen, seen | SLEEPERS);
-                    None
+            loop {
+                let seen = word.load();
+                if seen & !SLEEPERS == 0 {
+                    // Others may sleep, and nobody knows: whoever has waited says so.
+                    if word.exchange(seen, mine | SLEEPERS).is_ok() {
+                        return Some(());
+                    }
+                } else if seen & SLEEPERS != 0 || word.exchange(seen, seen | SLEEPERS).is_ok() {
+                    return None;
                 }
-                _ => None,
+                // Changed meanwhile, perhaps by somebody who saw no sleeper.
             }
         })
     }
