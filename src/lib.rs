@@ -52,7 +52,7 @@ pub use mp_core::{
     SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
     World, caller, launch, launched, mpb, report, topology,
 };
-pub use mp_delegate::{comm, overlap, trace};
+pub use mp_delegate::{comm, critical, overlap, trace};
 
 /// One rank's message goes to all.
 ///

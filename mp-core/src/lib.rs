@@ -39,9 +39,12 @@ pub mod delegate {
 
 /// Memory of a world for algorithms of other crates: what critical sections are made of.
 pub mod memory {
+    pub use crate::{
+        mpb::region::Region,
+        word::{Word, settle},
+    };
     #[cfg(loom)]
-    pub use crate::sync::RaceMarker;
-    pub use crate::{mpb::region::Region, word::Word};
+    pub use crate::{sync::RaceMarker, word::full_fence};
 }
 
 pub use buffer::SharedBuffer;

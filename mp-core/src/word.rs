@@ -41,7 +41,8 @@ impl Word {
     }
 
     /// Writes past the caches, and leaves the line in none of them: not after what was done before,
-    /// on processors that have such a store, but some time. An ordinary store on the others.
+    /// on processors that have such a store, but some time; [`settle`] sees to that. An ordinary
+    /// store on the others.
     #[inline(always)]
     pub fn stream(&self, value: u64) {
         // SAFETY: an aligned word that nobody reads or writes but by single instructions. To the
@@ -79,6 +80,22 @@ impl Word {
     }
 }
 
+/// What was [streamed](Word::stream) becomes visible soon, which else it need not.
+#[inline]
+pub fn settle() {
+    // SAFETY: orders and completes this core's stores, and touches nothing.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+}
+
+/// A full fence, for models of what waits.
+#[cfg(loom)]
+pub fn full_fence() {
+    crate::sync::fence(Ordering::SeqCst);
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -87,6 +104,7 @@ mod tests {
     fn a_word_is_what_was_written_last() {
         let word = Word::new(3);
         word.stream(4);
+        settle();
         assert_eq!((word.swap(5), word.add(2), word.peek()), (4, 5, 7));
         assert_eq!((word.exchange(6, 9), word.exchange(7, 9)), (Err(7), Ok(())));
         word.set(1);

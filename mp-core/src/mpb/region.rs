@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
     word::Word,
     world::Rank,
 };
@@ -25,11 +25,19 @@ const PREFIX: &str = "critical/";
 #[derive(Clone)]
 pub struct Region {
     opened: Arc<Opened>,
+    /// Of the opened one's: at hand, since it is wanted again and again.
+    first: NonNull<Word>,
+    asymmetry: Asymmetry,
     words: usize,
     bytes: usize,
     looks: Arc<AtomicU32>,
     waits: Arc<AtomicU32>,
 }
+
+// SAFETY: the pointer leads to atomics that the opened MPBs keep mapped.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
 
 impl Region {
     /// Opens a region of `words` words and `bytes` bytes, all zeros at first. Its ranks pair up as
@@ -47,15 +55,16 @@ impl Region {
         let name = format!("{PREFIX}{name}");
         let opened = Opened::open(Arc::clone(rank.context()), &name, Mpbs::lines(each))?;
         let looks = Arc::new(AtomicU32::new(looks(&opened.context)));
-        let opened = Arc::new(opened);
-        Ok(Self { opened, words, bytes, looks, waits: Arc::default() })
+        let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
+        let (opened, waits) = (Arc::new(opened), Arc::default());
+        Ok(Self { opened, first, asymmetry, words, bytes, looks, waits })
     }
 
     /// Its words.
     #[inline(always)]
     pub fn words(&self) -> &[Word] {
         // SAFETY: `open` made it of so many lines; lines are atomic words, as these are.
-        unsafe { std::slice::from_raw_parts(self.opened.whole().cast().as_ptr(), self.words) }
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
     }
 
     /// The bytes behind the words, aligned to 128 bytes: how many and where. They are readable and
@@ -64,7 +73,7 @@ impl Region {
     pub fn bytes(&self) -> (NonNull<u8>, usize) {
         let before = (self.words * size_of::<Word>()).next_multiple_of(GRAIN);
         // SAFETY: `open` made it of so many lines.
-        (unsafe { self.opened.whole().cast::<u8>().add(before) }, self.bytes)
+        (unsafe { self.first.cast::<u8>().add(before) }, self.bytes)
     }
 
     /// The rank that opened it.
@@ -83,6 +92,12 @@ impl Region {
     #[inline]
     pub fn id(&self) -> u64 {
         self.opened.place()
+    }
+
+    /// Whether all ranks are threads of this process.
+    pub fn is_in_one_process(&self) -> bool {
+        let world = self.opened.context.world();
+        world.is_ok_and(|world| world.processes.load(Ordering::Relaxed) == 0)
     }
 
     /// Its name, as it was given.
@@ -126,15 +141,14 @@ impl Region {
     #[inline(always)]
     pub fn wake(&self, rank: usize, place: usize) {
         let Some(mark) = self.opened.checked_mark(rank) else { return };
-        let context = &self.opened.context;
-        mark.attend(context.waiting.asymmetry, place, || context.ring(rank as u32));
+        mark.attend(self.asymmetry, place, || self.opened.context.ring(rank as u32));
     }
 
     /// Orders the store before it and the load after it as [`wait`](Self::wait) does, once, between
     /// its sign of sleep and its last look: at least one of the two sees the other.
     #[inline(always)]
     pub fn fence(&self) {
-        self.opened.context.waiting.asymmetry.light();
+        self.asymmetry.light();
     }
 
     /// Wakes all who wait.

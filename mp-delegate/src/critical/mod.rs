@@ -16,6 +16,8 @@
 //! and an operation is code that every rank has because it names the same [`Object`]. So all schemes
 //! are the same for ranks of either kind, and there is one implementation of each.
 //!
+//! In a world of threads operations can be closures as well, on a value of any type: [`AnyValue`].
+//!
 //! **What it costs.** An uncontended lock is two locked instructions. A request to a server is two
 //! transfers of a cache line, one there and one back, as a contended lock is: on two cores a thread
 //! that asks for one operation after the other can't beat a lock. It can with
@@ -39,6 +41,7 @@
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; in models another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
+//! | `closures` | operations that are closures |
 //! | `value` | the one place that takes shared memory for a value |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
@@ -47,6 +50,7 @@
 //!
 //! Source: Petrović's thesis, chapters 5 to 7.
 
+mod closures;
 mod combiners;
 mod error;
 mod locks;
@@ -61,6 +65,7 @@ mod servers;
 mod site;
 mod value;
 
+pub use closures::{AnyValue, Caller};
 pub use error::{Error, Result};
 pub use object::Object;
 pub use protected::{Protected, Request};

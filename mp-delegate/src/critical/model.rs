@@ -2,12 +2,8 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use loom::sync::{
-    Condvar, Mutex,
-    atomic::{Ordering, fence},
-};
-
-use mp_core::memory::{RaceMarker, Word};
+use loom::sync::{Condvar, Mutex};
+use mp_core::memory::{RaceMarker, Word, full_fence};
 
 use super::{
     error::Stop,
@@ -69,7 +65,7 @@ impl Site for Model {
         let (bed, bell) = &self.0.beds[me];
         let mut bed = bed.lock().unwrap();
         loop {
-            fence(Ordering::SeqCst);
+            full_fence();
             if let Some(answer) = poll() {
                 return Ok(answer);
             }
@@ -94,7 +90,7 @@ impl Site for Model {
     }
 
     fn fence(&self) {
-        fence(Ordering::SeqCst);
+        full_fence();
     }
 
     fn unserved(&self) -> bool {
@@ -104,7 +100,6 @@ impl Site for Model {
     fn spins(&self) -> bool {
         false
     }
-
 }
 
 /// As in mp-core: all interleavings with up to so many involuntary changes of the thread.

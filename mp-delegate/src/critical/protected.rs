@@ -58,7 +58,7 @@ use super::{
 pub struct Protected<O: Object>(Access<O>);
 
 enum Access<O: Object> {
-    Own(Core<O>),
+    Own(Box<Core<O>>),
     /// More handles than seats: they take turns.
     Shared(Arc<Mutex<Core<O>>>),
 }
@@ -79,7 +79,7 @@ enum Algorithm<O: Object> {
     Cc(CcSynch),
     Comb(HybComb),
     Slot(slot::Client),
-    Mp(mp::Client<O::Ret>),
+    Mp(Box<mp::Client<O::Ret>>),
     /// The rank is the server, and has no way to itself.
     Server,
 }
@@ -109,7 +109,7 @@ enum Submitted<Ret> {
 }
 
 impl<O: Object> Protected<O> {
-    /// Opens the object of this name. `make` makes its value out of zeros, in whichever rank comes
+    /// Opens the object of this name, of 55 bytes at most. `make` makes its value out of zeros, in whichever rank comes
     /// first; the others wait for that. Opening it again in the same rank makes another object of
     /// that name: those of several calls pair up in their order.
     ///
@@ -126,7 +126,17 @@ impl<O: Object> Protected<O> {
         section: impl Into<Section>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
-        let section = section.into();
+        Self::open_as(rank, name, section.into(), 0, make)
+    }
+
+    /// [`open`](Self::open), for ranks that say the same `identity`.
+    pub(super) fn open_as(
+        rank: &Rank,
+        name: &str,
+        section: Section,
+        identity: u64,
+        make: impl FnOnce(&mut O::State),
+    ) -> Result<Self> {
         check::<O>(rank, name, &section)?;
         // Of each rank: its own, and the one for the crowd.
         let seats = section.seats + 1;
@@ -136,7 +146,7 @@ impl<O: Object> Protected<O> {
             .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
         let region = Region::open(rank, name, words, bytes)?;
         let place = Place::new(region, seats);
-        let spec = fingerprint::<O>(&section);
+        let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).exchange(0, spec)
             && other != spec
         {
@@ -149,7 +159,7 @@ impl<O: Object> Protected<O> {
             crowd: Mutex::default(),
         });
         let core = Core::sit(family, place, |value, place, me| value.make(place, me, make))?;
-        Ok(Self(Access::Own(core)))
+        Ok(Self(Access::Own(Box::new(core))))
     }
 
     /// Another handle of the same rank, for another thread of it. Where all
@@ -166,7 +176,7 @@ impl<O: Object> Protected<O> {
         }
         let seat = locked(&family.taken).iter().any(|taken| !taken);
         if seat && let Ok(core) = Core::sit(Arc::clone(&family), place.clone(), |_, _, _| Ok(())) {
-            return Ok(Self(Access::Own(core)));
+            return Ok(Self(Access::Own(Box::new(core))));
         }
         let mut crowd = locked(&family.crowd);
         if let Some(core) = crowd.upgrade() {
@@ -280,6 +290,15 @@ impl<O: Object> Protected<O> {
         self.with(|core| core.family.section)
     }
 
+    /// Tells the object from all others that are open in this process, if all ranks are in it.
+    pub(super) fn key(&self) -> Option<u64> {
+        let key = |core: &Core<O>| {
+            let region = &core.place.region;
+            region.is_in_one_process().then(|| region.words().as_ptr() as usize as u64)
+        };
+        self.with(key)
+    }
+
     /// The object's name.
     pub fn name(&self) -> String {
         self.with(|core| core.name().to_owned())
@@ -329,6 +348,11 @@ fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
     if section.seats > 1 << 12 || section.max_ops > 1 << 20 || section.in_flight > 1 << 20 {
         return bad("seats, max_ops or in_flight are too many");
     }
+    if section.scheme == Scheme::SlotServer
+        && (section.seats + 1) * rank.size() > slot::Slots::SEATS
+    {
+        return bad("a server has not so many seats");
+    }
     if section.groups == Some(0) {
         return bad("there is at least one group");
     }
@@ -372,7 +396,7 @@ fn group_here(section: &Section, rank: usize) -> usize {
 }
 
 /// What all ranks must say alike.
-fn fingerprint<O: Object>(section: &Section) -> u64 {
+fn fingerprint<O: Object>(section: &Section, identity: u64) -> u64 {
     fn of<T: ?Sized>() -> &'static str {
         std::any::type_name::<T>()
     }
@@ -382,6 +406,7 @@ fn fingerprint<O: Object>(section: &Section) -> u64 {
     (size_of::<O::Op>(), size_of::<O::Ret>(), section.scheme.number()).hash(&mut hasher);
     let Section { len, seats, max_ops, in_flight, poison, streaming, groups, .. } = *section;
     (len, seats, max_ops, in_flight, poison, streaming, groups).hash(&mut hasher);
+    identity.hash(&mut hasher);
     hasher.finish().max(1)
 }
 
@@ -447,12 +472,11 @@ impl<O: Object> Core<O> {
                 Algorithm::Slot(client.map_err(stopped)?)
             }
             Scheme::MpServer(server) if server == family.rank.id() => Algorithm::Server,
-            Scheme::MpServer(server) => Algorithm::Mp(mp::Client::open::<O::Op>(
-                &family.rank,
-                &name,
-                server,
-                section.in_flight,
-            )?),
+            Scheme::MpServer(server) => {
+                let in_flight = section.in_flight;
+                let client = mp::Client::open::<O::Op>(&family.rank, &name, server, in_flight)?;
+                Algorithm::Mp(Box::new(client))
+            }
         };
         Ok(Self { family, place, value, me, algorithm, broken: None })
     }

@@ -101,8 +101,8 @@ impl Server {
         Ok(())
     }
 
-    /// Executes operations until no other rank has any of the objects open, but for those that
-    /// serve them too, and this rank has no other handle of them.
+    /// Executes operations until every other rank has closed all of the objects, or ended, or serves
+    /// them too, and this rank has no other handle of them.
     ///
     /// # Errors
     /// [`Error::Bad`] for control words without a meaning, and errors of the world.

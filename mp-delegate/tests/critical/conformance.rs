@@ -216,6 +216,7 @@ fn what_cannot_be_is_refused() {
     bad(Section::new(Scheme::HybComb).max_ops(usize::MAX));
     bad(Section::new(Scheme::SlotServer).in_flight(0));
     bad(Section::new(Scheme::SlotServer).len(2));
+    bad(Section::new(Scheme::SlotServer).seats(5000));
     bad(Section::new(Scheme::HSynch).groups(0));
     let long = "n".repeat(65);
     let open = Protected::<Counter>::open(&rank, &long, Scheme::Mcs, |_| ());

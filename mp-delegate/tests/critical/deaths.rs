@@ -8,7 +8,7 @@ use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
 use crate::{
     objects::{Counter, expect},
     support::{
-        Together, Watchdog,
+        Random, Together, Watchdog,
         scenarios::{self, die},
     },
 };
@@ -266,6 +266,90 @@ fn clients_of_a_dead_server_are_told() {
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }
+        });
+    }
+}
+
+/// Of each client: the number of its last operation, and how many before were left out.
+struct Ledger;
+
+const CLIENTS: usize = 2;
+
+impl Object for Ledger {
+    type State = [[u64; 2]; CLIENTS];
+    /// The client, and the number.
+    type Op = [u32; 2];
+    /// 0 for an operation that is executed for the second time; else 1 + how many were left out.
+    type Ret = u64;
+
+    fn apply(clients: &mut Self::State, [client, number]: [u32; 2]) -> u64 {
+        let [last, left_out] = &mut clients[client as usize];
+        let number = u64::from(number);
+        if number <= *last {
+            return if number == 0 { 1 + *left_out } else { 0 };
+        }
+        *left_out += number - *last - 1;
+        *last = number;
+        1 + *left_out
+    }
+}
+
+/// Rank 0 serves and is killed some time; rank 1 follows. Clients have requests in flight all the
+/// while: each is executed once, or is unknown.
+#[test]
+fn operations_are_executed_once_whenever_the_server_dies() {
+    const OPERATIONS: u32 = 3000;
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let delay = Duration::from_micros(random.below(4000));
+        run(2 + CLIENTS, 0, |rank| {
+            let section = Section::new(Scheme::SlotServer).poison(false);
+            let mut ledger = Protected::<Ledger>::open(rank, "ledger", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() < 2 {
+                let mut server = Server::new();
+                server.add(ledger)?;
+                if rank.id() == 1 {
+                    drop(rank.receiver::<u8>("begun", 0, Channel::degree(1))?.receive()?);
+                } else {
+                    server.round()?;
+                    rank.sender::<u8>("begun", 1, Channel::degree(1))?.send(&0)?;
+                }
+                others.wait()?;
+                if rank.id() == 0 {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(delay);
+                        die()
+                    });
+                }
+                // Rank 0 does not end before it dies.
+                return Ok(server.serve_while(|| true).map(|()| {
+                    while rank.id() == 0 {
+                        std::thread::sleep(Duration::from_secs(1));
+                    }
+                })?);
+            }
+            others.wait()?;
+            let me = rank.id() as u32 - 2;
+            let mut unknown = 0;
+            let mut last = 0;
+            let mut window = std::collections::VecDeque::new();
+            for number in 1..=OPERATIONS + 20 {
+                if number <= OPERATIONS {
+                    window.push_back(ledger.submit([me, number])?);
+                }
+                if number > 20
+                    && let Some(request) = window.pop_front()
+                {
+                    match ledger.wait(request) {
+                        Ok(0) => return expect("executed twice", ""),
+                        Ok(left_out) => last = left_out - 1,
+                        Err(Error::Unknown { .. }) => unknown += 1,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            expect((last <= unknown, unknown <= 1), (true, true))
         });
     }
 }

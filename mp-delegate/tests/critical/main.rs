@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod closures;
 mod conformance;
 mod deaths;
 mod objects;

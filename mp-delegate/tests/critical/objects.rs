@@ -70,7 +70,7 @@ impl Object for Touchy {
 
     fn apply(sum: &mut u64, by: u64) -> u64 {
         *sum += by;
-        assert!(by % 2 == 0, "{by} is odd");
+        assert!(by.is_multiple_of(2), "{by} is odd");
         *sum
     }
 }

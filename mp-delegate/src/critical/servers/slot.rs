@@ -22,7 +22,10 @@
 //! each operation whether it was executed, was not, or was in the middle: of that one operation
 //! nobody knows, and its client is told so.
 
-use mp_core::{Plain, memory::Word};
+use mp_core::{
+    Plain,
+    memory::{Word, settle},
+};
 
 use crate::critical::{
     error::Stop,
@@ -60,7 +63,6 @@ pub(in crate::critical) struct Slots {
 /// Words of the server: what it is at (see [`progress`]), which line the fates beside are of, and
 /// the fates so far.
 const SERVER: usize = 3;
-/// The most seats and the highest number that progress has room for.
 const SEAT_AT: u64 = 48;
 const INDEX_AT: u64 = 40;
 
@@ -71,6 +73,9 @@ fn progress(seat: Seat, index: usize, number: u64) -> u64 {
 }
 
 impl Slots {
+    /// The most seats that progress has room for.
+    pub(in crate::critical) const SEATS: usize = (1 << (64 - SEAT_AT)) - 2;
+
     pub(in crate::critical) fn new<Op, Ret>(
         first: usize,
         seats: usize,
@@ -311,6 +316,8 @@ pub(in crate::critical) struct Served {
     slots: Slots,
     /// The line of each seat that comes next.
     next: Vec<u64>,
+    /// A response was streamed, and may be on its way for as long as nothing pushes it.
+    streamed: bool,
 }
 
 impl Served {
@@ -332,7 +339,7 @@ impl Served {
                 unfinished = Some(Unfinished { seat, index });
             }
         }
-        Ok((Self { slots, next }, unfinished))
+        Ok((Self { slots, next, streamed: false }, unfinished))
     }
 
     /// Looks once at each of the first `seats` seats, and executes a line of each that has one.
@@ -352,6 +359,10 @@ impl Served {
                 self.answer(site, seat, (head & 0xff) as usize, 0, run)?;
                 worked = true;
             }
+        }
+        if self.streamed && !worked {
+            settle();
+            self.streamed = false;
         }
         Ok(worked)
     }
@@ -417,6 +428,7 @@ impl Served {
             response[0].store(half | bad << COUNT_BITS | count as u64);
         } else if bad == 0 {
             response[0].stream(half | u64::from(streamed));
+            self.streamed = true;
         } else {
             response[1].store(number << COUNT_BITS | bad);
             response[0].store(half);
