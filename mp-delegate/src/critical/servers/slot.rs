@@ -14,6 +14,9 @@
 //! Lines of different clients lie two lines apart or more (section 7.2.1); those of one client
 //! follow each other, because whoever wants one will want the next.
 //!
+//! Neither side looks at a line that the other is writing: both write a draft first, and the line
+//! at once.
+//!
 //! A client that has nothing in flight publishes a line with one operation at once. With something
 //! in flight it fills the line first: the server is busy anyway, and many operations in a line
 //! cost no more transfers than one (Nagle's rule).
@@ -57,6 +60,8 @@ pub(in crate::critical) struct Slots {
     per_line: usize,
     /// Words of an operation or its result.
     unit: usize,
+    /// Words of a seat's requests, and of its responses.
+    ring: usize,
     streaming: bool,
 }
 
@@ -87,7 +92,8 @@ impl Slots {
         let per_line = if streaming { 1 } else { (MOST / unit).max(1) };
         let line = (1 + per_line * unit).next_multiple_of(if cfg!(loom) { 1 } else { LINE });
         let depth = in_flight.max(1).next_power_of_two();
-        Self { first, seats, depth, line, per_line, unit, streaming }
+        let ring = (depth * line).next_multiple_of(BLOCK);
+        Self { first, seats, depth, line, per_line, unit, ring, streaming }
     }
 
     /// Whether results of this type can be streamed.
@@ -95,33 +101,49 @@ impl Slots {
         size_of::<Ret>() <= 4
     }
 
-    /// Words of a seat's requests, and of its responses.
-    fn ring(&self) -> usize {
-        (self.depth * self.line).next_multiple_of(BLOCK)
-    }
-
+    /// The server's words, its draft, and of each seat the requests and the responses.
     pub(in crate::critical) fn words(&self) -> usize {
-        BLOCK + self.seats * 2 * self.ring()
+        self.rings() - self.first + self.seats * 2 * self.ring
     }
 
+    fn rings(&self) -> usize {
+        self.first + BLOCK + self.line.next_multiple_of(BLOCK)
+    }
+
+    /// Where results are until the line is full: nobody but the server looks there.
+    fn draft<'a, S: Site>(&self, site: &'a S) -> Result<&'a [Word], Stop> {
+        site.words(self.first + BLOCK, self.line)
+    }
+
+    #[inline(always)]
+    fn lines<'a, S: Site>(
+        &self,
+        site: &'a S,
+        ring: usize,
+        number: u64,
+    ) -> Result<&'a [Word], Stop> {
+        let line = number as usize & (self.depth - 1);
+        site.words(self.rings() + ring * self.ring + line * self.line, self.line)
+    }
+
+    #[inline(always)]
     fn request<'a, S: Site>(
         &self,
         site: &'a S,
         seat: Seat,
         number: u64,
     ) -> Result<&'a [Word], Stop> {
-        let line = number as usize & (self.depth - 1);
-        site.words(self.first + BLOCK + 2 * seat * self.ring() + line * self.line, self.line)
+        self.lines(site, 2 * seat, number)
     }
 
+    #[inline(always)]
     fn response<'a, S: Site>(
         &self,
         site: &'a S,
         seat: Seat,
         number: u64,
     ) -> Result<&'a [Word], Stop> {
-        let line = number as usize & (self.depth - 1);
-        site.words(self.first + BLOCK + (2 * seat + 1) * self.ring() + line * self.line, self.line)
+        self.lines(site, 2 * seat + 1, number)
     }
 
     /// The highest number that the seat has published, and the highest that was answered.
@@ -151,7 +173,9 @@ pub(in crate::critical) struct Ticket {
 pub(in crate::critical) struct Client {
     slots: Slots,
     me: Seat,
-    /// Operations in the line that is being filled.
+    /// The line that is being filled, where the server does not look: it would take it away.
+    draft: Vec<u64>,
+    /// Operations in it.
     filled: usize,
     /// Lines, by number from 1.
     published: u64,
@@ -176,7 +200,8 @@ impl Client {
             Backoff::Fixed(pauses) => pauses,
             Backoff::Tuned => 1,
         };
-        Ok(Self { slots, me, filled: 0, published, answered, backoff, pauses })
+        let draft = vec![0; slots.line];
+        Ok(Self { slots, me, draft, filled: 0, published, answered, backoff, pauses })
     }
 
     /// Hands over an operation; waits only where as many as there is room for are in flight.
@@ -191,8 +216,9 @@ impl Client {
         if index == 0 && number > self.answered + self.slots.depth as u64 {
             self.await_line(site, number - self.slots.depth as u64)?;
         }
-        let line = self.slots.request(site, self.me, number)?;
-        put(op, &line[1 + index * self.slots.unit..]);
+        let bytes = bytemuck::bytes_of(op);
+        let words = &mut self.draft[index * self.slots.unit..];
+        bytemuck::cast_slice_mut(words)[..bytes.len()].copy_from_slice(bytes);
         self.filled = index + 1;
         if self.filled == self.slots.per_line || self.answered == self.published {
             self.flush(site)?;
@@ -208,6 +234,9 @@ impl Client {
         }
         let number = self.published + 1;
         let line = self.slots.request(site, self.me, number)?;
+        for (word, &content) in line[1..].iter().zip(&self.draft[..self.filled * self.slots.unit]) {
+            word.set(content);
+        }
         line[0].store(number << COUNT_BITS | self.filled as u64);
         (self.filled, self.published) = (0, number);
         site.wake_server();
@@ -380,7 +409,7 @@ impl Served {
         let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
             return Err(Stop::Corrupt);
         };
-        // Of those before: what their results are, lies in the response already.
+        // The results of those before lie in the draft.
         if fated.load() != progress(seat, 0, next) {
             fates.set(0);
             fated.store(progress(seat, 0, next));
@@ -402,6 +431,7 @@ impl Served {
         let number = self.next[seat];
         let request = slots.request(site, seat, number)?;
         let response = slots.response(site, seat, number)?;
+        let draft = slots.draft(site)?;
         let [at, fated, fates] = site.words(slots.first, SERVER)? else {
             return Err(Stop::Corrupt);
         };
@@ -419,12 +449,17 @@ impl Served {
             } else if slots.streaming {
                 streamed = short(&outcome.ret);
             } else {
-                put(&outcome.ret, &response[words..]);
+                put(&outcome.ret, &draft[words..]);
             }
         }
         self.next[seat] = number + 1;
         let half = number << NUMBER;
         if !slots.streaming {
+            // All at once: the client may be looking, and takes the line away.
+            let words = 1..1 + count * slots.unit;
+            for (word, result) in response[words.clone()].iter().zip(&draft[words]) {
+                word.set(result.peek());
+            }
             response[0].store(half | bad << COUNT_BITS | count as u64);
         } else if bad == 0 {
             response[0].stream(half | u64::from(streamed));
