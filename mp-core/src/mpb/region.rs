@@ -21,7 +21,8 @@ const GRAIN: usize = 128;
 /// Names of regions and of MPBs that a program opens are different.
 const PREFIX: &str = "critical/";
 
-/// See the [module](self). A clone is the same region, opened once.
+/// One piece of memory of all ranks by one name: words that start as zeros, and bytes behind them. A
+/// clone is the same region, opened once.
 #[derive(Clone)]
 pub struct Region {
     opened: Arc<Opened>,
@@ -245,5 +246,62 @@ impl Flag for Sleepers<'_> {
 
     fn further(&self) -> Vec<u64> {
         self.0.first().map(Flag::further).unwrap_or_default()
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::{WaitPolicy, World};
+
+    #[test]
+    fn a_region_is_as_long_as_it_was_asked_for() {
+        let rank = World::solo().unwrap();
+        for (words, bytes) in [(0, 0), (1, 0), (15, 1), (16, 127), (17, 128), (1000, 100_000)] {
+            let region = Region::open(&rank, "region", words, bytes).unwrap();
+            assert_eq!(region.words().len(), words);
+            assert!(region.words().iter().all(|word| word.peek() == 0));
+            let (first, len) = region.bytes();
+            assert_eq!((first.addr().get() % GRAIN, len), (0, bytes));
+            let behind = region.words().as_ptr_range().end as usize;
+            assert!((behind..behind + GRAIN).contains(&first.addr().get()));
+            // SAFETY: the bytes are the region's, and nobody else has them.
+            unsafe { first.write_bytes(0xee, len) };
+            assert!(region.words().iter().all(|word| word.peek() == 0));
+            assert_eq!((region.name(), region.handles()), ("region", 1));
+        }
+        for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {
+            assert!(Region::open(&rank, "region", words, bytes).is_err());
+        }
+        // Not the same as MPBs of that name.
+        let region = Region::open(&rank, "name", 1, 0).unwrap();
+        let mpb = rank.mpb("name", Mpbs::lines(2)).unwrap();
+        region.words()[0].store(7);
+        assert_eq!(mpb.flag(0).unwrap(), 0);
+    }
+
+    /// Two ranks tell each other to go on, at two places, and see each other leave.
+    #[test]
+    fn who_waits_is_woken_at_its_place() {
+        let ran = World::threads(2).wait(WaitPolicy::Park).run(|rank| {
+            let (me, peer) = (rank.id(), 1 - rank.id());
+            let region = Region::open(rank, "region", 2, 0)?;
+            for round in 1..=200 {
+                region.words()[peer].store(round);
+                region.wake(peer, 10 + peer);
+                let mine = &region.words()[me];
+                region.wait(10 + me, Some(peer), Some(mine), || {
+                    (mine.load() >= round).then_some(())
+                })?;
+            }
+            if me == 1 {
+                return Ok(());
+            }
+            let left = || (region.ends() != 0 && region.is_gone(1)).then_some(());
+            region.wait(10, Some(1), None, left)?;
+            assert!(!region.is_lost(1) && !region.is_dead(1) && region.is_in_one_process());
+            Ok(())
+        });
+        ran.unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! MP-SERVER, section 6.1.2 of Petrović's thesis: requests and responses are messages, which go
-//! through two of the library's channels for each client.
+//! through two of the library's channels for each client. Nothing is shared but those, so that the
+//! orderings, and the models of them, are the channels' own.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use crate::critical::{
     site::{Seat, Site},
 };
 
-/// Longer names of objects have no room in a channel's name; see `Section`.
+/// Of the channels with requests and with responses.
 fn names(object: &str) -> (String, String) {
     (format!("{object}/ask"), format!("{object}/tell"))
 }
