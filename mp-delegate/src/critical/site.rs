@@ -68,7 +68,7 @@ pub(super) mod seat {
 pub(super) mod head {
     /// What the object was opened as.
     pub(in super::super) const SPEC: usize = 0;
-    /// Whether the value is there: see `protected.rs`.
+    /// Whether the value is there: see `value.rs`.
     pub(in super::super) const MADE: usize = 1;
     /// Not 0: an operation did not come to its end.
     pub(in super::super) const POISONED: usize = 2;
@@ -240,6 +240,8 @@ impl Site for Place {
 
     #[inline(always)]
     fn wake_server(&self) {
+        // Whoever begins to serve now sees the request, or is seen.
+        self.region.fence();
         let server = self.head(head::SERVER).peek();
         // Whoever comes next looks by himself.
         if server != 0 && server & head::LEFT == 0 {
