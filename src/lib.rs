@@ -36,6 +36,7 @@
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have come | [`barrier`] |
 //! | add up what all ranks have | [`reduce`] |
+//! | change a value of all ranks, one at a time | [`critical`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -43,7 +44,7 @@
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `comm` alone.
+// All but `mp_core::delegate`, which is for `comm` alone, and `mp_core::memory`, for `critical`.
 pub use mp_collectives::calibration;
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
