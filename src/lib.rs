@@ -41,6 +41,7 @@
 //! | add up what all ranks have | [`reduce`] |
 //! | let all that go on meanwhile | [`immediate`] |
 //! | gather, scatter, exchange blocks between all ranks | [`exchange`] |
+//! | change a value of all ranks, one at a time | [`critical`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | know what went wrong | [`enum@Error`] |
@@ -48,7 +49,7 @@
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `comm` alone.
+// All but `mp_core::delegate`, which is for `comm` alone, and `mp_core::memory`, for `critical`.
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
@@ -57,7 +58,7 @@ pub use mp_core::{
     SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
     World, caller, launch, launched, mpb, report, topology,
 };
-pub use mp_delegate::{comm, overlap, trace};
+pub use mp_delegate::{comm, critical, overlap, trace};
 
 /// One rank's message goes to all.
 ///

@@ -21,6 +21,7 @@ mod sync;
 mod tests;
 pub mod topology;
 mod wait;
+mod word;
 mod world;
 
 /// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
@@ -35,6 +36,16 @@ pub mod delegate {
         Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
         discard,
     };
+}
+
+/// Memory of a world for algorithms of other crates: what critical sections are made of.
+pub mod memory {
+    pub use crate::{
+        mpb::region::Region,
+        word::{Word, settle},
+    };
+    #[cfg(loom)]
+    pub use crate::{sync::RaceMarker, word::full_fence};
 }
 
 pub use buffer::SharedBuffer;

@@ -7,6 +7,8 @@
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;
 #[cfg(loom)]
+pub use self::model::RaceMarker;
+#[cfg(loom)]
 pub(crate) use self::model::*;
 
 #[cfg(all(test, not(loom)))]
@@ -227,21 +229,25 @@ mod model {
 
     /// See the real one: an `UnsafeCell` that loom watches.
     #[derive(Debug)]
-    pub(crate) struct RaceMarker(loom::cell::UnsafeCell<()>);
+    pub struct RaceMarker(loom::cell::UnsafeCell<()>);
 
     // SAFETY: the cell holds no data; its only purpose is that loom reports unordered access.
     unsafe impl Sync for RaceMarker {}
 
     impl RaceMarker {
-        pub(crate) fn new() -> Self {
+        /// See there.
+        #[allow(clippy::new_without_default, reason = "as the real one")]
+        pub fn new() -> Self {
             Self(loom::cell::UnsafeCell::new(()))
         }
 
-        pub(crate) fn writing(&self) {
+        /// See there.
+        pub fn writing(&self) {
             self.0.with_mut(|_| ());
         }
 
-        pub(crate) fn reading(&self) {
+        /// See there.
+        pub fn reading(&self) {
             self.0.with(|_| ());
         }
     }

@@ -1,8 +1,10 @@
 //! The part of Onchip that hands work to other threads, and shows what became of it. Programs use
 //! it through the `onchip` crate.
 #![deny(unsafe_code)]
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod comm;
+pub mod critical;
 #[cfg(doctest)]
 mod must_not_compile;
 pub mod overlap;

@@ -281,6 +281,33 @@ impl Opened {
         Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
     }
 
+    /// The first of the lines of all MPBs, which lie one after the other.
+    #[inline(always)]
+    pub(super) fn whole(&self) -> NonNull<Line> {
+        self.first
+    }
+
+    /// Changes whenever a rank leaves; see [`Descriptor`].
+    #[inline(always)]
+    pub(super) fn ends(&self) -> u32 {
+        // Acquire: as in `all_there`.
+        self.descriptor().ends.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_gone(&self, rank: usize) -> bool {
+        self.descriptor().gone.contains(rank as u32)
+    }
+
+    pub(super) fn is_lost(&self, rank: usize) -> bool {
+        self.descriptor().lost.contains(rank as u32)
+    }
+
+    /// The mark of a rank, if it exists.
+    #[inline(always)]
+    pub(super) fn checked_mark(&self, rank: usize) -> Option<&Mark> {
+        (rank < self.ranks).then(|| self.mark(rank))
+    }
+
     #[cold]
     fn misfit(&self, rank: usize, first: usize, count: usize) -> Error {
         match self.world_rank(rank) {

@@ -57,6 +57,7 @@ mod mark;
 #[cfg(all(test, loom))]
 mod model;
 mod polled;
+pub(crate) mod region;
 pub(crate) mod spec;
 
 use std::{fmt, sync::Arc};

@@ -56,6 +56,10 @@ impl Rank {
         Self { context }
     }
 
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// This rank's number, from 0.
     pub fn id(&self) -> usize {
         self.context.me as usize

@@ -1,0 +1,308 @@
+//! The MPBs of all ranks by one name as one piece of memory that belongs to no rank: words, and
+//! plain data behind them. What protected values of `mp-delegate` lie in.
+//!
+//! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
+//! see [`Region::wait`] and [`Region::wake`].
+
+use std::{fmt, ptr::NonNull, sync::Arc};
+
+use super::{directory::Opened, looks, mark::Sleeper, spec::Mpbs};
+use crate::{
+    error::{Error, Result},
+    line::LINE_BYTES,
+    sync::{AtomicU32, Ordering},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    word::Word,
+    world::Rank,
+};
+
+/// The value begins here or at a multiple.
+const GRAIN: usize = 128;
+/// Names of regions and of MPBs that a program opens are different.
+const PREFIX: &str = "critical/";
+
+/// One piece of memory of all ranks by one name: words that start as zeros, and bytes behind them. A
+/// clone is the same region, opened once.
+#[derive(Clone)]
+pub struct Region {
+    opened: Arc<Opened>,
+    /// Of the opened one's: at hand, since it is wanted again and again.
+    first: NonNull<Word>,
+    asymmetry: Asymmetry,
+    words: usize,
+    bytes: usize,
+    looks: Arc<AtomicU32>,
+    waits: Arc<AtomicU32>,
+}
+
+// SAFETY: the pointer leads to atomics that the opened MPBs keep mapped.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Opens a region of `words` words and `bytes` bytes, all zeros at first. Its ranks pair up as
+    /// for [`Rank::mpb`].
+    ///
+    /// # Errors
+    /// As [`Rank::mpb`]; [`Error::MpbMismatch`] only where lengths differ by so much that the number
+    /// of lines does.
+    pub fn open(rank: &Rank, name: &str, words: usize, bytes: usize) -> Result<Self> {
+        let too_long = || Error::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() };
+        let before = words.checked_mul(size_of::<Word>()).ok_or_else(too_long)?;
+        let before = before.checked_next_multiple_of(GRAIN).ok_or_else(too_long)?;
+        let all = before.checked_add(bytes).ok_or_else(too_long)?;
+        let each = all.div_ceil(LINE_BYTES).div_ceil(rank.size()).max(1);
+        let name = format!("{PREFIX}{name}");
+        let ranks: Vec<usize> = (0..rank.size()).collect();
+        let opened = Opened::open(Arc::clone(rank.context()), &name, &ranks, Mpbs::lines(each))?;
+        let looks = Arc::new(AtomicU32::new(looks(&opened.context)));
+        let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
+        let (opened, waits) = (Arc::new(opened), Arc::default());
+        Ok(Self { opened, first, asymmetry, words, bytes, looks, waits })
+    }
+
+    /// Its words.
+    #[inline(always)]
+    pub fn words(&self) -> &[Word] {
+        // SAFETY: `open` made it of so many lines; lines are atomic words, as these are.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
+    }
+
+    /// The bytes behind the words, aligned to 128 bytes: how many and where. They are readable and
+    /// writable as long as the region or a clone is open; nothing here says by whom.
+    #[inline(always)]
+    pub fn bytes(&self) -> (NonNull<u8>, usize) {
+        let before = (self.words * size_of::<Word>()).next_multiple_of(GRAIN);
+        // SAFETY: `open` made it of so many lines.
+        (unsafe { self.first.cast::<u8>().add(before) }, self.bytes)
+    }
+
+    /// The rank that opened it.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.opened.me
+    }
+
+    /// Ranks of the world.
+    #[inline]
+    pub fn ranks(&self) -> usize {
+        self.opened.ranks
+    }
+
+    /// Tells the region from all others of the world, also in other processes.
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.opened.place()
+    }
+
+    /// Whether all ranks are threads of this process.
+    pub fn is_in_one_process(&self) -> bool {
+        let world = self.opened.context.world();
+        world.is_ok_and(|world| world.processes.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Its name, as it was given.
+    pub fn name(&self) -> &str {
+        self.opened.name.strip_prefix(PREFIX).unwrap_or(&self.opened.name)
+    }
+
+    /// How many clones there are, this one included.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.opened)
+    }
+
+    /// A word that changes when a rank leaves. Whoever sees a change sees what that rank did.
+    #[inline(always)]
+    pub fn ends(&self) -> u32 {
+        self.opened.ends()
+    }
+
+    /// Whether the rank closed the region, or ended.
+    pub fn is_gone(&self, rank: usize) -> bool {
+        self.opened.is_gone(rank)
+    }
+
+    /// Whether the rank ended before it closed the region, by a panic or a death.
+    pub fn is_lost(&self, rank: usize) -> bool {
+        self.opened.is_lost(rank)
+    }
+
+    /// Whether nothing of the rank runs any more, in any thread of it.
+    pub fn is_dead(&self, rank: usize) -> bool {
+        self.opened.context.dead(rank as u32)
+    }
+
+    /// Whether more threads of the world are at work than there are cores.
+    pub fn crowded(&self) -> bool {
+        self.opened.context.crowded()
+    }
+
+    /// Wakes whoever of the rank waits at the place. To be called after what he waits for was
+    /// written.
+    #[inline(always)]
+    pub fn wake(&self, rank: usize, place: usize) {
+        let Some(mark) = self.opened.checked_mark(rank) else { return };
+        mark.attend(self.asymmetry, place, || self.opened.context.ring(rank as u32));
+    }
+
+    /// Orders the store before it and the load after it as [`wait`](Self::wait) does, once, between
+    /// its sign of sleep and its last look: at least one of the two sees the other.
+    #[inline(always)]
+    pub fn fence(&self) {
+        self.asymmetry.light();
+    }
+
+    /// Wakes all who wait.
+    pub fn wake_all(&self) {
+        for rank in 0..self.ranks() {
+            self.opened.context.ring(rank as u32);
+        }
+    }
+
+    /// How many looks come before a wait that may sleep: none in a crowded world.
+    #[inline(always)]
+    pub fn looks(&self) -> u32 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `poll` answers, at the place where [`wake`](Self::wake) calls. It is for
+    /// `on`, in what the rank says of itself to others. A rank that leaves wakes it: `poll` looks at
+    /// all that can end the wait. `watched` is the word that is waited for, if it is one.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] for a broken segment.
+    #[inline(always)]
+    pub fn wait<T>(
+        &self,
+        place: usize,
+        on: Option<usize>,
+        watched: Option<&Word>,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        for _ in 0..self.looks() {
+            if let Some(answer) = poll() {
+                return Ok(answer);
+            }
+        }
+        Self::wait_for_any(&[(self, place)], on, watched, poll)
+    }
+
+    /// [`wait`](Self::wait) at a place in each of several regions of the same rank, of which there is
+    /// at least one.
+    ///
+    /// # Errors
+    /// As `wait`.
+    #[cold]
+    pub fn wait_for_any<T>(
+        regions: &[(&Self, usize)],
+        on: Option<usize>,
+        watched: Option<&Word>,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        let nothing = || Error::other("a wait in no region");
+        let (first, _) = regions.first().ok_or_else(nothing)?;
+        let context = &first.opened.context;
+        let sleepers: Vec<_> = regions
+            .iter()
+            .map(|(region, place)| {
+                let opened = &region.opened;
+                region.looks.store(looks(context), Ordering::Relaxed);
+                let number = region.waits.fetch_add(1, Ordering::Relaxed);
+                Sleeper::new(opened.mark(opened.me), *place, number, on)
+            })
+            .collect();
+        let doing = Doing { operation: Operation::Flag, channel: first.opened.place() };
+        let watched = watched.map_or(std::ptr::null(), std::ptr::from_ref).cast();
+        let forever = Wait::forever();
+        loop {
+            let sleepers = Sleepers(&sleepers);
+            if let Some(answer) = context.wait(forever, doing, watched, &sleepers, &mut poll)? {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("name", &self.name())
+            .field("words", &self.words)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Sleepers<'a>(&'a [Sleeper<'a>]);
+
+impl Flag for Sleepers<'_> {
+    fn raise(&self) {
+        self.0.iter().for_each(Sleeper::raise);
+    }
+
+    fn lower(&self) {
+        self.0.iter().for_each(Sleeper::lower);
+    }
+
+    fn further(&self) -> Vec<u64> {
+        self.0.first().map(Flag::further).unwrap_or_default()
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::{WaitPolicy, World};
+
+    #[test]
+    fn a_region_is_as_long_as_it_was_asked_for() {
+        let rank = World::solo().unwrap();
+        for (words, bytes) in [(0, 0), (1, 0), (15, 1), (16, 127), (17, 128), (1000, 100_000)] {
+            let region = Region::open(&rank, "region", words, bytes).unwrap();
+            assert_eq!(region.words().len(), words);
+            assert!(region.words().iter().all(|word| word.peek() == 0));
+            let (first, len) = region.bytes();
+            assert_eq!((first.addr().get() % GRAIN, len), (0, bytes));
+            let behind = region.words().as_ptr_range().end as usize;
+            assert!((behind..behind + GRAIN).contains(&first.addr().get()));
+            // SAFETY: the bytes are the region's, and nobody else has them.
+            unsafe { first.write_bytes(0xee, len) };
+            assert!(region.words().iter().all(|word| word.peek() == 0));
+            assert_eq!((region.name(), region.handles()), ("region", 1));
+        }
+        for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {
+            assert!(Region::open(&rank, "region", words, bytes).is_err());
+        }
+        // Not the same as MPBs of that name.
+        let region = Region::open(&rank, "name", 1, 0).unwrap();
+        let mpb = rank.mpb("name", Mpbs::lines(2)).unwrap();
+        region.words()[0].store(7);
+        assert_eq!(mpb.flag(0).unwrap(), 0);
+    }
+
+    /// Two ranks tell each other to go on, at two places, and see each other leave.
+    #[test]
+    fn who_waits_is_woken_at_its_place() {
+        let ran = World::threads(2).wait(WaitPolicy::Park).run(|rank| {
+            let (me, peer) = (rank.id(), 1 - rank.id());
+            let region = Region::open(rank, "region", 2, 0)?;
+            for round in 1..=200 {
+                region.words()[peer].store(round);
+                region.wake(peer, 10 + peer);
+                let mine = &region.words()[me];
+                region.wait(10 + me, Some(peer), Some(mine), || {
+                    (mine.load() >= round).then_some(())
+                })?;
+            }
+            if me == 1 {
+                return Ok(());
+            }
+            let left = || (region.ends() != 0 && region.is_gone(1)).then_some(());
+            region.wait(10, Some(1), None, left)?;
+            assert!(!region.is_lost(1) && !region.is_dead(1) && region.is_in_one_process());
+            Ok(())
+        });
+        ran.unwrap();
+    }
+}

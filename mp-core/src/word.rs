@@ -1,0 +1,114 @@
+//! A word of shared memory in the hands of the crates above.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// A word that several ranks read and write: what algorithms of other crates of the library are
+/// made of. Zero is a word.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Word(AtomicU64);
+
+impl Word {
+    /// A word of its own, outside of every world.
+    pub fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    /// Reads, and sees all that was done before the [`store`](Self::store) of what it reads.
+    #[inline(always)]
+    pub fn load(&self) -> u64 {
+        // Acquire: pairs with the Release in `store` and in what changes.
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Reads, and orders nothing.
+    #[inline(always)]
+    pub fn peek(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Writes, after all that was done before.
+    #[inline(always)]
+    pub fn store(&self, value: u64) {
+        // Release: pairs with the Acquire in `load` and in what changes.
+        self.0.store(value, Ordering::Release);
+    }
+
+    /// Writes, and orders nothing.
+    #[inline(always)]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Writes past the caches, and leaves the line in none of them: not after what was done before,
+    /// on processors that have such a store, but some time; [`settle`] sees to that. An ordinary
+    /// store on the others.
+    #[inline(always)]
+    pub fn stream(&self, value: u64) {
+        // SAFETY: an aligned word that nobody reads or writes but by single instructions. To the
+        // compiler the assembly may be any access to it.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        unsafe {
+            std::arch::asm!("movnti [{0}], {1}", in(reg) self.0.as_ptr(), in(reg) value,
+                options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        self.store(value);
+    }
+
+    /// Swaps; the word as it was. Sees what was done before it was written, and is after all that
+    /// was done before, as are the others that change.
+    #[inline(always)]
+    pub fn swap(&self, value: u64) -> u64 {
+        self.0.swap(value, Ordering::AcqRel)
+    }
+
+    /// Adds; the word as it was.
+    #[inline(always)]
+    pub fn add(&self, value: u64) -> u64 {
+        self.0.fetch_add(value, Ordering::AcqRel)
+    }
+
+    /// Sets the word if it is `current`; whether it was.
+    ///
+    /// # Errors
+    /// What it was instead.
+    #[inline(always)]
+    pub fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        let exchanged = self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        exchanged.map(drop)
+    }
+}
+
+/// What was [streamed](Word::stream) becomes visible soon, which else it need not.
+#[inline]
+pub fn settle() {
+    // SAFETY: orders and completes this core's stores, and touches nothing.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+}
+
+/// A full fence, for models of what waits.
+#[cfg(loom)]
+pub fn full_fence() {
+    crate::sync::fence(Ordering::SeqCst);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_what_was_written_last() {
+        let word = Word::new(3);
+        word.stream(4);
+        settle();
+        assert_eq!((word.swap(5), word.add(2), word.peek()), (4, 5, 7));
+        assert_eq!((word.exchange(6, 9), word.exchange(7, 9)), (Err(7), Ok(())));
+        word.set(1);
+        word.store(word.load() + 1);
+        assert_eq!(word.load(), 2);
+    }
+}

@@ -1,0 +1,292 @@
+//! HYBCOMB, algorithm 4 of Petrović's thesis: who executes the operations of others gets them as
+//! messages, and shared memory says who that is.
+//!
+//! A combiner's message queue is a row of lines that belong to its node: who registers by the
+//! fetch-and-add on `n_ops` has a line of it for himself, and writes his request there. What comes
+//! back is a line of the asker's. A node can be used again and again; its round, beside `n_ops`,
+//! tells the requests of one use from those of the one before. Numbers of lines are those of the
+//! algorithm.
+//!
+//! The compare-and-swap of line 20 lets a thread starve that fails again and again. After some
+//! failures it is a swap, as the thesis proposes (section 6.1.3, additional comments).
+
+use mp_core::{Plain, memory::Word};
+
+use crate::critical::{
+    error::Stop,
+    locks::{someone, who},
+    object::{Fate, Outcome, get, put, words_of},
+    site::{BLOCK, Seat, Site},
+};
+
+/// What the thesis proves, where the model checker looks.
+macro_rules! lemma {
+    ($($claim:tt)+) => { if cfg!(loom) { assert!($($claim)+); } };
+}
+
+/// In a node: its round, and operations registered in it. Closed in round 0, which is the first.
+const N_OPS: usize = 0;
+const ROUND_AT: u64 = 32;
+/// Who combines with it: `thread_id`.
+const OWNER: usize = 1;
+/// Not 0 until its owner has done combining: the opposite of `combining_done`.
+const COMBINING: usize = 2;
+/// Who may sleep until then.
+const WAITER: usize = 3;
+/// Words of a node before its lines.
+const NODE: usize = BLOCK;
+
+/// In a line of a node: the round, when the request is there.
+const ROUND: usize = 0;
+const SENDER: usize = 1;
+/// The sender's number of it.
+const NUMBER: usize = 2;
+const OP: usize = 3;
+
+/// In a seat's line: the number of the request that is answered, and its fate.
+const ANSWERED: usize = 0;
+const FATE_BITS: u64 = 2;
+const RET: usize = 1;
+
+/// Failures until the swap.
+const FAILURES: u32 = if cfg!(loom) { 1 } else { 8 };
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::critical) struct HybComb {
+    /// `last_registered_combiner`.
+    last: usize,
+    /// `departed_combiner`.
+    departed: usize,
+    nodes: usize,
+    /// Words of a node with its lines, of a line, of a seat's answer.
+    node: usize,
+    line: usize,
+    answer: usize,
+    answers: usize,
+    /// The word with the seat's node, also when another handle takes the seat: 0 for its first one.
+    own: usize,
+    me: Seat,
+    max_ops: usize,
+    failures: u32,
+}
+
+impl HybComb {
+    fn line_words<Op>() -> usize {
+        (OP + words_of::<Op>()).next_multiple_of(BLOCK)
+    }
+
+    fn answer_words<Ret>() -> usize {
+        (RET + words_of::<Ret>()).next_multiple_of(BLOCK)
+    }
+
+    fn node_words<Op>(max_ops: usize) -> usize {
+        NODE + max_ops * Self::line_words::<Op>()
+    }
+
+    /// The two words that all change, a node for each seat and one more, an answer and a word for
+    /// each seat.
+    pub(in crate::critical) fn words<Op, Ret>(seats: usize, max_ops: usize) -> usize {
+        let each = Self::answer_words::<Ret>() + BLOCK;
+        2 * BLOCK + (1 + seats) * Self::node_words::<Op>(max_ops) + seats * each
+    }
+
+    pub(in crate::critical) fn new<Op, Ret>(
+        first: usize,
+        seats: usize,
+        me: Seat,
+        max_ops: usize,
+    ) -> Self {
+        let (node, answer) = (Self::node_words::<Op>(max_ops), Self::answer_words::<Ret>());
+        let nodes = first + 2 * BLOCK;
+        let answers = nodes + (1 + seats) * node;
+        Self {
+            last: first,
+            departed: first + BLOCK,
+            nodes,
+            node,
+            line: Self::line_words::<Op>(),
+            answer,
+            answers,
+            own: answers + seats * answer + me * BLOCK,
+            me,
+            max_ops,
+            failures: FAILURES,
+        }
+    }
+
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
+        site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
+    }
+
+    fn line<'a>(&self, node: &'a [Word], line: usize) -> &'a [Word] {
+        &node[NODE + line * self.line..]
+    }
+
+    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [Word], Stop> {
+        site.words(self.answers.saturating_add(seat.saturating_mul(self.answer)), self.answer)
+    }
+
+    /// Has an operation executed, or executes it and others.
+    #[inline(always)]
+    pub(in crate::critical) fn apply<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop> {
+        let last = site.word(self.last)?;
+        let own = site.word(self.own)?;
+        let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
+        let mine = self.node(site, my_id)?;
+        let mut failed = 0;
+        // 11–24
+        let before = loop {
+            let seen = last.load();
+            let node = self.node(site, seen as usize)?;
+            // 14
+            let (round, place) = split(node[N_OPS].add(1));
+            if round != 0 && place < self.max_ops {
+                lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
+                return self.send(site, node, (round, place), op);
+            }
+            mine[WAITER].set(0);
+            mine[COMBINING].set(1);
+            mine[OWNER].set(someone(self.me));
+            // 20
+            if failed >= self.failures {
+                break last.swap(my_id as u64) as usize;
+            }
+            if last.exchange(seen, my_id as u64).is_ok() {
+                break seen as usize;
+            }
+            failed += 1;
+        };
+        // 21
+        let round = match split(mine[N_OPS].peek()).0 {
+            u32::MAX => 1,
+            round => round + 1,
+        };
+        let open = u64::from(round) << ROUND_AT;
+        if cfg!(loom) {
+            // Loom takes a store that is unordered with others' additions for the older one, as no
+            // processor does.
+            mine[N_OPS].swap(open);
+        } else {
+            mine[N_OPS].store(open);
+        }
+        // 22, 23
+        let before = self.node(site, before)?;
+        let combining = &before[COMBINING];
+        if combining.load() != 0 {
+            before[WAITER].store(someone(self.me));
+            site.wait(self.me, None, combining, || (combining.load() == 0).then_some(()))?;
+        }
+        self.combine(site, (my_id, mine), round, op, run)
+    }
+
+    /// Lines 16, 17.
+    #[inline(always)]
+    fn send<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        node: &[Word],
+        (round, place): (u32, usize),
+        op: &Op,
+    ) -> Result<Outcome<Ret>, Stop> {
+        let answer = self.answer(site, self.me)?;
+        let answered = &answer[ANSWERED];
+        let number = (answered.peek() >> FATE_BITS) + 1;
+        let line = self.line(node, place);
+        put(op, &line[OP..]);
+        line[SENDER].set(someone(self.me));
+        line[NUMBER].set(number);
+        line[ROUND].store(round.into());
+        let combiner = who(node[OWNER].peek().max(1));
+        site.wake(combiner);
+        let fate = site.wait(self.me, Some(combiner), answered, || {
+            let answer = answered.load();
+            (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
+        })?;
+        Ok(Outcome { fate, ret: get(&answer[RET..]) })
+    }
+
+    /// Lines 26–46: one combiner at a time.
+    #[inline(always)]
+    fn combine<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        (my_id, mine): (usize, &[Word]),
+        round: u32,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop> {
+        // 26
+        let outcome = run(self.me, *op);
+        // 27–31
+        let here = u64::from(round);
+        let mut completed = 0;
+        while completed < self.max_ops {
+            let line = self.line(mine, completed);
+            if line[ROUND].load() != here {
+                break;
+            }
+            self.serve(site, line, run)?;
+            completed += 1;
+        }
+        // 32–35
+        let closed = here << ROUND_AT | self.max_ops as u64;
+        let (still, total) = split(mine[N_OPS].swap(closed));
+        lemma!(still == round, "proposition 1: nobody else has used the node");
+        lemma!(completed <= total, "lemma 6: a request that nobody registered");
+        // 36–40
+        while completed < total.min(self.max_ops) {
+            let line = self.line(mine, completed);
+            let there = &line[ROUND];
+            site.wait(self.me, None, there, || (there.load() == here).then_some(()))?;
+            self.serve(site, line, run)?;
+            completed += 1;
+        }
+        // 41–46
+        let departed = site.word(self.departed)?;
+        let next = departed.peek();
+        departed.set(my_id as u64);
+        site.word(self.own)?.set(someone(next as usize));
+        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is the head of the queue");
+        mine[COMBINING].store(0);
+        site.fence();
+        let waiter = mine[WAITER].peek();
+        if waiter != 0 {
+            site.wake(who(waiter));
+        }
+        Ok(outcome)
+    }
+
+    /// Executes the request in a line, and answers it.
+    #[inline(always)]
+    fn serve<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        line: &[Word],
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
+        let answer = self.answer(site, sender)?;
+        let number = line[NUMBER].peek();
+        lemma!(sender != self.me, "lemma 5: a combiner's own request");
+        lemma!(
+            answer[ANSWERED].peek() >> FATE_BITS == number - 1,
+            "lemma 3: nobody waits for this request"
+        );
+        let Outcome { fate, ret } = run(sender, get(&line[OP..]));
+        put(&ret, &answer[RET..]);
+        answer[ANSWERED].store(number << FATE_BITS | fate as u64);
+        site.wake(sender);
+        Ok(())
+    }
+}
+
+/// A node's round, and how many have registered in it.
+fn split(n_ops: u64) -> (u32, usize) {
+    ((n_ops >> ROUND_AT) as u32, n_ops as u32 as usize)
+}

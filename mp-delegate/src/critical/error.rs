@@ -1,0 +1,132 @@
+//! What can go wrong with an operation.
+
+use super::object::Fate;
+
+/// Why an operation has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operation panicked. The value is what it had made of it until then.
+    #[error("an operation on {object:?} panicked: {message}")]
+    Panicked {
+        /// The object's name.
+        object: String,
+        /// The beginning of the panic's message.
+        message: String,
+    },
+    /// The operation was not executed, because an earlier one panicked, or its rank died in the
+    /// middle of it. See [`Section::poison`](super::Section::poison).
+    #[error("{object:?} is poisoned by an operation that did not come to its end")]
+    Poisoned {
+        /// The object's name.
+        object: String,
+    },
+    /// The operation was not executed, because it was asked for in the middle of one that excludes
+    /// it: it would wait for itself.
+    #[error("an operation on {object:?} was asked for in the middle of one that it would wait for")]
+    Nested {
+        /// The object's name.
+        object: String,
+    },
+    /// The rank that was to execute the operation died or left. Nobody knows whether it did: it
+    /// did so once or not at all.
+    #[error("an operation on {object:?} may have been executed or not: its server is gone")]
+    Unknown {
+        /// The object's name.
+        object: String,
+    },
+    /// A rank died in the middle of an operation or waiting for one, and the others can't go past
+    /// it. The operation was not executed.
+    #[error("rank {rank} was lost in a critical section of {object:?}")]
+    Lost {
+        /// The object's name.
+        object: String,
+        /// The rank.
+        rank: usize,
+    },
+    /// The result was not asked for in time: as many operations were submitted since as are kept.
+    #[error("the result of an operation on {object:?} is forgotten: {kept} are kept")]
+    Forgotten {
+        /// The object's name.
+        object: String,
+        /// How many.
+        kept: usize,
+    },
+    /// Ranks opened an object in different ways.
+    #[error("{object:?} was opened by another rank as something else")]
+    Mismatch {
+        /// The object's name.
+        object: String,
+    },
+    /// An object can't be made, or used, in this way.
+    #[error("{object:?}: {reason}")]
+    Bad {
+        /// The object's name.
+        object: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What else can go wrong in a world.
+    #[error(transparent)]
+    World(#[from] mp_core::Error),
+}
+
+impl From<Error> for mp_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::World(error) => error,
+            error => Self::other(error),
+        }
+    }
+}
+
+/// The result of an operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an algorithm can't go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// A rank is gone that was in it.
+    Lost(usize),
+    /// Nobody is left to execute the operation.
+    Unserved,
+    /// A control word has no meaning.
+    Corrupt,
+    World(Box<mp_core::Error>),
+}
+
+impl From<mp_core::Error> for Stop {
+    #[cold]
+    fn from(error: mp_core::Error) -> Self {
+        Self::World(Box::new(error))
+    }
+}
+
+impl Error {
+    #[cold]
+    pub(super) fn bad(object: &str, reason: impl Into<String>) -> Self {
+        Self::Bad { object: object.to_owned(), reason: reason.into() }
+    }
+
+    #[cold]
+    pub(super) fn stopped(object: &str, stop: Stop) -> Self {
+        let object = object.to_owned();
+        match stop {
+            Stop::Lost(rank) => Self::Lost { object, rank },
+            Stop::Unserved => Self::Unknown { object },
+            Stop::Corrupt => Self::bad(&object, "a control word in shared memory has no meaning"),
+            Stop::World(error) => Self::World(*error),
+        }
+    }
+
+    /// For a fate that is not [`Fate::Done`].
+    #[cold]
+    pub(super) fn of(object: &str, fate: Fate, message: impl FnOnce() -> String) -> Self {
+        let object = object.to_owned();
+        match fate {
+            Fate::Panicked => Self::Panicked { object, message: message() },
+            Fate::Poisoned => Self::Poisoned { object },
+            Fate::Done | Fate::Unknown => Self::Unknown { object },
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Craig's, Landin's and Hagersten's queue lock: who waits looks at its predecessor's node, and
+//! takes it over for the next time.
+
+use super::{Lock, someone, who};
+use crate::critical::{
+    error::Stop,
+    site::{BLOCK, Seat, Site},
+};
+
+/// In a node: not 0 until its lock is given up.
+const LOCKED: usize = 0;
+/// Who may sleep until then.
+const WAITER: usize = 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::critical) struct Clh {
+    tail: usize,
+    nodes: usize,
+    /// The node that the seat has, also when another handle takes the seat: 0 for its first one.
+    own: usize,
+    me: Seat,
+    /// Of whoever had the lock before.
+    before: usize,
+}
+
+impl Clh {
+    /// The tail, a node for each seat, one that nobody has, and a word for each seat.
+    pub(in crate::critical) const fn words(seats: usize) -> usize {
+        BLOCK * (2 + 2 * seats)
+    }
+
+    pub(in crate::critical) fn new(first: usize, seats: usize, me: Seat) -> Self {
+        let nodes = first + BLOCK;
+        Self { tail: first, nodes, own: nodes + BLOCK * (1 + seats + me), me, before: 0 }
+    }
+
+    /// Nodes are 1 + a seat at first, and 0 is the one that nobody has.
+    fn node(&self, node: usize) -> usize {
+        self.nodes.saturating_add(node.saturating_mul(BLOCK))
+    }
+}
+
+impl Lock for Clh {
+    #[inline(always)]
+    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let own = site.word(self.own)?;
+        if own.peek() == 0 {
+            own.set(someone(self.me + 1));
+        }
+        let mine = who(own.peek());
+        let node = site.words(self.node(mine), 2)?;
+        node[WAITER].set(0);
+        node[LOCKED].set(1);
+        self.before = site.word(self.tail)?.swap(mine as u64) as usize;
+        let [locked, waiter] = site.words(self.node(self.before), 2)? else {
+            return Err(Stop::Corrupt);
+        };
+        if locked.load() == 0 {
+            return Ok(());
+        }
+        // Before the last look: whoever gives the lock up afterwards finds it.
+        waiter.store(someone(self.me));
+        site.wait(self.me, None, locked, || (locked.load() == 0).then_some(()))
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let own = site.word(self.own)?;
+        let node = site.words(self.node(who(own.peek())), 2)?;
+        node[LOCKED].store(0);
+        site.fence();
+        let waiter = node[WAITER].peek();
+        // The node before is nobody's any more.
+        own.set(someone(self.before));
+        if waiter != 0 {
+            site.wake(who(waiter));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Mellor-Crummey's and Scott's queue lock: who waits looks at a word of its own, which its
+//! predecessor clears.
+
+use super::{Lock, someone, who};
+use crate::critical::{
+    error::Stop,
+    site::{BLOCK, Seat, Site},
+};
+
+/// In a seat's node.
+const NEXT: usize = 0;
+const LOCKED: usize = 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::critical) struct Mcs {
+    tail: usize,
+    nodes: usize,
+    me: Seat,
+}
+
+impl Mcs {
+    pub(in crate::critical) const fn words(seats: usize) -> usize {
+        BLOCK * (1 + seats)
+    }
+
+    pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
+        Self { tail: first, nodes: first + BLOCK, me }
+    }
+
+    fn node(&self, seat: Seat) -> usize {
+        self.nodes.saturating_add(seat.saturating_mul(BLOCK))
+    }
+}
+
+impl Lock for Mcs {
+    #[inline(always)]
+    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let mine = site.words(self.node(self.me), 2)?;
+        mine[NEXT].set(0);
+        mine[LOCKED].set(1);
+        let before = site.word(self.tail)?.swap(someone(self.me));
+        if before == 0 {
+            return Ok(());
+        }
+        let before = who(before);
+        site.word(self.node(before) + NEXT)?.store(someone(self.me));
+        site.wake(before);
+        let locked = &mine[LOCKED];
+        site.wait(self.me, Some(before), locked, || (locked.load() == 0).then_some(()))
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let next = site.word(self.node(self.me) + NEXT)?;
+        let mut after = next.load();
+        if after == 0 {
+            if site.word(self.tail)?.exchange(someone(self.me), 0).is_ok() {
+                return Ok(());
+            }
+            // Somebody is between the swap and the store.
+            after = site.wait(self.me, None, next, || Some(next.load()).filter(|&n| n != 0))?;
+        }
+        site.word(self.node(who(after)) + LOCKED)?.store(0);
+        site.wake(who(after));
+        Ok(())
+    }
+}

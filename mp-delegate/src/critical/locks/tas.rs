@@ -1,0 +1,61 @@
+//! Test-and-set: one word that everybody changes. The simplest lock, neither fair nor scalable.
+
+use super::{Lock, someone, who};
+use crate::critical::{
+    error::Stop,
+    site::{BLOCK, Seat, Site},
+};
+
+/// Beside who has it: somebody may sleep until it is free.
+const SLEEPERS: u64 = 1 << 63;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::critical) struct Tas {
+    word: usize,
+    me: Seat,
+}
+
+impl Tas {
+    pub(in crate::critical) const fn words(_seats: usize) -> usize {
+        BLOCK
+    }
+
+    pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
+        Self { word: first, me }
+    }
+}
+
+impl Lock for Tas {
+    #[inline(always)]
+    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let word = site.word(self.word)?;
+        let mine = someone(self.me);
+        if word.exchange(0, mine).is_ok() {
+            return Ok(());
+        }
+        let owner = Some(word.peek() & !SLEEPERS).filter(|&owner| owner != 0).map(who);
+        site.wait(self.me, owner, word, || {
+            loop {
+                let seen = word.load();
+                if seen & !SLEEPERS == 0 {
+                    // Others may sleep, and nobody knows: whoever has waited says so.
+                    if word.exchange(seen, mine | SLEEPERS).is_ok() {
+                        return Some(());
+                    }
+                } else if seen & SLEEPERS != 0 || word.exchange(seen, seen | SLEEPERS).is_ok() {
+                    return None;
+                }
+                // Changed meanwhile, perhaps by somebody who saw no sleeper.
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        if site.word(self.word)?.swap(0) & SLEEPERS != 0 {
+            site.wake_all();
+        }
+        Ok(())
+    }
+}

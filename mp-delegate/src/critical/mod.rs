@@ -1,0 +1,74 @@
+//! Delegated critical sections: a value that several ranks change, one at a time, wherever that
+//! happens.
+//!
+//! There is one interface. An [`Object`] is a kind of value and the operations on it; a
+//! [`Protected`] value of that kind is opened by name, and [`apply`](Protected::apply) executes an
+//! operation in mutual exclusion and returns its result. Which of the [`Scheme`]s does that is a
+//! word in the [`Section`] it is opened with:
+//!
+//! | scheme | who executes an operation | what comes to him |
+//! |---|---|---|
+//! | [`Tas`](Scheme::Tas), [`Mcs`](Scheme::Mcs), [`Clh`](Scheme::Clh), [`HybLock`](Scheme::HybLock) | whoever asks for it, with a lock | the lock and the value |
+//! | [`CcSynch`](Scheme::CcSynch), [`HSynch`](Scheme::HSynch), [`HybComb`](Scheme::HybComb) | one of those who ask at that time, for all of them | the value, now and then, and requests |
+//! | [`SlotServer`](Scheme::SlotServer), [`MpServer`](Scheme::MpServer) | a rank that does nothing else: a [`Server`] | requests |
+//!
+//! **Threads and processes.** Value, operations and results are plain data in the world's segment,
+//! and an operation is code that every rank has because it names the same [`Object`]. So all schemes
+//! are the same for ranks of either kind, and there is one implementation of each.
+//!
+//! In a world of threads operations can be closures as well, on a value of any type: [`AnyValue`].
+//!
+//! **What it costs.** An uncontended lock is two locked instructions. A request to a server is two
+//! transfers of a cache line, one there and one back, as a contended lock is: on two cores a thread
+//! that asks for one operation after the other can't beat a lock. It can with
+//! [`submit`](Protected::submit), which has several in flight, so that transfers overlap and short
+//! operations share a line; and many clients can, since the value stays in one core's cache.
+//!
+//! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed
+//! in the order of its calls. An operation that panics does so where it is executed: whoever asked
+//! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
+//! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
+//! waits for the dead: a rank that is lost outside of all operations disturbs nobody; one that is lost
+//! within one, or in a queue, ends the others' waits with [`Error::Lost`], where nobody can go past
+//! it; a server that is lost is followed by one that stands by, or its clients get
+//! [`Error::Unknown`].
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `object` | what is protected, and how operations become words |
+//! | `section` | which scheme, with which parameters |
+//! | `protected` | a rank's handle |
+//! | `server` | a rank that serves |
+//! | `site` | what algorithms see of the world; in models another one |
+//! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
+//! | `closures` | operations that are closures |
+//! | `value` | the one place that takes shared memory for a value |
+//! | `nesting` | which operations this thread is in the middle of |
+//!
+//! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
+//! of `protected`; the conformance tests take it up from [`Scheme::ALL`].
+//!
+//! Source: Petrović's thesis, chapters 5 to 7.
+
+mod closures;
+mod combiners;
+mod error;
+mod locks;
+#[cfg(all(test, loom))]
+mod model;
+mod nesting;
+mod object;
+mod protected;
+mod section;
+mod server;
+mod servers;
+mod site;
+mod value;
+
+pub use closures::{AnyValue, Caller};
+pub use error::{Error, Result};
+pub use object::Object;
+pub use protected::{Protected, Request};
+pub use section::{Backoff, Scheme, Section};
+pub use server::Server;
+pub use value::Guard;

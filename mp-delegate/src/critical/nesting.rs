@@ -1,0 +1,96 @@
+//! Which critical sections this thread is in the middle of: an operation that asks for another one
+//! which would wait for it gets an error instead of waiting for ever.
+
+use std::cell::Cell;
+
+/// Sections within sections, at most.
+const DEPTH: usize = 16;
+/// Beside an object's number: by a server, which does nothing else meanwhile.
+const SERVED: u64 = 1 << 63;
+
+thread_local! {
+    static DEEP: Cell<usize> = const { Cell::new(0) };
+    static SECTIONS: [Cell<u64>; DEPTH] = const { [const { Cell::new(0) }; DEPTH] };
+}
+
+/// Whether an operation on the object would wait for one that this thread is in the middle of.
+/// `served` objects are waited for as long as a server takes for all of its objects.
+#[inline(always)]
+pub(super) fn refuses(object: u64, served: bool) -> bool {
+    let deep = DEEP.get();
+    deep != 0 && refuses_within(deep, object, served)
+}
+
+#[cold]
+fn refuses_within(deep: usize, object: u64, served: bool) -> bool {
+    deep >= DEPTH
+        || SECTIONS.with(|sections| {
+            let within =
+                |section: u64| section & !SERVED == object || served && section & SERVED != 0;
+            sections[..deep].iter().any(|section| within(section.get()))
+        })
+}
+
+/// The thread is in an operation on an object until this is dropped.
+#[derive(Debug)]
+pub(super) struct Inside {
+    section: u64,
+    /// What is counted is the thread's.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Inside {
+    #[inline(always)]
+    pub(super) fn enter(object: u64, served: bool) -> Self {
+        let section = if served { object | SERVED } else { object };
+        let deep = DEEP.get();
+        if deep < DEPTH {
+            SECTIONS.with(|sections| sections[deep].set(section));
+            DEEP.set(deep + 1);
+        }
+        Self { section, _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Inside {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let Some(last) = DEEP.get().checked_sub(1) else { return };
+        SECTIONS.with(|sections| {
+            // Nearly always the last one; guards of locks can be dropped in any order.
+            if sections[last].get() == self.section {
+                return DEEP.set(last);
+            }
+            if let Some(at) = sections[..last].iter().rposition(|s| s.get() == self.section) {
+                (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
+                DEEP.set(last);
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_wait_for_itself_is_refused() {
+        assert!(!refuses(1, true));
+        let one = Inside::enter(1, false);
+        assert!(refuses(1, false) && !refuses(2, false) && !refuses(2, true));
+        let two = Inside::enter(2, true);
+        assert!(refuses(1, false) && refuses(2, true) && refuses(3, true) && !refuses(3, false));
+        drop(one);
+        assert!(!refuses(1, false) && refuses(2, false));
+        drop(two);
+        assert!(!refuses(2, true));
+    }
+
+    #[test]
+    fn depth_has_an_end() {
+        let all: Vec<_> = (0..DEPTH as u64 + 3).map(|n| Inside::enter(n, false)).collect();
+        assert!(refuses(1000, false));
+        drop(all);
+        assert!(!refuses(0, false));
+    }
+}

@@ -1,0 +1,672 @@
+//! A rank's handle of a protected value, and how operations get from it to the algorithm.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use mp_core::{Rank, memory::Region};
+use nix::sched::sched_getcpu;
+
+use super::{
+    combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
+    error::{Error, Result, Stop},
+    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nesting::{self, Inside},
+    object::{Fate, Object, Outcome},
+    section::{Scheme, Section},
+    servers::{mp, slot},
+    site::{Place, Seat, head},
+    value::{Guard, Value},
+};
+
+/// A protected value, in the hands of one rank.
+///
+/// Every rank that uses the value opens it by its name, in the same way; whoever is first makes
+/// it. [`another`](Self::another) gives further threads of the rank handles of their own. The value
+/// lives until all of them are dropped.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Object, Protected, Scheme};
+///
+/// struct Counter;
+///
+/// impl Object for Counter {
+///     type State = u64;
+///     type Op = u64;
+///     type Ret = u64;
+///
+///     fn apply(count: &mut u64, by: u64) -> u64 {
+///         *count += by;
+///         *count
+///     }
+/// }
+///
+/// let last = World::threads(3).run(|rank| {
+///     let mut hits = Protected::<Counter>::open(rank, "hits", Scheme::HybComb, |_| ())?;
+///     let mut last = 0;
+///     for _ in 0..100 {
+///         last = hits.apply(1)?;
+///     }
+///     Ok(last)
+/// })?;
+/// assert_eq!(last.into_iter().max(), Some(300));
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub struct Protected<O: Object>(Access<O>);
+
+enum Access<O: Object> {
+    Own(Box<Core<O>>),
+    /// More handles than seats: they take turns.
+    Shared(Arc<Mutex<Core<O>>>),
+}
+
+/// What one who takes part has.
+pub(super) struct Core<O: Object> {
+    family: Arc<Family<O>>,
+    place: Place,
+    value: Value<O>,
+    me: Seat,
+    algorithm: Algorithm<O>,
+    /// An operation was given up in the middle: who was lost.
+    broken: Option<usize>,
+}
+
+enum Algorithm<O: Object> {
+    Lock(AnyLock),
+    Cc(CcSynch),
+    Comb(HybComb),
+    Slot(slot::Client),
+    Mp(Box<mp::Client<O::Ret>>),
+    /// The rank is the server, and has no way to itself.
+    Server,
+}
+
+/// What all handles of a rank have in common.
+struct Family<O: Object> {
+    rank: Rank,
+    section: Section,
+    /// The rank's own seats that are taken.
+    taken: Mutex<Vec<bool>>,
+    /// The handles that share a seat.
+    crowd: Mutex<Weak<Mutex<Core<O>>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A result that is asked for later: see [`Protected::submit`].
+#[must_use = "the result of an operation comes from `wait`"]
+pub struct Request<O: Object>(Submitted<O::Ret>);
+
+enum Submitted<Ret> {
+    Done(Outcome<Ret>),
+    Slot(slot::Ticket),
+    Mp(u64),
+}
+
+impl<O: Object> Protected<O> {
+    /// Opens the object of this name, of 55 bytes at most. `make` makes its value out of zeros, in whichever rank comes
+    /// first; the others wait for that. Opening it again in the same rank makes another object of
+    /// that name: those of several calls pair up in their order.
+    ///
+    /// A value that is served ([`Scheme::needs_server`]) is used once a [`Server`](super::Server)
+    /// has it; until then operations wait.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when another rank opened it as something else; [`Error::Bad`] for a
+    /// section that can't be; [`Error::Lost`] when the one who made it was lost; those of
+    /// [`Rank::mpb`], for a name that is too long or for lack of memory.
+    pub fn open(
+        rank: &Rank,
+        name: &str,
+        section: impl Into<Section>,
+        make: impl FnOnce(&mut O::State),
+    ) -> Result<Self> {
+        Self::open_as(rank, name, section.into(), 0, make)
+    }
+
+    /// [`open`](Self::open), for ranks that say the same `identity`.
+    pub(super) fn open_as(
+        rank: &Rank,
+        name: &str,
+        section: Section,
+        identity: u64,
+        make: impl FnOnce(&mut O::State),
+    ) -> Result<Self> {
+        check::<O>(rank, name, &section)?;
+        // Of each rank: its own, and the one for the crowd.
+        let seats = section.seats + 1;
+        let all_seats = seats * rank.size();
+        let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
+        let bytes = Value::<O>::bytes(section.len)
+            .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
+        let region = Region::open(rank, name, words, bytes)?;
+        let place = Place::new(region, seats);
+        let spec = fingerprint::<O>(&section, identity);
+        if let Err(other) = place.head(head::SPEC).exchange(0, spec)
+            && other != spec
+        {
+            return Err(Error::Mismatch { object: name.to_owned() });
+        }
+        let family = Arc::new(Family {
+            rank: rank.clone(),
+            section,
+            taken: Mutex::new(vec![false; section.seats]),
+            crowd: Mutex::default(),
+        });
+        let core = Core::sit(family, place, |value, place, me| value.make(place, me, make))?;
+        Ok(Self(Access::Own(Box::new(core))))
+    }
+
+    /// Another handle of the same rank, for another thread of it. Where all
+    /// [seats](Section::seats) of the rank are taken, it shares one with all further ones: then one
+    /// operation at a time is executed or in flight for all of them.
+    ///
+    /// # Errors
+    /// [`Error::Bad`] with a [`Scheme::MpServer`], whose channels are between ranks.
+    pub fn another(&self) -> Result<Self> {
+        let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
+        let name = place.region.name().to_owned();
+        if let Scheme::MpServer(_) = family.section.scheme {
+            return Err(Error::bad(&name, "MpServer has one handle for each rank"));
+        }
+        let seat = locked(&family.taken).iter().any(|taken| !taken);
+        if seat && let Ok(core) = Core::sit(Arc::clone(&family), place.clone(), |_, _, _| Ok(())) {
+            return Ok(Self(Access::Own(Box::new(core))));
+        }
+        let mut crowd = locked(&family.crowd);
+        if let Some(core) = crowd.upgrade() {
+            return Ok(Self(Access::Shared(core)));
+        }
+        let me = place.seats * (1 + place.region.rank()) - 1;
+        let core = Arc::new(Mutex::new(Core::at(Arc::clone(&family), place, me)?));
+        *crowd = Arc::downgrade(&core);
+        Ok(Self(Access::Shared(core)))
+    }
+
+    /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
+    ///
+    /// # Errors
+    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; [`Error::Unknown`] when the
+    /// server is gone and nobody takes over, [`Error::Lost`] when a rank is gone that others have to
+    /// wait for.
+    #[inline]
+    pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
+        match &mut self.0 {
+            Access::Own(core) => core.apply(op),
+            Access::Shared(core) => locked(core).apply(op),
+        }
+    }
+
+    /// Hands over an operation without waiting for its result. With a server it is executed while
+    /// this thread goes on; with the other schemes, before the call returns, as it is with a handle
+    /// that [shares](Self::another) its seat.
+    ///
+    /// Operations of a handle are executed in their order. While some are in flight, further ones
+    /// may be gathered, and go to the server when a cache line is full, when a result is asked for,
+    /// and with [`flush`](Self::flush).
+    ///
+    /// The last [`in_flight`](Section::in_flight) results are kept at least, and can be asked for in
+    /// any order, or not at all. Whoever submits more waits for the oldest to be executed.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), as far as it is known yet.
+    #[inline]
+    pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
+        match &mut self.0 {
+            Access::Own(core) => core.submit(op).map(Request),
+            Access::Shared(core) => {
+                let mut core = locked(core);
+                let submitted = core.submit(op)?;
+                core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
+            }
+        }
+    }
+
+    /// Waits for the result of an operation that this handle has submitted.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); [`Error::Forgotten`].
+    #[inline]
+    pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
+        match &mut self.0 {
+            Access::Own(core) => core.wait(request.0),
+            Access::Shared(core) => locked(core).wait(request.0),
+        }
+    }
+
+    /// Whether an operation that this handle has submitted was executed, so that its result can be
+    /// had without waiting.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn test(&mut self, request: &Request<O>) -> Result<bool> {
+        match &mut self.0 {
+            Access::Own(core) => core.test(&request.0),
+            Access::Shared(core) => locked(core).test(&request.0),
+        }
+    }
+
+    /// Sends to the server what was submitted and not sent yet.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.0 {
+            Access::Own(core) => core.flush(),
+            Access::Shared(core) => locked(core).flush(),
+        }
+    }
+
+    /// Takes the lock: the value itself, until the guard is dropped. With a [lock](Scheme::is_lock)
+    /// only, and a handle that has its seat for itself.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); [`Error::Bad`].
+    pub fn lock(&mut self) -> Result<Guard<'_, O>> {
+        match &mut self.0 {
+            Access::Own(core) => core.lock(),
+            Access::Shared(core) => Err(locked(core).bad("a lock needs a seat of its own")),
+        }
+    }
+
+    /// Whether an operation did not come to its end, so that others are refused.
+    pub fn is_poisoned(&self) -> bool {
+        self.with(|core| core.place.head(head::POISONED).load() != 0)
+    }
+
+    /// Lets operations go on after one did not come to its end. To be called when the value is
+    /// known to be good.
+    pub fn clear_poison(&self) {
+        self.with(|core| core.place.head(head::POISONED).store(0));
+    }
+
+    /// How it is protected.
+    pub fn section(&self) -> Section {
+        self.with(|core| core.family.section)
+    }
+
+    /// Tells the object from all others that are open in this process, if all ranks are in it.
+    pub(super) fn key(&self) -> Option<u64> {
+        let key = |core: &Core<O>| {
+            let region = &core.place.region;
+            region.is_in_one_process().then(|| region.words().as_ptr() as usize as u64)
+        };
+        self.with(key)
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> String {
+        self.with(|core| core.name().to_owned())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Core<O>) -> T) -> T {
+        match &self.0 {
+            Access::Own(core) => look(core),
+            Access::Shared(core) => look(&locked(core)),
+        }
+    }
+
+    /// For a server: the seat is given up.
+    pub(super) fn into_served(self) -> Result<Served<O>> {
+        let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
+        let Section { len, poison, .. } = family.section;
+        let misfit = || Error::bad(place.region.name(), "its memory is too short");
+        let value = Value::new(&place.region, len, poison).ok_or_else(misfit)?;
+        Ok(Served { rank: family.rank.clone(), section: family.section, place, value })
+    }
+}
+
+/// What a server needs of an object.
+pub(super) struct Served<O: Object> {
+    pub(super) rank: Rank,
+    pub(super) section: Section,
+    pub(super) place: Place,
+    pub(super) value: Value<O>,
+}
+
+fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
+    let bad = |reason: &str| Err(Error::bad(name, reason));
+    match section.scheme {
+        Scheme::MpServer(server) if server >= rank.size() => {
+            return bad("its server is no rank of the world");
+        }
+        _ => {}
+    }
+    if section.streaming
+        && !(section.scheme == Scheme::SlotServer && slot::Slots::streams::<O::Ret>())
+    {
+        return bad("results are streamed by a SlotServer, and have 4 bytes at most");
+    }
+    if section.seats == 0 || section.max_ops == 0 || section.in_flight == 0 {
+        return bad("seats, max_ops and in_flight are at least 1");
+    }
+    if section.seats > 1 << 12 || section.max_ops > 1 << 20 || section.in_flight > 1 << 20 {
+        return bad("seats, max_ops or in_flight are too many");
+    }
+    if section.scheme == Scheme::SlotServer
+        && (section.seats + 1) * rank.size() > slot::Slots::SEATS
+    {
+        return bad("a server has not so many seats");
+    }
+    if section.groups == Some(0) {
+        return bad("there is at least one group");
+    }
+    Ok(())
+}
+
+/// Words of the algorithm for so many seats.
+fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
+    match section.scheme {
+        Scheme::Tas => Tas::words(seats),
+        Scheme::Mcs => Mcs::words(seats),
+        Scheme::Clh => Clh::words(seats),
+        Scheme::HybLock => Hyb::words(seats),
+        Scheme::CcSynch => CcSynch::words::<O::Op, O::Ret>(seats, 1),
+        Scheme::HSynch => CcSynch::words::<O::Op, O::Ret>(seats, groups(section)),
+        Scheme::HybComb => HybComb::words::<O::Op, O::Ret>(seats, section.max_ops),
+        Scheme::SlotServer => slots::<O>(section, seats).words(),
+        Scheme::MpServer(_) => 0,
+    }
+}
+
+pub(super) fn slots<O: Object>(section: &Section, seats: usize) -> slot::Slots {
+    let Section { in_flight, streaming, .. } = *section;
+    slot::Slots::new::<O::Op, O::Ret>(Place::own(seats), seats, in_flight, streaming)
+}
+
+/// Groups of ranks that are near each other.
+fn groups(section: &Section) -> usize {
+    let nodes = || mp_core::topology::Topology::read().map_or(1, |machine| machine.nodes().len());
+    section.groups.unwrap_or_else(nodes).max(1)
+}
+
+fn group_here(section: &Section, rank: usize) -> usize {
+    if let Some(groups) = section.groups {
+        return rank % groups;
+    }
+    let (Ok(cpu), Ok(machine)) = (sched_getcpu(), mp_core::topology::Topology::read()) else {
+        return 0;
+    };
+    machine.nodes().iter().position(|node| node.cpus.contains(cpu)).unwrap_or(0)
+}
+
+/// What all ranks must say alike.
+fn fingerprint<O: Object>(section: &Section, identity: u64) -> u64 {
+    fn of<T: ?Sized>() -> &'static str {
+        std::any::type_name::<T>()
+    }
+    // The same in all processes: its keys are fixed.
+    let mut hasher = DefaultHasher::new();
+    (of::<O>(), of::<O::State>(), of::<O::Op>(), of::<O::Ret>()).hash(&mut hasher);
+    (size_of::<O::Op>(), size_of::<O::Ret>(), section.scheme.number()).hash(&mut hasher);
+    let Section { len, seats, max_ops, in_flight, poison, streaming, groups, .. } = *section;
+    (len, seats, max_ops, in_flight, poison, streaming, groups).hash(&mut hasher);
+    identity.hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+impl<O: Object> Core<O> {
+    /// Takes one of the rank's own seats that is free.
+    fn sit(
+        family: Arc<Family<O>>,
+        place: Place,
+        first: impl FnOnce(&Value<O>, &Place, Seat) -> Result<(), Stop>,
+    ) -> Result<Self> {
+        let name = place.region.name().to_owned();
+        let seat = {
+            let mut taken = locked(&family.taken);
+            let free = taken.iter().position(|taken| !taken);
+            let free = free.ok_or_else(|| Error::bad(&name, "all seats are taken"))?;
+            taken[free] = true;
+            free
+        };
+        let me = place.region.rank() * place.seats + seat;
+        let core = Self::at(Arc::clone(&family), place, me).inspect_err(|_| {
+            locked(&family.taken)[seat] = false;
+        })?;
+        first(&core.value, &core.place, me).map_err(|stop| Error::stopped(&name, stop))?;
+        Ok(core)
+    }
+
+    fn at(family: Arc<Family<O>>, place: Place, me: Seat) -> Result<Self> {
+        let name = place.region.name().to_owned();
+        let section = &family.section;
+        let stopped = |stop| Error::stopped(&name, stop);
+        let misfit = || Error::bad(&name, "its memory is too short");
+        let value = Value::new(&place.region, section.len, section.poison).ok_or_else(misfit)?;
+        // Servers look at no more seats than were ever taken.
+        let seats = place.head(head::SEATS);
+        let mut seen = seats.load();
+        while seen <= me as u64 {
+            match seats.exchange(seen, me as u64 + 1) {
+                Ok(()) => break,
+                Err(other) => seen = other,
+            }
+        }
+        let all = place.all_seats();
+        let first = Place::own(all);
+        let max_ops = section.max_ops;
+        let algorithm = match section.scheme {
+            Scheme::Tas => Algorithm::Lock(AnyLock::Tas(Tas::new(first, me))),
+            Scheme::Mcs => Algorithm::Lock(AnyLock::Mcs(Mcs::new(first, me))),
+            Scheme::Clh => Algorithm::Lock(AnyLock::Clh(Clh::new(first, all, me))),
+            Scheme::HybLock => Algorithm::Lock(AnyLock::Hyb(Hyb::new(first, me))),
+            Scheme::CcSynch => {
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
+            }
+            Scheme::HSynch => {
+                let group = group_here(section, family.rank.id());
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, Some(group)))
+            }
+            Scheme::HybComb => {
+                Algorithm::Comb(HybComb::new::<O::Op, O::Ret>(first, all, me, max_ops))
+            }
+            Scheme::SlotServer => {
+                let slots = slots::<O>(section, all);
+                let client = slot::Client::new(slots, &place, me, section.backoff);
+                Algorithm::Slot(client.map_err(stopped)?)
+            }
+            Scheme::MpServer(server) if server == family.rank.id() => Algorithm::Server,
+            Scheme::MpServer(server) => {
+                let in_flight = section.in_flight;
+                let client = mp::Client::open::<O::Op>(&family.rank, &name, server, in_flight)?;
+                Algorithm::Mp(Box::new(client))
+            }
+        };
+        Ok(Self { family, place, value, me, algorithm, broken: None })
+    }
+
+    fn name(&self) -> &str {
+        self.place.region.name()
+    }
+
+    #[cold]
+    fn bad(&self, reason: &str) -> Error {
+        Error::bad(self.name(), reason)
+    }
+
+    #[cold]
+    fn stopped(&mut self, stop: Stop) -> Error {
+        if let Stop::Lost(rank) = stop {
+            self.broken = Some(rank);
+        }
+        Error::stopped(self.name(), stop)
+    }
+
+    /// What was not executed as it was to be.
+    #[cold]
+    fn failed(&self, fate: Fate) -> Error {
+        Error::of(self.name(), fate, || self.place.message(self.me))
+    }
+
+    #[cold]
+    fn nested(&self) -> Error {
+        Error::Nested { object: self.name().to_owned() }
+    }
+
+    /// Whether an operation can be asked for, here and now.
+    #[inline(always)]
+    fn check(&self, served: bool) -> Result<()> {
+        if nesting::refuses(self.place.region.id(), served) {
+            return Err(self.nested());
+        }
+        match self.broken {
+            None => Ok(()),
+            Some(rank) => Err(Error::stopped(self.name(), Stop::Lost(rank))),
+        }
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
+        let submitted = self.submit(op)?;
+        self.wait(submitted)
+    }
+
+    #[inline(always)]
+    fn submit(&mut self, op: O::Op) -> Result<Submitted<O::Ret>> {
+        self.check(matches!(self.algorithm, Algorithm::Slot(_) | Algorithm::Mp(_)))?;
+        let Self { place, value, me, algorithm, .. } = self;
+        let outcome = match algorithm {
+            Algorithm::Slot(client) => {
+                let ticket = client.submit(place, &op).map(Submitted::Slot);
+                return ticket.map_err(|stop| self.stopped(stop));
+            }
+            Algorithm::Mp(client) => {
+                let number = client.submit(place, &op).map(Submitted::Mp);
+                return number.map_err(|stop| self.stopped(stop));
+            }
+            Algorithm::Server => {
+                return Err(self.bad("its server has no channel to itself"));
+            }
+            Algorithm::Lock(lock) => within(place, *me, || {
+                lock.acquire(place)?;
+                let outcome = value.runner(place)(*me, op);
+                lock.release(place)?;
+                Ok(outcome)
+            }),
+            Algorithm::Cc(combiner) => {
+                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
+            }
+            Algorithm::Comb(combiner) => {
+                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
+            }
+        };
+        outcome.map(Submitted::Done).map_err(|stop| self.stopped(stop))
+    }
+
+    #[inline(always)]
+    fn collect(&mut self, submitted: Submitted<O::Ret>) -> Result<Outcome<O::Ret>> {
+        let collected = match (submitted, &mut self.algorithm) {
+            (Submitted::Done(outcome), _) => return Ok(outcome),
+            (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
+                client.collect(&self.place, ticket)
+            }
+            (Submitted::Mp(number), Algorithm::Mp(client)) => client.collect(number),
+            _ => Ok(None),
+        };
+        match collected {
+            Ok(Some(outcome)) => Ok(outcome),
+            Ok(None) => Err(self.forgotten()),
+            Err(stop) => Err(self.stopped(stop)),
+        }
+    }
+
+    #[cold]
+    fn forgotten(&self) -> Error {
+        let kept = self.family.section.in_flight;
+        Error::Forgotten { object: self.name().to_owned(), kept }
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, submitted: Submitted<O::Ret>) -> Result<O::Ret> {
+        let Outcome { fate, ret } = self.collect(submitted)?;
+        if fate == Fate::Done { Ok(ret) } else { Err(self.failed(fate)) }
+    }
+
+    fn test(&mut self, submitted: &Submitted<O::Ret>) -> Result<bool> {
+        let done = match (submitted, &mut self.algorithm) {
+            (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
+                client.is_done(&self.place, *ticket)
+            }
+            (Submitted::Mp(number), Algorithm::Mp(client)) => client.is_done(*number),
+            _ => Ok(true),
+        };
+        done.map_err(|stop| self.stopped(stop))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let flushed = match &mut self.algorithm {
+            Algorithm::Slot(client) => client.flush(&self.place),
+            _ => Ok(()),
+        };
+        flushed.map_err(|stop| self.stopped(stop))
+    }
+
+    fn lock(&mut self) -> Result<Guard<'_, O>> {
+        self.check(false)?;
+        if !matches!(self.algorithm, Algorithm::Lock(_)) {
+            return Err(self.bad("it is not protected by a lock"));
+        }
+        if self.place.head(head::POISONED).load() != 0 {
+            return Err(self.failed(Fate::Poisoned));
+        }
+        let Self { place, value, me, algorithm, broken, .. } = self;
+        let Algorithm::Lock(lock) = algorithm else {
+            return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
+        };
+        Guard::acquire(value, place, lock, *me).map_err(|stop| {
+            if let Stop::Lost(rank) = stop {
+                *broken = Some(rank);
+            }
+            Error::stopped(place.region.name(), stop)
+        })
+    }
+}
+
+/// In an operation that others may have to wait for.
+#[inline(always)]
+fn within<T>(
+    place: &Place,
+    me: Seat,
+    execute: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let _inside = Inside::enter(place.region.id(), false);
+    place.enter(me);
+    let result = execute()?;
+    place.leave(me);
+    Ok(result)
+}
+
+impl<O: Object> Drop for Core<O> {
+    fn drop(&mut self) {
+        // What was submitted is executed, if anybody serves.
+        let _ = self.flush();
+        let seat = self.me % self.place.seats;
+        if let Some(taken) = locked(&self.family.taken).get_mut(seat) {
+            *taken = false;
+        }
+    }
+}
+
+impl<O: Object> fmt::Debug for Protected<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with(|core| {
+            f.debug_struct("Protected")
+                .field("name", &core.name())
+                .field("section", &core.family.section)
+                .field("seat", &core.me)
+                .finish()
+        })
+    }
+}
+
+impl<O: Object> fmt::Debug for Request<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,292 @@
+//! A rank that serves: the loop around the servers' sides of objects.
+
+use std::{fmt, marker::PhantomData};
+
+use mp_core::memory::Region;
+
+use super::{
+    error::{Error, Result, Stop},
+    nesting::Inside,
+    object::Object,
+    protected::{self, Protected, slots},
+    section::Scheme,
+    servers::{mp, slot},
+    site::{Place, head, seat},
+};
+
+/// A rank in the act of executing other ranks' operations: on one object or on several.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Object, Protected, Scheme, Server};
+///
+/// struct Counter;
+///
+/// impl Object for Counter {
+///     type State = u64;
+///     type Op = u64;
+///     type Ret = u64;
+///
+///     fn apply(count: &mut u64, by: u64) -> u64 {
+///         *count += by;
+///         *count
+///     }
+/// }
+///
+/// World::threads(3).run(|rank| {
+///     let mut hits = Protected::<Counter>::open(rank, "hits", Scheme::SlotServer, |_| ())?;
+///     if rank.id() == 0 {
+///         let mut server = Server::new();
+///         server.add(hits)?;
+///         return server.serve().map_err(Into::into);
+///     }
+///     let requests = [1, 2, 3].map(|by| hits.submit(by));
+///     for request in requests {
+///         assert!(hits.wait(request?)? <= 12);
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// **Standing by.** Where another rank serves an object already, this one stands by: it takes over
+/// when that one is gone, and answers what it had not. Of each operation it knows whether it was
+/// executed; only the one in the middle of which a server was killed is
+/// [unknown](Error::Unknown), and leaves the value poisoned unless [`Section::poison`] says
+/// otherwise. Objects behind a [`Scheme::MpServer`] can't be taken over.
+///
+/// **Nested calls.** An operation that a server executes can't ask for an operation on an object
+/// that is served, by whomever: [`Error::Nested`]. It can use those that are not.
+///
+/// [`Section::poison`]: super::Section::poison
+#[derive(Default)]
+pub struct Server {
+    objects: Vec<Box<dyn Serving>>,
+    /// It executes operations in the thread that has it. So it has ended when that has.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Server {
+    /// Serves nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves an object from now on, or stands by. All objects of a server are of one rank.
+    ///
+    /// # Errors
+    /// [`Error::Bad`] where the object has no server, or another one.
+    pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
+        let scheme = object.section().scheme;
+        let name = object.name();
+        let protected::Served { rank, section, place, value } = object.into_served()?;
+        let me = rank.id();
+        let serves = &place.seat(me * place.seats)[seat::SERVES];
+        match scheme {
+            Scheme::SlotServer => {
+                serves.store(1);
+                let slots = slots::<O>(&section, place.all_seats());
+                self.objects.push(Box::new(Slots::<O> { slots, place, value, served: None }));
+            }
+            Scheme::MpServer(server) if server == me => {
+                let seat_of = |rank| rank * place.seats;
+                let served =
+                    mp::Served::open::<O::Op, O::Ret>(&rank, &name, section.in_flight, seat_of)?;
+                serves.store(1);
+                place.head(head::SERVER).store(me as u64 + 1);
+                self.objects.push(Box::new(Messages::<O> { place, value, served }));
+            }
+            _ => return Err(Error::bad(&name, "it is not for this rank to serve")),
+        }
+        Ok(())
+    }
+
+    /// Executes operations until every other rank has closed all of the objects, or ended, or serves
+    /// them too, and this rank has no other handle of them.
+    ///
+    /// # Errors
+    /// [`Error::Bad`] for control words without a meaning, and errors of the world.
+    pub fn serve(&mut self) -> Result<()> {
+        self.serve_while(|| true)
+    }
+
+    /// [`serve`](Self::serve) as long as `go_on` says so. It is asked often, but not while nothing
+    /// happens.
+    ///
+    /// # Errors
+    /// As `serve`.
+    pub fn serve_while(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
+        loop {
+            let mut idle = 0;
+            while idle <= self.looks() {
+                if self.round()? {
+                    idle = 0;
+                    if !go_on() {
+                        return Ok(());
+                    }
+                } else {
+                    idle += 1;
+                    std::hint::spin_loop();
+                }
+            }
+            if !go_on() || !self.rest()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks once at each client of each object, and executes what it finds. Whether there was
+    /// anything.
+    ///
+    /// # Errors
+    /// As `serve`.
+    #[inline]
+    pub fn round(&mut self) -> Result<bool> {
+        round(&mut self.objects)
+    }
+
+    fn looks(&self) -> u32 {
+        self.objects.first().map_or(0, |object| object.place().region.looks())
+    }
+
+    /// Waits until there is something to do; false when there never will be.
+    fn rest(&mut self) -> Result<bool> {
+        let places: Vec<Place> = self.objects.iter().map(|o| o.place().clone()).collect();
+        let regions: Vec<(&Region, usize)> =
+            places.iter().map(|place| (&place.region, place.region.rank() * place.seats)).collect();
+        if regions.is_empty() {
+            return Ok(false);
+        }
+        let objects = &mut self.objects;
+        Region::wait_for_any(&regions, None, None, || match round(objects) {
+            Ok(false) if !places.iter().all(is_over) => None,
+            // What was asked before the others went is there to be seen.
+            Ok(false) => match round(objects) {
+                Ok(false) => Some(Ok(false)),
+                worked => Some(worked),
+            },
+            worked => Some(worked),
+        })?
+    }
+}
+
+fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
+    let mut worked = false;
+    for object in objects {
+        worked |= object.round().map_err(|stop| Error::stopped(object.name(), stop))?;
+    }
+    Ok(worked)
+}
+
+/// Whether nobody is left who could ask for something.
+fn is_over(place: &Place) -> bool {
+    let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
+    let is_out = |rank: usize| {
+        place.region.is_gone(rank) || place.seat(rank * place.seats)[seat::SERVES].load() != 0
+    };
+    place.region.handles() <= 2 && { others }.all(is_out)
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for object in &self.objects {
+            let place = object.place();
+            let me = place.region.rank() as u64 + 1;
+            place.seat(place.region.rank() * place.seats)[seat::SERVES].store(0);
+            // From now on another may serve.
+            if place.head(head::SERVER).exchange(me, me | head::LEFT).is_ok() {
+                place.region.wake_all();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.objects.iter().map(|object| object.name()).collect();
+        f.debug_struct("Server").field("objects", &names).finish()
+    }
+}
+
+/// An object that is served, of whatever kind.
+trait Serving {
+    fn place(&self) -> &Place;
+
+    fn round(&mut self) -> Result<bool, Stop>;
+
+    fn name(&self) -> &str {
+        self.place().region.name()
+    }
+}
+
+struct Slots<O: Object> {
+    slots: slot::Slots,
+    place: Place,
+    value: super::value::Value<O>,
+    /// `None` while it stands by.
+    served: Option<slot::Served>,
+}
+
+impl<O: Object> Slots<O> {
+    /// Begins to serve, if nobody does.
+    #[cold]
+    fn take_over(&mut self) -> Result<bool, Stop> {
+        let place = &self.place;
+        let me = place.region.rank() as u64 + 1;
+        let server = place.head(head::SERVER);
+        let seen = server.load();
+        // Not merely gone: what it had begun may still go on.
+        let is_free = match seen & !head::LEFT {
+            0 => true,
+            _ if seen & head::LEFT != 0 => true,
+            rank => place.region.is_dead(rank as usize - 1),
+        };
+        if !is_free || server.exchange(seen, me).is_err() {
+            return Ok(false);
+        }
+        let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
+        let worked = unfinished.is_some();
+        if let Some(unfinished) = unfinished {
+            if self.value.poisons() {
+                place.head(head::POISONED).store(1);
+            }
+            let _inside = Inside::enter(place.region.id(), true);
+            served.finish(place, unfinished, &mut self.value.runner(place))?;
+        }
+        self.served = Some(served);
+        Ok(worked)
+    }
+}
+
+impl<O: Object> Serving for Slots<O> {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    #[inline]
+    fn round(&mut self) -> Result<bool, Stop> {
+        let Self { place, value, served, .. } = self;
+        let Some(served) = served else { return self.take_over() };
+        let _inside = Inside::enter(place.region.id(), true);
+        let seats = place.head(head::SEATS).peek() as usize;
+        served.round(place, seats, &mut value.runner(place))
+    }
+}
+
+struct Messages<O: Object> {
+    place: Place,
+    value: super::value::Value<O>,
+    served: mp::Served,
+}
+
+impl<O: Object> Serving for Messages<O> {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    #[inline]
+    fn round(&mut self) -> Result<bool, Stop> {
+        let _inside = Inside::enter(self.place.region.id(), true);
+        self.served.round(&mut self.value.runner(&self.place))
+    }
+}

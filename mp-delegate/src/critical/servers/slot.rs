@@ -1,0 +1,490 @@
+//! Algorithm 5 of Petrović's thesis, the core of remote core locking: a line of shared memory for
+//! each client, at which the server looks in turn.
+//!
+//! With three changes. Requests and responses have a line each, so that neither side takes from the
+//! other a line it is going to write; a client has several of both, so that it need not wait before
+//! it asks again; and short operations share a line. A line is written once and then published
+//! by its first word, so that a request costs one transfer, and so does its response.
+//!
+//! ```text
+//! client's lines of requests:   number | operations in it    operation  operation …
+//! server's lines of responses:  number | fates | operations  result     result    …
+//! ```
+//!
+//! Lines of different clients lie two lines apart or more (section 7.2.1); those of one client
+//! follow each other, because whoever wants one will want the next.
+//!
+//! Neither side looks at a line that the other is writing: both write a draft first, and the line
+//! at once.
+//!
+//! A client that has nothing in flight publishes a line with one operation at once. With something
+//! in flight it fills the line first: the server is busy anyway, and many operations in a line
+//! cost no more transfers than one (Nagle's rule).
+//!
+//! **A server's death.** What it executes is written down before, so that its successor knows of
+//! each operation whether it was executed, was not, or was in the middle: of that one operation
+//! nobody knows, and its client is told so.
+
+use mp_core::{
+    Plain,
+    memory::{Word, settle},
+};
+
+use crate::critical::{
+    error::Stop,
+    object::{Fate, Outcome, get, put, words_of},
+    section::Backoff,
+    site::{BLOCK, Seat, Site},
+};
+
+/// Words of a cache line.
+const LINE: usize = 8;
+/// The most operations in a line: what their fates have room for.
+const MOST: usize = LINE - 1;
+const FATE_BITS: u64 = 3;
+/// In a request's first word, below its number.
+const COUNT_BITS: u64 = 8;
+/// In a response's first word, below the low half of its number: the fates, and how many.
+const NUMBER: u64 = 32;
+
+/// Where the lines of whose requests lie. All ranks count it alike.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::critical) struct Slots {
+    first: usize,
+    seats: usize,
+    /// Lines of each seat, a power of 2.
+    depth: usize,
+    /// Words of a line.
+    line: usize,
+    /// Operations in a line.
+    per_line: usize,
+    /// Words of an operation or its result.
+    unit: usize,
+    /// Words of a seat's requests, and of its responses.
+    ring: usize,
+    streaming: bool,
+}
+
+/// Words of the server: what it is at (see [`progress`]), which line the fates beside are of, and
+/// the fates so far.
+const SERVER: usize = 3;
+const SEAT_AT: u64 = 48;
+const INDEX_AT: u64 = 40;
+
+/// The seat, the operation in the line, the line's number.
+fn progress(seat: Seat, index: usize, number: u64) -> u64 {
+    // 1 + the seat: nothing is 0.
+    (seat as u64 + 1) << SEAT_AT | (index as u64) << INDEX_AT | number & ((1 << INDEX_AT) - 1)
+}
+
+impl Slots {
+    /// The most seats that progress has room for.
+    pub(in crate::critical) const SEATS: usize = (1 << (64 - SEAT_AT)) - 2;
+
+    pub(in crate::critical) fn new<Op, Ret>(
+        first: usize,
+        seats: usize,
+        in_flight: usize,
+        streaming: bool,
+    ) -> Self {
+        let unit = words_of::<Op>().max(words_of::<Ret>());
+        // A streamed response is one word, and beside it the fate of one operation.
+        let per_line = if streaming { 1 } else { (MOST / unit).max(1) };
+        let line = (1 + per_line * unit).next_multiple_of(if cfg!(loom) { 1 } else { LINE });
+        let depth = in_flight.max(1).next_power_of_two();
+        let ring = (depth * line).next_multiple_of(BLOCK);
+        Self { first, seats, depth, line, per_line, unit, ring, streaming }
+    }
+
+    /// Whether results of this type can be streamed.
+    pub(in crate::critical) const fn streams<Ret>() -> bool {
+        size_of::<Ret>() <= 4
+    }
+
+    /// The server's words, its draft, and of each seat the requests and the responses.
+    pub(in crate::critical) fn words(&self) -> usize {
+        self.rings() - self.first + self.seats * 2 * self.ring
+    }
+
+    fn rings(&self) -> usize {
+        self.first + BLOCK + self.line.next_multiple_of(BLOCK)
+    }
+
+    /// Where results are until the line is full: nobody but the server looks there.
+    fn draft<'a, S: Site>(&self, site: &'a S) -> Result<&'a [Word], Stop> {
+        site.words(self.first + BLOCK, self.line)
+    }
+
+    #[inline(always)]
+    fn lines<'a, S: Site>(
+        &self,
+        site: &'a S,
+        ring: usize,
+        number: u64,
+    ) -> Result<&'a [Word], Stop> {
+        let line = number as usize & (self.depth - 1);
+        site.words(self.rings() + ring * self.ring + line * self.line, self.line)
+    }
+
+    #[inline(always)]
+    fn request<'a, S: Site>(
+        &self,
+        site: &'a S,
+        seat: Seat,
+        number: u64,
+    ) -> Result<&'a [Word], Stop> {
+        self.lines(site, 2 * seat, number)
+    }
+
+    #[inline(always)]
+    fn response<'a, S: Site>(
+        &self,
+        site: &'a S,
+        seat: Seat,
+        number: u64,
+    ) -> Result<&'a [Word], Stop> {
+        self.lines(site, 2 * seat + 1, number)
+    }
+
+    /// The highest number that the seat has published, and the highest that was answered.
+    fn history<S: Site>(&self, site: &S, seat: Seat) -> Result<(u64, u64), Stop> {
+        let (mut published, mut answered) = (0, 0);
+        for line in 0..self.depth as u64 {
+            let asked = self.request(site, seat, line)?[0].load() >> COUNT_BITS;
+            let response = self.response(site, seat, line)?[0].load();
+            let is_answer = asked != 0 && response >> NUMBER == asked & u64::from(u32::MAX);
+            published = published.max(asked);
+            let before = asked.saturating_sub(self.depth as u64);
+            answered = answered.max(if is_answer { asked } else { before });
+        }
+        Ok((published, answered))
+    }
+}
+
+/// Names an operation that a client has submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::critical) struct Ticket {
+    number: u64,
+    index: usize,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(in crate::critical) struct Client {
+    slots: Slots,
+    me: Seat,
+    /// The line that is being filled, where the server does not look: it would take it away.
+    draft: Vec<u64>,
+    /// Operations in it.
+    filled: usize,
+    /// Lines, by number from 1.
+    published: u64,
+    /// Whose response was seen.
+    answered: u64,
+    backoff: Backoff,
+    /// Pauses between two looks.
+    pauses: u32,
+}
+
+impl Client {
+    pub(in crate::critical) fn new<S: Site>(
+        slots: Slots,
+        site: &S,
+        me: Seat,
+        backoff: Backoff,
+    ) -> Result<Self, Stop> {
+        // Another handle may have had the seat.
+        let (published, answered) = slots.history(site, me)?;
+        let pauses = match backoff {
+            Backoff::None => 0,
+            Backoff::Fixed(pauses) => pauses,
+            Backoff::Tuned => 1,
+        };
+        let draft = vec![0; slots.line];
+        Ok(Self { slots, me, draft, filled: 0, published, answered, backoff, pauses })
+    }
+
+    /// Hands over an operation; waits only where as many as there is room for are in flight.
+    #[inline(always)]
+    pub(in crate::critical) fn submit<S: Site, Op: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+    ) -> Result<Ticket, Stop> {
+        let number = self.published + 1;
+        let index = self.filled;
+        if index == 0 && number > self.answered + self.slots.depth as u64 {
+            self.await_line(site, number - self.slots.depth as u64)?;
+        }
+        let bytes = bytemuck::bytes_of(op);
+        let words = &mut self.draft[index * self.slots.unit..];
+        bytemuck::cast_slice_mut(words)[..bytes.len()].copy_from_slice(bytes);
+        self.filled = index + 1;
+        if self.filled == self.slots.per_line || self.answered == self.published {
+            self.flush(site)?;
+        }
+        Ok(Ticket { number, index })
+    }
+
+    /// Publishes what is in the line that is being filled.
+    #[inline(always)]
+    pub(in crate::critical) fn flush<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        if self.filled == 0 {
+            return Ok(());
+        }
+        let number = self.published + 1;
+        let line = self.slots.request(site, self.me, number)?;
+        for (word, &content) in line[1..].iter().zip(&self.draft[..self.filled * self.slots.unit]) {
+            word.set(content);
+        }
+        line[0].store(number << COUNT_BITS | self.filled as u64);
+        (self.filled, self.published) = (0, number);
+        site.wake_server();
+        Ok(())
+    }
+
+    /// Whether the operation was executed. Publishes it, if it was not.
+    pub(in crate::critical) fn is_done<S: Site>(
+        &mut self,
+        site: &S,
+        ticket: Ticket,
+    ) -> Result<bool, Stop> {
+        self.flush(site)?;
+        if ticket.number > self.answered {
+            let response = self.slots.response(site, self.me, ticket.number)?[0].load();
+            if response >> NUMBER == ticket.number & u64::from(u32::MAX) {
+                self.answered = ticket.number;
+            }
+        }
+        Ok(ticket.number <= self.answered)
+    }
+
+    /// Waits for the result of an operation. `None` if so many were submitted since that it is not
+    /// there any more, or if it is none of this client's.
+    #[inline(always)]
+    pub(in crate::critical) fn collect<S: Site, Ret: Plain>(
+        &mut self,
+        site: &S,
+        ticket: Ticket,
+    ) -> Result<Option<Outcome<Ret>>, Stop> {
+        let Ticket { number, index } = ticket;
+        if number > self.published {
+            self.flush(site)?;
+        }
+        if number > self.published || self.published >= number + self.slots.depth as u64 {
+            return Ok(None);
+        }
+        if number > self.answered {
+            self.await_line(site, number)?;
+        }
+        let line = self.slots.response(site, self.me, number)?;
+        let head = line[0].load();
+        if self.slots.streaming {
+            if line[1].load() >> COUNT_BITS == number {
+                return Ok(Some(Outcome::without(Fate::from_bits(line[1].peek()))));
+            }
+            let mut ret = Ret::zeroed();
+            let bytes = bytemuck::bytes_of_mut(&mut ret);
+            let len = bytes.len().min(4);
+            bytes[..len].copy_from_slice(&(head as u32).to_le_bytes()[..len]);
+            return Ok(Some(Outcome::done(ret)));
+        }
+        let fate = Fate::from_bits(head >> COUNT_BITS >> (FATE_BITS * index as u64));
+        if fate != Fate::Done {
+            return Ok(Some(Outcome::without(fate)));
+        }
+        Ok(Some(Outcome::done(get(&line[1 + index * self.slots.unit..]))))
+    }
+
+    /// Waits for the response to line `number`, and so to all before it.
+    #[inline(always)]
+    fn await_line<S: Site>(&mut self, site: &S, number: u64) -> Result<(), Stop> {
+        let head = &self.slots.response(site, self.me, number)?[0];
+        let look = || {
+            let answered = head.load() >> NUMBER == number & u64::from(u32::MAX);
+            answered.then_some(Ok(()))
+        };
+        if self.pauses > 0 && site.spins() {
+            self.look_seldom(|| look().is_some());
+        }
+        site.wait(self.me, None, head, || {
+            look().or_else(|| {
+                // What was answered before the end is visible by now.
+                site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
+            })
+        })??;
+        self.answered = number;
+        Ok(())
+    }
+
+    fn look_seldom(&mut self, mut look: impl FnMut() -> bool) {
+        /// Then the server is busy with others, or not there.
+        const LOOKS: u32 = 100;
+        let mut looks = 0;
+        while looks < LOOKS {
+            (0..self.pauses).for_each(|_| std::hint::spin_loop());
+            looks += 1;
+            if look() {
+                break;
+            }
+        }
+        if self.backoff == Backoff::Tuned {
+            self.pauses = match looks {
+                // It may have been there for long.
+                1 => (self.pauses - self.pauses / 8).max(2) - 1,
+                2 => self.pauses,
+                _ => (self.pauses + 1 + self.pauses / 8).min(1 << 12),
+            };
+        }
+    }
+}
+
+/// The server's side.
+#[derive(Debug)]
+pub(in crate::critical) struct Served {
+    slots: Slots,
+    /// The line of each seat that comes next.
+    next: Vec<u64>,
+    /// A response was streamed, and may be on its way for as long as nothing pushes it.
+    streamed: bool,
+}
+
+impl Served {
+    /// Takes over from whoever served before, and answers what he was in the middle of. Returns
+    /// whether he was. Not to be called before he does nothing more.
+    pub(in crate::critical) fn take_over<S: Site>(
+        slots: Slots,
+        site: &S,
+    ) -> Result<(Self, Option<Unfinished>), Stop> {
+        let next = (0..slots.seats)
+            .map(|seat| Ok(slots.history(site, seat)?.1 + 1))
+            .collect::<Result<Vec<_>, Stop>>()?;
+        let at = site.word(slots.first)?.load();
+        let mut unfinished = None;
+        if let Some(seat) = (at >> SEAT_AT).checked_sub(1) {
+            let (seat, index) = (seat as usize, (at >> INDEX_AT) as usize & 0xff);
+            let number = *next.get(seat).ok_or(Stop::Corrupt)?;
+            if at == progress(seat, index, number) {
+                unfinished = Some(Unfinished { seat, index });
+            }
+        }
+        Ok((Self { slots, next, streamed: false }, unfinished))
+    }
+
+    /// Looks once at each of the first `seats` seats, and executes a line of each that has one.
+    /// Whether there was any.
+    #[inline(always)]
+    pub(in crate::critical) fn round<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        seats: usize,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<bool, Stop> {
+        let mut worked = false;
+        for seat in 0..self.next.len().min(seats) {
+            let next = self.next[seat];
+            let head = self.slots.request(site, seat, next)?[0].load();
+            if head >> COUNT_BITS == next {
+                self.answer(site, seat, (head & 0xff) as usize, 0, run)?;
+                worked = true;
+            }
+        }
+        if self.streamed && !worked {
+            settle();
+            self.streamed = false;
+        }
+        Ok(worked)
+    }
+
+    /// Answers a line of which the operation at `index` may have been executed, all before it
+    /// were, and none after it.
+    pub(in crate::critical) fn finish<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        Unfinished { seat, index }: Unfinished,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let next = *self.next.get(seat).ok_or(Stop::Corrupt)?;
+        let head = self.slots.request(site, seat, next)?[0].load();
+        let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
+            return Err(Stop::Corrupt);
+        };
+        // The results of those before lie in the draft.
+        if fated.load() != progress(seat, 0, next) {
+            fates.set(0);
+            fated.store(progress(seat, 0, next));
+        }
+        fates.set(fates.load() | (Fate::Unknown as u64) << (FATE_BITS * index as u64));
+        self.answer(site, seat, (head & 0xff) as usize, index + 1, run)
+    }
+
+    #[inline(always)]
+    fn answer<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        seat: Seat,
+        count: usize,
+        from: usize,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let slots = self.slots;
+        let number = self.next[seat];
+        let request = slots.request(site, seat, number)?;
+        let response = slots.response(site, seat, number)?;
+        let draft = slots.draft(site)?;
+        let [at, fated, fates] = site.words(slots.first, SERVER)? else {
+            return Err(Stop::Corrupt);
+        };
+        let count = count.min(slots.per_line);
+        let mut bad = if from > 0 { fates.peek() } else { 0 };
+        let mut streamed = 0;
+        for index in from..count {
+            at.store(progress(seat, index, number));
+            let words = 1 + index * slots.unit;
+            let outcome = run(seat, get(&request[words..]));
+            if outcome.fate != Fate::Done {
+                bad |= (outcome.fate as u64) << (FATE_BITS * index as u64);
+                fates.set(bad);
+                fated.store(progress(seat, 0, number));
+            } else if slots.streaming {
+                streamed = short(&outcome.ret);
+            } else {
+                put(&outcome.ret, &draft[words..]);
+            }
+        }
+        self.next[seat] = number + 1;
+        let half = number << NUMBER;
+        if !slots.streaming {
+            // All at once: the client may be looking, and takes the line away.
+            let words = 1..1 + count * slots.unit;
+            for (word, result) in response[words.clone()].iter().zip(&draft[words]) {
+                word.set(result.peek());
+            }
+            response[0].store(half | bad << COUNT_BITS | count as u64);
+        } else if bad == 0 {
+            response[0].stream(half | u64::from(streamed));
+            self.streamed = true;
+        } else {
+            response[1].store(number << COUNT_BITS | bad);
+            response[0].store(half);
+        }
+        site.wake(seat);
+        Ok(())
+    }
+}
+
+/// What a server was in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::critical) struct Unfinished {
+    seat: Seat,
+    index: usize,
+}
+
+/// A result of up to 4 bytes.
+fn short<Ret: Plain>(ret: &Ret) -> u32 {
+    let mut bytes = [0; 4];
+    let from = bytemuck::bytes_of(ret);
+    let len = from.len().min(4);
+    bytes[..len].copy_from_slice(&from[..len]);
+    u32::from_le_bytes(bytes)
+}

@@ -1,0 +1,268 @@
+//! What an algorithm sees of the world: words, other seats, waiting. In models it is another one.
+
+use std::cell::Cell;
+
+use mp_core::memory::{Region, Word};
+
+use super::error::Stop;
+
+/// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
+/// lies so far apart.
+pub(super) const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
+
+/// One who takes part. It does one thing at a time.
+pub(super) type Seat = usize;
+
+/// See the [module](self).
+pub(super) trait Site {
+    /// Word number `index`. An index that somebody else wrote may be any.
+    fn word(&self, index: usize) -> Result<&Word, Stop>;
+
+    /// Words from `first` on.
+    fn words(&self, first: usize, count: usize) -> Result<&[Word], Stop>;
+
+    /// Waits as `me` until `poll` answers, or somebody is gone in the middle of something.
+    /// `watched` is the word that decides.
+    fn wait<T>(
+        &self,
+        me: Seat,
+        on: Option<Seat>,
+        watched: &Word,
+        poll: impl FnMut() -> Option<T>,
+    ) -> Result<T, Stop>;
+
+    /// Wakes whoever serves, after a request was written.
+    fn wake_server(&self);
+
+    /// Whether nobody serves, nor will.
+    fn unserved(&self) -> bool;
+
+    /// Whether there are cores enough to look again and again.
+    fn spins(&self) -> bool;
+
+    /// Wakes a seat if it waits, after what it waits for was written.
+    fn wake(&self, seat: Seat);
+
+    /// Wakes whoever waits.
+    fn wake_all(&self);
+
+    /// Between what is written for somebody who may just come to wait, and the look who it is; see
+    /// [`Region::fence`].
+    fn fence(&self);
+}
+
+/// Words of a seat that all algorithms have.
+pub(super) mod seat {
+    /// Not 0: in the middle of something that others wait for.
+    pub(in super::super) const INSIDE: usize = 0;
+    /// Not 0: the rank serves the object, or will when its server is gone. In its first seat.
+    pub(in super::super) const SERVES: usize = 1;
+    /// The last panic's message: its length in bytes, then the bytes.
+    pub(in super::super) const MESSAGE: usize = 2;
+    pub(in super::super) const TEXT: usize = 3;
+    /// Words of it.
+    pub(in super::super) const TEXT_WORDS: usize = 16 - TEXT;
+}
+
+/// The head of a region.
+pub(super) mod head {
+    /// What the object was opened as.
+    pub(in super::super) const SPEC: usize = 0;
+    /// Whether the value is there: see `value.rs`.
+    pub(in super::super) const MADE: usize = 1;
+    /// Not 0: an operation did not come to its end.
+    pub(in super::super) const POISONED: usize = 2;
+    /// Seats ever taken are below.
+    pub(in super::super) const SEATS: usize = 3;
+    /// Who serves: 0 for nobody yet, else 1 + the rank, and [`LEFT`].
+    pub(in super::super) const SERVER: usize = 4;
+    /// In [`SERVER`]: the rank does not serve any more.
+    pub(in super::super) const LEFT: u64 = 1 << 63;
+    pub(in super::super) const WORDS: usize = 16;
+}
+
+/// A seat's way to the region of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) region: Region,
+    /// Of each rank.
+    pub(super) seats: usize,
+    /// A value of [`Region::ends`] at which nobody was missing.
+    whole: Cell<u32>,
+}
+
+impl Place {
+    pub(super) fn new(region: Region, seats: usize) -> Self {
+        Self { region, seats, whole: Cell::new(0) }
+    }
+
+    /// Of all ranks.
+    pub(super) fn all_seats(&self) -> usize {
+        self.seats * self.region.ranks()
+    }
+
+    pub(super) fn rank_of(&self, seat: Seat) -> usize {
+        seat / self.seats
+    }
+
+    /// Where the algorithm's own words begin, for so many seats.
+    pub(super) fn own(all_seats: usize) -> usize {
+        head::WORDS + all_seats * BLOCK
+    }
+
+    /// A word of a region's head. There always is one.
+    #[inline(always)]
+    pub(super) fn head(&self, index: usize) -> &Word {
+        &self.region.words()[index]
+    }
+
+    /// The words of a seat that exists.
+    #[inline(always)]
+    pub(super) fn seat(&self, seat: Seat) -> &[Word] {
+        let first = head::WORDS + seat * BLOCK;
+        &self.region.words()[first..first + BLOCK]
+    }
+
+    /// From here to [`leave`](Self::leave) others may wait for this seat.
+    #[inline(always)]
+    pub(super) fn enter(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(1);
+    }
+
+    #[inline(always)]
+    pub(super) fn leave(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(0);
+    }
+
+    #[cold]
+    fn nobody_serves(&self, server: u64) -> bool {
+        let here = |rank: usize| !self.region.is_gone(rank);
+        let stands_by = |rank: usize| self.seat(rank * self.seats)[seat::SERVES].load() != 0;
+        if server != 0 && server & head::LEFT == 0 && here(server as usize - 1) {
+            return false;
+        }
+        let mut ranks = 0..self.region.ranks();
+        match server {
+            // Nobody yet: one of the others may come.
+            0 => !ranks.any(|rank| rank != self.region.rank() && here(rank)),
+            _ => !ranks.any(|rank| here(rank) && stands_by(rank)),
+        }
+    }
+
+    /// Writes down why an operation of the seat panicked.
+    pub(super) fn set_message(&self, seat: Seat, message: &str) {
+        let Some(words) = self.region.words().get(head::WORDS + seat * BLOCK..) else { return };
+        let mut end = message.len().min(8 * seat::TEXT_WORDS);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        words[seat::MESSAGE].set(end as u64);
+        for (bytes, word) in message.as_bytes()[..end].chunks(8).zip(&words[seat::TEXT..]) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.set(u64::from_ne_bytes(whole));
+        }
+    }
+
+    pub(super) fn message(&self, seat: Seat) -> String {
+        let words = self.seat(seat);
+        let len = (words[seat::MESSAGE].peek() as usize).min(8 * seat::TEXT_WORDS);
+        let bytes: Vec<u8> =
+            words[seat::TEXT..].iter().flat_map(|word| word.peek().to_ne_bytes()).collect();
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    /// A rank that is gone in the middle of something.
+    #[inline(always)]
+    pub(super) fn broken(&self) -> Option<Stop> {
+        let ends = self.region.ends();
+        if ends == self.whole.get() { None } else { self.missing(ends) }
+    }
+
+    #[cold]
+    fn missing(&self, ends: u32) -> Option<Stop> {
+        let inside = |&seat: &Seat| self.seat(seat)[seat::INSIDE].load() != 0;
+        let first = |is_missing: &dyn Fn(usize) -> bool| {
+            (0..self.all_seats())
+                .filter(inside)
+                .map(|seat| self.rank_of(seat))
+                .find(|&rank| is_missing(rank))
+        };
+        // Whoever has given up, because somebody was lost, may have left as well.
+        let lost = first(&|rank| self.region.is_lost(rank));
+        let missing = lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost);
+        if missing.is_none() {
+            self.whole.set(ends);
+        }
+        missing
+    }
+}
+
+impl Site for Place {
+    #[inline(always)]
+    fn word(&self, index: usize) -> Result<&Word, Stop> {
+        self.region.words().get(index).ok_or(Stop::Corrupt)
+    }
+
+    #[inline(always)]
+    fn words(&self, first: usize, count: usize) -> Result<&[Word], Stop> {
+        let end = first.checked_add(count).ok_or(Stop::Corrupt)?;
+        self.region.words().get(first..end).ok_or(Stop::Corrupt)
+    }
+
+    #[inline(always)]
+    fn wait<T>(
+        &self,
+        me: Seat,
+        on: Option<Seat>,
+        watched: &Word,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<T, Stop> {
+        let on = on.map(|seat| self.rank_of(seat));
+        self.region.wait(me, on, Some(watched), || {
+            if let Some(answer) = poll() {
+                return Some(Ok(answer));
+            }
+            let broken = self.broken()?;
+            // What was done before the end is visible by now.
+            Some(poll().ok_or(broken))
+        })?
+    }
+
+    #[inline(always)]
+    fn wake(&self, seat: Seat) {
+        self.region.wake(self.rank_of(seat), seat);
+    }
+
+    fn wake_all(&self) {
+        self.region.wake_all();
+    }
+
+    #[inline(always)]
+    fn wake_server(&self) {
+        // Whoever begins to serve now sees the request, or is seen.
+        self.region.fence();
+        let server = self.head(head::SERVER).peek();
+        // Whoever comes next looks by himself.
+        if server != 0 && server & head::LEFT == 0 {
+            self.wake((server as usize - 1).saturating_mul(self.seats));
+        }
+    }
+
+    #[inline(always)]
+    fn unserved(&self) -> bool {
+        let server = self.head(head::SERVER).load();
+        let served = server != 0 && server & head::LEFT == 0;
+        !(served && self.region.ends() == 0) && self.nobody_serves(server)
+    }
+
+    #[inline(always)]
+    fn spins(&self) -> bool {
+        self.region.looks() > 0
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        self.region.fence();
+    }
+}

@@ -1,0 +1,180 @@
+//! The value itself: the one place where memory that all ranks share is taken for an ordinary
+//! value, by whoever has it alone.
+#![allow(
+    unsafe_code,
+    reason = "the value is reached by whoever the algorithms let in, one at a time"
+)]
+
+use std::{
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+};
+
+use mp_core::{Message, memory::Region};
+
+use super::{
+    error::Stop,
+    locks::{AnyLock, Lock},
+    nesting::Inside,
+    object::{Fate, Object, Outcome},
+    site::{Place, Seat, Site, head},
+};
+
+/// The value of an object in a region.
+pub(super) struct Value<O: Object> {
+    first: NonNull<<O::State as Message>::Element>,
+    len: usize,
+    poisons: bool,
+    object: PhantomData<fn() -> O>,
+}
+
+// SAFETY: a place in shared memory, to which nothing of a thread's belongs; elements are plain data.
+unsafe impl<O: Object> Send for Value<O> {}
+
+impl<O: Object> Value<O> {
+    /// Bytes of a value of so many elements; `None` if there are too many, or if they are aligned
+    /// to more than a region is.
+    pub(super) fn bytes(len: usize) -> Option<usize> {
+        let aligned = align_of::<<O::State as Message>::Element>() <= 128;
+        let bytes = len.checked_mul(size_of::<<O::State as Message>::Element>());
+        bytes.filter(|_| aligned && (O::State::SLICE || len == 1))
+    }
+
+    /// `region` has room for it.
+    pub(super) fn new(region: &Region, len: usize, poisons: bool) -> Option<Self> {
+        let (first, room) = region.bytes();
+        let fits = Self::bytes(len).is_some_and(|bytes| bytes <= room);
+        fits.then(|| Self { first: first.cast(), len, poisons, object: PhantomData })
+    }
+
+    /// # Safety
+    /// Nobody else has it meanwhile, in any rank, and the region is open.
+    #[inline(always)]
+    unsafe fn state<'a>(&self) -> &'a mut O::State {
+        // SAFETY: `new` saw that there is room, and regions are aligned; any bits are a state. It
+        // is the caller's alone, for as long as he says.
+        unsafe { O::State::at(self.first, self.len).as_mut() }
+    }
+
+    /// Sees to it that the value is made before anybody reaches it, by whoever comes first.
+    pub(super) fn make(
+        &self,
+        place: &Place,
+        me: Seat,
+        make: impl FnOnce(&mut O::State),
+    ) -> Result<(), Stop> {
+        const BEGUN: u64 = 1;
+        const MADE: u64 = 2;
+        let made = place.head(head::MADE);
+        if made.exchange(0, BEGUN).is_ok() {
+            place.enter(me);
+            // SAFETY: the others wait for `MADE`, whatever becomes of this.
+            make(unsafe { self.state() });
+            made.store(MADE);
+            place.leave(me);
+            place.wake_all();
+            return Ok(());
+        }
+        place.wait(me, None, made, || (made.load() == MADE).then_some(()))
+    }
+
+    /// Executes operations for an algorithm, which calls it for one at a time: in all ranks
+    /// together. That is what the algorithms are for, and what their models check.
+    ///
+    /// The operation is that of a seat, which gets to know why it panics.
+    #[inline(always)]
+    pub(super) fn runner<'a>(
+        &'a self,
+        place: &'a Place,
+    ) -> impl FnMut(Seat, O::Op) -> Outcome<O::Ret> + 'a {
+        move |seat, op| {
+            let poisoned = place.head(head::POISONED);
+            if poisoned.peek() != 0 {
+                return Outcome::without(Fate::Poisoned);
+            }
+            // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
+            let state = unsafe { self.state() };
+            match catch_unwind(AssertUnwindSafe(|| O::apply(state, op))) {
+                Ok(ret) => Outcome::done(ret),
+                Err(payload) => {
+                    let text = payload.downcast_ref::<&str>().copied();
+                    let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
+                    place.set_message(seat, text.unwrap_or("(no message)"));
+                    if self.poisons {
+                        poisoned.store(1);
+                    }
+                    Outcome::without(Fate::Panicked)
+                }
+            }
+        }
+    }
+
+    pub(super) fn poisons(&self) -> bool {
+        self.poisons
+    }
+}
+
+/// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
+///
+/// A guard that is leaked keeps the lock. If the thread panics meanwhile the value is poisoned, or
+/// not, by [choice](super::Section::poison).
+pub struct Guard<'a, O: Object> {
+    value: &'a Value<O>,
+    place: &'a Place,
+    lock: &'a mut AnyLock,
+    me: Seat,
+    _inside: Inside,
+}
+
+impl<'a, O: Object> Guard<'a, O> {
+    /// Waits until the seat has the lock, which protects the value.
+    pub(super) fn acquire(
+        value: &'a Value<O>,
+        place: &'a Place,
+        lock: &'a mut AnyLock,
+        me: Seat,
+    ) -> Result<Self, Stop> {
+        place.enter(me);
+        lock.acquire(place)?;
+        let inside = Inside::enter(place.region.id(), false);
+        Ok(Self { value, place, lock, me, _inside: inside })
+    }
+}
+
+impl<O: Object> Deref for Guard<'_, O> {
+    type Target = O::State;
+
+    #[inline]
+    fn deref(&self) -> &O::State {
+        // SAFETY: the guard has the lock, and is borrowed.
+        unsafe { self.value.state() }
+    }
+}
+
+impl<O: Object> DerefMut for Guard<'_, O> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut O::State {
+        // SAFETY: the guard has the lock, and is borrowed alone.
+        unsafe { self.value.state() }
+    }
+}
+
+impl<O: Object> Drop for Guard<'_, O> {
+    fn drop(&mut self) {
+        if self.value.poisons && std::thread::panicking() {
+            self.place.head(head::POISONED).store(1);
+        }
+        // What is wrong with the lock is found by the next who takes it.
+        if self.lock.release(self.place).is_ok() {
+            self.place.leave(self.me);
+        }
+    }
+}
+
+impl<O: Object> std::fmt::Debug for Guard<'_, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("object", &self.place.region.name()).finish_non_exhaustive()
+    }
+}

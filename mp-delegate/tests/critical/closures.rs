@@ -1,0 +1,105 @@
+//! Operations that are closures, on ranks that are threads.
+
+use mp_core::World;
+use mp_delegate::critical::{AnyValue, Error, Scheme, Section, Server};
+
+use crate::{
+    objects::expect,
+    support::{Together, Watchdog},
+};
+
+/// What the closures borrow and return has owners.
+#[test]
+fn closures_borrow_and_return_what_they_like() {
+    let _watchdog = Watchdog::start();
+    for scheme in Scheme::ALL {
+        let value = AnyValue::new(Vec::<String>::new());
+        let result = World::threads(3).run(|rank| {
+            let mut caller = value.open(rank, "value", scheme)?;
+            if scheme.needs_server() && rank.id() == 0 {
+                let mut server = Server::new();
+                caller.serve(&mut server)?;
+                return Ok(server.serve()?);
+            }
+            for round in 0..100 {
+                let name = format!("{} {round}", rank.id());
+                let before: Vec<String> = caller.run(|names| {
+                    let before = names.clone();
+                    names.push(name.clone());
+                    before
+                })?;
+                let own = format!("{} ", rank.id());
+                let own = before.iter().filter(|name| name.starts_with(&own)).count();
+                expect(own, round)?;
+            }
+            Ok(())
+        });
+        result.unwrap();
+        let users = if scheme.needs_server() { 2 } else { 3 };
+        assert_eq!(value.into_inner().unwrap().len(), users * 100);
+    }
+}
+
+#[test]
+fn a_closure_that_panics_is_told_of_and_dropped() {
+    let _watchdog = Watchdog::start();
+    for scheme in Scheme::ALL {
+        let value = AnyValue::new(0);
+        let held = std::sync::Arc::new(());
+        let result = World::threads(2).run(|rank| {
+            let mut caller = value.open(rank, "value", Section::new(scheme).poison(false))?;
+            if scheme.needs_server() && rank.id() == 0 {
+                let mut server = Server::new();
+                caller.serve(&mut server)?;
+                return Ok(server.serve()?);
+            }
+            let held = held.clone();
+            let panicked: Result<(), Error> = caller.run(move |count| {
+                let _held = held;
+                *count += 1;
+                panic!("{count}")
+            });
+            match panicked {
+                Err(Error::Panicked { .. }) => {}
+                other => return expect(format!("{other:?}"), "a panic".to_owned()),
+            }
+            expect(caller.run(|count| *count)? > 0, true)
+        });
+        result.unwrap();
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+    }
+}
+
+#[test]
+fn a_value_has_one_object_and_one_name() {
+    let rank = World::solo().unwrap();
+    let (one, two) = (AnyValue::new(1), AnyValue::new(2));
+    let mut first = one.open(&rank, "one", Scheme::Mcs).unwrap();
+    assert!(matches!(one.open(&rank, "other", Scheme::Mcs), Err(Error::Bad { .. })));
+    assert!(matches!(one.open(&rank, "one", Scheme::Mcs), Err(Error::Bad { .. })));
+    assert_eq!(first.run(|one| *one).unwrap(), 1);
+    drop(first);
+    assert_eq!(one.into_inner(), Some(1));
+    let open = two.open(&rank, "two", Scheme::Mcs).unwrap();
+    assert_eq!(two.into_inner(), None);
+    drop(open);
+    let result = World::threads(2).run(|rank| {
+        let value = AnyValue::new(rank.id());
+        let opened = value.open(rank, "same", Scheme::Mcs);
+        Together::new(rank)?.wait()?;
+        Ok(u8::from(opened.is_ok()))
+    });
+    let opened = result.unwrap();
+    assert_eq!(opened[0] + opened[1], 1, "values of two ranks by one name");
+}
+
+#[test]
+fn closures_do_not_go_to_processes() {
+    let _watchdog = Watchdog::start();
+    let result =
+        World::processes(1).run(|rank| match AnyValue::new(1).open(rank, "value", Scheme::Mcs) {
+            Err(Error::Bad { .. }) => Ok(()),
+            other => expect(format!("{other:?}"), "refused".to_owned()),
+        });
+    result.unwrap();
+}

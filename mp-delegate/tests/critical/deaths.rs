@@ -1,0 +1,381 @@
+//! Ranks that die outside of operations, in the middle of one, or with some in flight.
+
+use std::{cell::RefCell, time::Duration};
+
+use mp_core::{Channel, Rank, Result, Sender, World};
+use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
+
+use crate::{
+    objects::{Counter, expect},
+    support::{
+        Random, Together, Watchdog,
+        scenarios::{self, die},
+    },
+};
+
+thread_local! {
+    /// Who wants to know when a fatal operation begins.
+    static BEGUN: RefCell<Option<Vec<Sender<u8>>>> = const { RefCell::new(None) };
+}
+
+/// Adds; with the highest bit set it kills whoever executes it, half way.
+struct Fatal;
+
+const KILL: u64 = 1 << 63;
+
+impl Object for Fatal {
+    type State = [u64; 2];
+    type Op = u64;
+    type Ret = u64;
+
+    fn apply(pair: &mut [u64; 2], by: u64) -> u64 {
+        pair[0] += by & !KILL;
+        if by & KILL != 0 {
+            if let Some(mut others) = BEGUN.take() {
+                others.iter_mut().for_each(|other| other.send(&0).unwrap());
+                // They queue up.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            die();
+        }
+        pair[1] += by;
+        pair[0]
+    }
+}
+
+fn run(ranks: usize, victim: usize, code: impl Fn(&Rank) -> Result<()> + Sync) {
+    let _watchdog = Watchdog::start();
+    scenarios::check(World::processes(ranks).run(code), victim).unwrap();
+}
+
+fn lost(result: Result<u64, Error>, rank: usize) -> Result<()> {
+    match result {
+        Err(Error::Lost { rank: lost, .. }) if lost == rank => Ok(()),
+        other => expect(format!("{other:?}"), "lost".to_owned()),
+    }
+}
+
+fn own_schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server())
+}
+
+#[test]
+fn a_death_outside_of_operations_disturbs_nobody() {
+    run(3, 0, |rank| {
+        let mut counters = own_schemes()
+            .map(|scheme| Protected::<Counter>::open(rank, "counter", scheme, |_| ()))
+            .collect::<Result<Vec<_>, _>>()?;
+        for counter in &mut counters {
+            (0..50).try_for_each(|_| counter.apply(1).map(drop))?;
+        }
+        let mut others = Together::new(rank)?;
+        others.wait()?;
+        if rank.id() == 0 {
+            match die() {}
+        }
+        for counter in &mut counters {
+            for _ in 0..50 {
+                expect(counter.apply(1)? >= 150, true)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The dead one has the lock, or combines. Nobody can go past it; nor does anybody wait for it.
+#[test]
+fn a_death_within_an_operation_is_told_to_all() {
+    for scheme in own_schemes() {
+        run(3, 0, |rank| {
+            let mut fatal = Protected::<Fatal>::open(rank, "fatal", scheme, |_| ())?;
+            (0..20).try_for_each(|_| fatal.apply(1).map(drop))?;
+            Together::new(rank)?.wait()?;
+            let one = Channel::degree(1);
+            if rank.id() == 0 {
+                // The others do nothing meanwhile, so that it executes its own.
+                let others = [1, 2].map(|other| rank.sender("begun", other, one));
+                BEGUN.set(Some(others.into_iter().collect::<Result<_>>()?));
+                fatal.apply(KILL)?;
+            }
+            drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
+            lost(fatal.apply(1), 0)?;
+            lost(fatal.apply(1), 0)
+        });
+    }
+}
+
+/// One that has the lock does not die; one that waits for it does.
+#[test]
+fn a_death_in_a_queue_is_told_to_all() {
+    for scheme in own_schemes().filter(|scheme| scheme.is_lock() && *scheme != Scheme::Tas) {
+        run(3, 2, |rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                let guard = counter.lock()?;
+                others.wait()?;
+                std::thread::sleep(Duration::from_millis(300));
+                drop(guard);
+            } else {
+                others.wait()?;
+            }
+            if rank.id() == 2 {
+                std::thread::spawn(|| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    match die() {}
+                });
+                counter.apply(1)?;
+            }
+            let ended = loop {
+                match counter.apply(1) {
+                    Ok(_) => {}
+                    ended => break ended,
+                }
+            };
+            lost(ended, 2)
+        });
+    }
+}
+
+/// What it had asked for is executed, once, and the others go on.
+#[test]
+fn a_client_dies_with_requests_pending() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        run(3, 1, |rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            match rank.id() {
+                0 => {
+                    let mut server = Server::new();
+                    server.add(counter)?;
+                    others.wait()?;
+                    // After the death.
+                    std::thread::sleep(Duration::from_millis(100));
+                    Ok(server.serve()?)
+                }
+                1 => {
+                    others.wait()?;
+                    let _pending = (0..20).map(|_| counter.submit(1)).collect::<Vec<_>>();
+                    counter.flush()?;
+                    match die() {}
+                }
+                _ => {
+                    others.wait()?;
+                    let mut last = 0;
+                    for _ in 0..100_000 {
+                        last = counter.apply(0)?;
+                        if last == 20 {
+                            break;
+                        }
+                    }
+                    expect(last, 20)?;
+                    expect(counter.apply(5)?, 20)
+                }
+            }
+        });
+    }
+}
+
+/// Rank 0 serves and is killed within an operation of rank 2, in a line with others; rank 1 stands
+/// by. Of each operation it is known whether it was executed, but for that one.
+#[test]
+fn a_server_that_dies_is_followed_by_another() {
+    for poison in [false, true] {
+        run(4, 0, |rank| {
+            let section = Section::new(Scheme::SlotServer).poison(poison);
+            let mut fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() < 2 {
+                let mut server = Server::new();
+                server.add(fatal)?;
+                if rank.id() == 1 {
+                    // Until rank 0 serves.
+                    let begun = rank.receiver::<u8>("begun", 0, Channel::degree(1))?;
+                    drop(begun.receive()?);
+                } else {
+                    server.round()?;
+                    rank.sender::<u8>("begun", 1, Channel::degree(1))?.send(&0)?;
+                }
+                others.wait()?;
+                return Ok(server.serve()?);
+            }
+            others.wait()?;
+            if rank.id() == 3 {
+                // Goes on all the while.
+                let mut refused = 0;
+                for _ in 0..2000 {
+                    match fatal.apply(0) {
+                        Ok(_) => {}
+                        Err(Error::Poisoned { .. }) if poison => refused += 1,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                return expect(refused > 0 && !poison, false);
+            }
+            for _ in 0..100 {
+                fatal.apply(1)?;
+            }
+            // In the first line the first one only, in the second the next seven.
+            let ops = [1, 1, 1, 1, KILL | 1, 1, 1, 1, 1, 1];
+            let requests =
+                ops.map(|op| fatal.submit(op)).into_iter().collect::<Result<Vec<_>, _>>()?;
+            let mut sum = 100;
+            for (at, request) in requests.into_iter().enumerate() {
+                match (at, fatal.wait(request)) {
+                    (0..4, Ok(result)) => {
+                        sum += 1;
+                        expect(result, sum)?;
+                    }
+                    (4, Err(Error::Unknown { .. })) => {}
+                    (5.., Err(Error::Poisoned { .. })) if poison => {}
+                    // The first half of the unknown one was executed.
+                    (5.., Ok(result)) if !poison => {
+                        expect(result, sum + 2)?;
+                        sum += 1;
+                    }
+                    (at, other) => return expect(format!("{at}: {other:?}"), String::new()),
+                }
+            }
+            fatal.clear_poison();
+            expect(fatal.apply(0)?, sum + 1)
+        });
+    }
+}
+
+#[test]
+fn clients_of_a_dead_server_are_told() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        run(3, 0, |rank| {
+            let mut fatal = Protected::<Fatal>::open(rank, "fatal", scheme, |_| ())?;
+            if rank.id() == 0 {
+                let mut server = Server::new();
+                server.add(fatal)?;
+                return Ok(server.serve()?);
+            }
+            (0..50).try_for_each(|_| fatal.apply(1).map(drop))?;
+            let (peer, one) = (3 - rank.id(), Channel::degree(1));
+            rank.sender::<u8>("done", peer, one)?.send(&0)?;
+            drop(rank.receiver::<u8>("done", peer, one)?.receive()?);
+            if rank.id() == 1 {
+                fatal.submit(KILL).map(drop)?;
+            }
+            loop {
+                match fatal.apply(1) {
+                    Ok(_) => {}
+                    Err(Error::Unknown { .. }) => return Ok(()),
+                    other => return expect(format!("{other:?}"), "unknown".to_owned()),
+                }
+            }
+        });
+    }
+}
+
+/// Of each client: the number of its last operation, and how many before were left out.
+struct Ledger;
+
+const CLIENTS: usize = 2;
+
+impl Object for Ledger {
+    type State = [[u64; 2]; CLIENTS];
+    /// The client, and the number.
+    type Op = [u32; 2];
+    /// 0 for an operation that is executed for the second time; else 1 + how many were left out.
+    type Ret = u64;
+
+    fn apply(clients: &mut Self::State, [client, number]: [u32; 2]) -> u64 {
+        let [last, left_out] = &mut clients[client as usize];
+        let number = u64::from(number);
+        if number <= *last {
+            return if number == 0 { 1 + *left_out } else { 0 };
+        }
+        *left_out += number - *last - 1;
+        *last = number;
+        1 + *left_out
+    }
+}
+
+/// Rank 0 serves and is killed some time; rank 1 follows. Clients have requests in flight all the
+/// while: each is executed once, or is unknown.
+#[test]
+fn operations_are_executed_once_whenever_the_server_dies() {
+    const OPERATIONS: u32 = 3000;
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let delay = Duration::from_micros(random.below(4000));
+        run(2 + CLIENTS, 0, |rank| {
+            let section = Section::new(Scheme::SlotServer).poison(false);
+            let mut ledger = Protected::<Ledger>::open(rank, "ledger", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() < 2 {
+                let mut server = Server::new();
+                server.add(ledger)?;
+                if rank.id() == 1 {
+                    drop(rank.receiver::<u8>("begun", 0, Channel::degree(1))?.receive()?);
+                } else {
+                    server.round()?;
+                    rank.sender::<u8>("begun", 1, Channel::degree(1))?.send(&0)?;
+                }
+                others.wait()?;
+                if rank.id() == 0 {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(delay);
+                        die()
+                    });
+                }
+                // Rank 0 does not end before it dies.
+                return Ok(server.serve_while(|| true).map(|()| {
+                    while rank.id() == 0 {
+                        std::thread::sleep(Duration::from_secs(1));
+                    }
+                })?);
+            }
+            others.wait()?;
+            let me = rank.id() as u32 - 2;
+            let mut unknown = 0;
+            let mut last = 0;
+            let mut window = std::collections::VecDeque::new();
+            for number in 1..=OPERATIONS + 20 {
+                if number <= OPERATIONS {
+                    window.push_back(ledger.submit([me, number])?);
+                }
+                if number > 20
+                    && let Some(request) = window.pop_front()
+                {
+                    match ledger.wait(request) {
+                        Ok(0) => return expect("executed twice", ""),
+                        Ok(left_out) => last = left_out - 1,
+                        Err(Error::Unknown { .. }) => unknown += 1,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            expect((last <= unknown, unknown <= 1), (true, true))
+        });
+    }
+}
+
+/// A rank whose thread panics is no more there either, but its process is.
+#[test]
+fn a_thread_that_panics_within_a_lock_is_told_to_all() {
+    let _watchdog = Watchdog::start();
+    for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
+        let result = World::threads(2).run(|rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            Together::new(rank)?.wait()?;
+            if rank.id() == 0 {
+                let guard = counter.lock()?;
+                std::mem::forget(guard);
+                panic!("with the lock");
+            }
+            let ended = loop {
+                match counter.apply(1) {
+                    Ok(_) => {}
+                    ended => break ended,
+                }
+            };
+            lost(ended, 0)
+        });
+        let error = result.unwrap_err().to_string();
+        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme:?}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Critical sections through the public interface: every scheme, on ranks of every kind.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod closures;
+mod conformance;
+mod deaths;
+mod objects;
+mod panics;
+mod servers;
+mod threads;

@@ -1,0 +1,161 @@
+//! Servers: several objects, and who serves.
+
+use mp_core::{Channel, Error, World};
+use mp_delegate::critical::{Error as CriticalError, Protected, Scheme, Server};
+
+use crate::{
+    objects::{Counter, Small, expect},
+    support::{Together, Watchdog, on_all},
+};
+
+#[test]
+fn a_server_serves_several_objects() {
+    let sums = on_all(3, |rank| {
+        let mut counters = ["a", "b"]
+            .into_iter()
+            .zip([Scheme::SlotServer, Scheme::MpServer(0)])
+            .map(|(name, scheme)| Protected::<Counter>::open(rank, name, scheme, |_| ()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut small = Protected::<Small>::open(rank, "c", Scheme::SlotServer, |_| ())?;
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            counters.drain(..).try_for_each(|counter| server.add(counter))?;
+            server.add(small)?;
+            server.serve()?;
+            return Ok(0);
+        }
+        // Between the two clients.
+        let (me, peer) = (rank.id(), 3 - rank.id());
+        let mut tell = rank.sender::<u8>("done", peer, Channel::degree(1))?;
+        let told = rank.receiver::<u8>("done", peer, Channel::degree(1))?;
+        for _ in 0..100 {
+            for counter in &mut counters {
+                counter.apply(2)?;
+            }
+            small.apply(3)?;
+        }
+        tell.send(&(me as u8))?;
+        drop(told.receive()?);
+        Ok(counters[0].apply(0)? + counters[1].apply(0)? + u64::from(small.apply(0)?))
+    });
+    assert_eq!(sums, [0, 1400, 1400]);
+}
+
+/// A rank serves for a while and leaves; another follows. Requests that nobody has answered wait.
+#[test]
+fn servers_follow_each_other() {
+    on_all(3, |rank| {
+        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let mut others = Together::new(rank)?;
+        match rank.id() {
+            0 => {
+                others.wait()?;
+                // Waits for the first server.
+                for _ in 0..10 {
+                    counter.apply(1)?;
+                }
+                let request = counter.submit(1)?;
+                expect(counter.wait(request)?, 10)?;
+                (0..100).try_for_each(|_| Ok(counter.apply(1).map(drop)?))
+            }
+            1 => {
+                let mut server = Server::new();
+                server.add(counter)?;
+                others.wait()?;
+                let mut left = 10;
+                server.serve_while(|| {
+                    left -= 1;
+                    left > 0
+                })?;
+                Ok(())
+            }
+            _ => {
+                let mut server = Server::new();
+                server.add(counter)?;
+                others.wait()?;
+                Ok(server.serve()?)
+            }
+        }
+    });
+}
+
+#[test]
+fn clients_of_a_server_that_left_are_told() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        on_all(2, |rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                let mut server = Server::new();
+                server.add(counter)?;
+                while !server.round()? {
+                    std::thread::yield_now();
+                }
+                drop(server);
+                return others.wait();
+            }
+            expect(counter.apply(1)?, 0)?;
+            others.wait()?;
+            match counter.apply(1) {
+                Err(CriticalError::Unknown { .. }) => Ok(()),
+                other => expect(format!("{other:?}"), "unknown".to_owned()),
+            }
+        });
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_can_not_come() {
+    let _watchdog = Watchdog::start();
+    let result = World::threads(2).run(|rank| {
+        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        if rank.id() == 0 {
+            return Ok(());
+        }
+        match counter.apply(1) {
+            Err(CriticalError::Unknown { .. }) => Ok(()),
+            other => expect(format!("{other:?}"), "unknown".to_owned()),
+        }
+    });
+    result.unwrap();
+}
+
+#[test]
+fn only_what_is_served_can_be_served() {
+    let rank = World::solo().unwrap();
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server()) {
+        let counter = Protected::<Counter>::open(&rank, "counter", scheme, |_| ()).unwrap();
+        let added = Server::new().add(counter);
+        assert!(matches!(added, Err(CriticalError::Bad { .. })), "{added:?}");
+    }
+    // Serving nothing is soon done.
+    Server::new().serve().unwrap();
+    let mut own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
+    assert!(matches!(own.apply(1), Err(CriticalError::Bad { .. })));
+    assert!(own.another().is_err());
+}
+
+#[test]
+fn a_result_that_was_not_fetched_in_time_is_forgotten() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        on_all(2, |rank| {
+            let section = mp_delegate::critical::Section::new(scheme).in_flight(4);
+            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            if rank.id() == 0 {
+                let mut server = Server::new();
+                server.add(counter)?;
+                return Ok(server.serve()?);
+            }
+            let old = counter.submit(1)?;
+            for _ in 0..100 {
+                drop(counter.submit(1)?);
+            }
+            let late = counter.submit(0)?;
+            expect(counter.wait(late)?, 101)?;
+            match counter.wait(old) {
+                Err(CriticalError::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
+                other => expect(format!("{other:?}"), "forgotten".to_owned()),
+            }
+        });
+    }
+}

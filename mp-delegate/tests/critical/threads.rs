@@ -1,0 +1,154 @@
+//! Several threads of a rank, and guards of locks.
+
+use mp_core::World;
+use mp_delegate::critical::{Error, Protected, Scheme, Section, Server};
+
+use crate::{
+    objects::{Counter, Wide, expect},
+    support::{Watchdog, on_all},
+};
+
+/// More handles than seats: some have one for themselves, the others share one.
+#[test]
+fn handles_of_a_rank_take_turns() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
+        for seats in [1, 2] {
+            on_all(2, |rank| {
+                let section = Section::new(scheme).seats(seats);
+                let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+                if scheme.needs_server() && rank.id() == 0 {
+                    let mut server = Server::new();
+                    server.add(counter)?;
+                    return Ok(server.serve()?);
+                }
+                let handles = (0..4).map(|_| counter.another()).collect::<Result<Vec<_>, _>>()?;
+                std::thread::scope(|scope| {
+                    for mut handle in handles {
+                        scope.spawn(move || {
+                            for _ in 0..50 {
+                                let request = handle.submit(1).unwrap();
+                                assert!(handle.wait(request).unwrap() < 400);
+                                handle.apply(0).unwrap();
+                            }
+                        });
+                    }
+                });
+                let mut counter = counter;
+                let seen = counter.apply(0)?;
+                expect((200..=400).contains(&seen), true)
+            });
+        }
+    }
+}
+
+/// A seat that was given up is taken again, with what was left in its words.
+#[test]
+fn seats_are_used_again() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
+        on_all(2, |rank| {
+            let section = Section::new(scheme).seats(2).in_flight(2);
+            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            if scheme.needs_server() && rank.id() == 0 {
+                let mut server = Server::new();
+                server.add(counter)?;
+                return Ok(server.serve()?);
+            }
+            for _ in 0..30 {
+                let mut other = counter.another()?;
+                for _ in 0..7 {
+                    drop(other.submit(1)?);
+                }
+                drop(other);
+                counter.apply(1)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn guards_protect_the_value() {
+    for scheme in Scheme::ALL {
+        on_all(3, |rank| {
+            let mut wide =
+                Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
+            if !scheme.is_lock() {
+                return expect(matches!(wide.lock(), Err(Error::Bad { .. })), true);
+            }
+            for _ in 0..100 {
+                let mut value = wide.lock()?;
+                let before = value[0];
+                expect(value.iter().all(|element| *element == before), true)?;
+                value.fill(before + 1);
+                drop(value);
+                wide.apply([0; 20])?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Locks within locks, given up in any order.
+#[test]
+fn locks_nest() {
+    let locks = Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock());
+    for scheme in locks {
+        let sums = World::threads(3).run(|rank| {
+            let _watchdog = Watchdog::start();
+            let open = |name| Protected::<Counter>::open(rank, name, scheme, |_| ());
+            let (mut a, mut b, mut c) = (open("a")?, open("b")?, open("c")?);
+            for round in 0..200 {
+                let mut first = a.lock()?;
+                let mut second = b.lock()?;
+                *first += 1;
+                *second += 1;
+                let mut third = c.lock()?;
+                *third += *first + *second;
+                if round % 2 == 0 {
+                    drop(first);
+                    drop(third);
+                } else {
+                    drop(second);
+                }
+            }
+            Ok(a.apply(0)?.min(b.apply(0)?))
+        });
+        assert_eq!(sums.unwrap().into_iter().max(), Some(600), "{scheme:?}");
+    }
+}
+
+#[test]
+fn a_guard_that_a_panic_drops_poisons() {
+    for poison in [true, false] {
+        let rank = World::solo().unwrap();
+        let section = Section::new(Scheme::HybLock).poison(poison);
+        let mut counter = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut value = counter.lock().unwrap();
+            *value = 7;
+            panic!("in the middle");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(counter.is_poisoned(), poison);
+        assert_eq!(counter.lock().is_err(), poison);
+        counter.clear_poison();
+        assert_eq!(*counter.lock().unwrap(), 7);
+    }
+}
+
+/// The second lock of the same value by the same thread would wait for the first.
+#[test]
+fn a_lock_within_itself_is_refused() {
+    let rank = World::solo().unwrap();
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
+        let mut counter =
+            Protected::<Counter>::open(&rank, "counter", Section::new(scheme).seats(2), |_| ())
+                .unwrap();
+        let mut again = counter.another().unwrap();
+        let guard = counter.lock().unwrap();
+        assert!(matches!(again.apply(1), Err(Error::Nested { .. })));
+        assert!(matches!(again.lock(), Err(Error::Nested { .. })));
+        drop(guard);
+        assert_eq!(again.apply(1).unwrap(), 0);
+    }
+}
