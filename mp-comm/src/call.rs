@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use mp_core::Plain;
 use serde::{Deserialize, Serialize};
 
-use crate::{ElementType, agree::digest};
+use crate::{ElementType, digest::digest};
 
 /// What a rank calls that all ranks of a communicator must call together, with all that must be the
 /// same: what [`Joint::check`](crate::Joint::check) compares.

@@ -3,8 +3,9 @@
 use std::ops::{Deref, Range};
 
 use crate::{
-    agree::{Together, digest},
+    agree::Together,
     communicator::Communicator,
+    digest::digest,
     elements::misuse,
     error::{Error, Result},
 };

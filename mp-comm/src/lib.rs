@@ -92,6 +92,7 @@ mod call;
 mod cartesian;
 mod communicator;
 mod desk;
+mod digest;
 mod elements;
 mod engine;
 mod error;

@@ -3,12 +3,8 @@
 use mp_core::topology::{Topology, current_affinity};
 
 use crate::{
-    agree::{Together, digest},
-    communicator::Communicator,
-    elements::misuse,
-    error::Result,
-    group::Group,
-    members::Members,
+    agree::Together, communicator::Communicator, digest::digest, elements::misuse, error::Result,
+    group::Group, members::Members,
 };
 
 /// What ranks have in common that [`split_shared`](Communicator::split_shared) puts together.

@@ -26,7 +26,7 @@ pub(crate) use text::{Text, hash};
 
 use crate::{
     error::Error,
-    loan::Loans,
+    loan::table::Loans,
     segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
     sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},

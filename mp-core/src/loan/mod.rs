@@ -35,11 +35,11 @@
 #[cfg(all(test, loom))]
 mod model;
 mod slot;
+pub(crate) mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::{
-    collections::HashMap,
     ptr::NonNull,
     sync::Arc,
     time::{Duration, Instant},
@@ -50,7 +50,7 @@ use slot::Slot;
 use crate::{
     context::Context,
     copy::copy_bytes,
-    sync::{Mutex, yield_now},
+    sync::yield_now,
     wait::{Doing, Operation, Wait},
 };
 
@@ -59,18 +59,6 @@ use crate::{
 const PATIENCE: Duration = Duration::from_nanos(600);
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 8;
-
-/// The loans of a world of threads, by lender, borrower, and a number that they agree on. Opened
-/// when first needed: there could be a million pairs.
-#[derive(Debug, Default)]
-pub(crate) struct Loans(Mutex<HashMap<(u32, u32, u64), Arc<Slot>>>);
-
-impl Loans {
-    fn slot(&self, from: u32, to: u32, number: u64) -> Option<Arc<Slot>> {
-        let mut slots = self.0.lock().ok()?;
-        Some(Arc::clone(slots.entry((from, to, number)).or_insert_with(|| Arc::new(Slot::new()))))
-    }
-}
 
 /// The end of a rank that lends. See the [module](self).
 #[derive(Debug)]
