@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use mp_core::mpb;
+use mp_core::{Plain, mpb};
 use mp_model::mpb::{Line, Mpb};
 
 use crate::real::{RealError, RealMpb};
@@ -128,6 +128,27 @@ impl Mpb for PolledMpb {
     #[inline]
     async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), RealError> {
         self.at_once().get(from, target).await
+    }
+
+    #[inline]
+    async fn get_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+    ) -> Result<(), RealError> {
+        self.at_once().get_with(from, target, combine).await
+    }
+
+    #[inline]
+    async fn pass_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+        to: Line,
+    ) -> Result<(), RealError> {
+        self.at_once().pass_with(from, target, combine, to).await
     }
 
     #[inline]
