@@ -213,6 +213,17 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     }
 
     #[inline(always)]
+    fn pass_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+        to: Line,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().pass_with(real(from), target, combine, real(to)))
+    }
+
+    #[inline(always)]
     fn get_own(
         &mut self,
         from: Line,

@@ -144,6 +144,21 @@ pub trait Mpb {
         }
     }
 
+    /// [`get_with`](Mpb::get_with), and a [`put`](Mpb::put) of what the target then is. A machine may
+    /// do both as the elements come; the lines that are put may be those that are got.
+    fn pass_with<T: NoUninit + AnyBitPattern>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+        to: Line,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            self.get_with(from, target, combine).await?;
+            self.put(bytemuck::cast_slice(target), to).await
+        }
+    }
+
     /// Copies `count` lines from an MPB to line `to` of the own MPB.
     fn get_own(
         &mut self,

@@ -150,6 +150,17 @@ impl Mpb for PolledMpb {
     }
 
     #[inline]
+    fn pass_with<T: Plain>(
+        &mut self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+        to: Line,
+    ) -> impl Future<Output = Result<(), RealError>> {
+        done(self.mpb().pass_with(real(from), target, combine, real(to)))
+    }
+
+    #[inline]
     fn get_own(
         &mut self,
         from: Line,

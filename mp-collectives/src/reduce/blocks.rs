@@ -8,6 +8,12 @@
 //! 3. It gets the other blocks' results (*all-gather*). It puts the next segment before that, so that
 //!    nobody waits for the slowest in every step.
 //!
+//! Of two ranks, each has read the other's elements of its own block once and is then done with them:
+//! it leaves the result in the very lines that it reads them from, as it combines them, and the other
+//! one gets it from its own MPB. That takes a third less time than a put to other lines: these are
+//! near already, and nothing is read twice. More ranks would have to say when all of them had got it
+//! from there.
+//!
 //! A *whole* reduction leaves 2 and 3 out: all ranks get everything of all others and combine it. That
 //! is more to get and less to wait for. A reduction that ends with the reduce-scatter leaves 3 out, and
 //! cuts the vector as it is asked for; where a rank has no more elements in its block, it still waits
@@ -19,7 +25,8 @@
 //! P           put: which segment rank i has put                           set by rank i
 //! P           result: of which segment rank i's block is done             set by rank i
 //! 2 · P · b   the own elements of two segments, block by block            got by the others
-//! 2 · b       the results of the own block of two segments                got by the others
+//! 2 · b       the results of the own block of two segments                got by the others,
+//!                                                                         if there are several
 //! ```
 //!
 //! # Why no rank needs to say that it has got something
@@ -29,6 +36,10 @@
 //! had no results to tell of, after it was told of n − 1, which they put after it): by then they had
 //! got its elements of n − 2. It puts its result of n after it was told of all others' elements of n,
 //! which they put after they had got the results of n − 2.
+//!
+//! Of two ranks, the lines that hold a result are the own elements of the rank that gets it: it puts its
+//! elements of n there after it has itself got the results of n − 2; and nobody but the other one, which
+//! has read what it overwrites, writes there before.
 
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
@@ -135,7 +146,7 @@ impl BlockReduce {
                 let flag = Line { rank, line: self.put_line(mpb.rank()) };
                 mpb.set_flag(flag, self.segment).await?;
             }
-            self.combine(mpb, segment, operation, line).await?;
+            self.combine(mpb, segment, operation, line, false).await?;
         }
         Ok(())
     }
@@ -175,23 +186,29 @@ impl BlockReduce {
                 }
             }
             if index > 0 {
-                let line = self.result_block(number - 1);
                 for rank in after(me, ranks) {
                     let told = |segment| segment >= number - 1;
                     mpb.wait_flag_from(rank, self.result_line(rank), told).await?;
                     if root.is_none_or(|root| root == me) {
                         let elements = &mut vector[segments.block(index - 1, rank)];
                         let elements = bytemuck::cast_slice_mut(elements);
-                        mpb.get(Line { rank, line }, elements).await?;
+                        let at = match ranks {
+                            2 => Line { rank: me, line: self.own_line(number - 1, rank) },
+                            _ => Line { rank, line: self.result_block(number - 1) },
+                        };
+                        mpb.get(at, elements).await?;
                     }
                 }
             }
             if index < count {
                 self.segment = number;
                 let own = &mut vector[segments.block(index, me)];
-                self.combine(mpb, own, operation, self.own_line(number, me)).await?;
-                let line = self.result_block(number);
-                mpb.put(bytemuck::cast_slice(own), Line { rank: me, line }).await?;
+                let line = self.own_line(number, me);
+                self.combine(mpb, own, operation, line, ranks == 2).await?;
+                if ranks > 2 {
+                    let line = self.result_block(number);
+                    mpb.put(bytemuck::cast_slice(own), Line { rank: me, line }).await?;
+                }
                 for rank in after(me, ranks) {
                     mpb.set_flag(Line { rank, line: self.result_line(me) }, number).await?;
                 }
@@ -235,18 +252,20 @@ impl BlockReduce {
             let own = parts.own();
             let piece = piece(own.len());
             let line = self.own_line(self.segment, me);
-            self.combine(mpb, &mut own[piece], operation, line).await?;
+            self.combine(mpb, &mut own[piece], operation, line, false).await?;
         }
         Ok(())
     }
 
-    /// Combines these elements with those that all others have put from this line on.
+    /// Combines these elements with those that all others have put from this line on; of two
+    /// ranks, may leave the result there as well.
     async fn combine<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
         own: &mut [T],
         operation: &O,
         line: usize,
+        pass: bool,
     ) -> Result<(), M::Error> {
         let (me, number) = (mpb.rank(), self.segment);
         // As many elements as a line has bytes fill whole lines, whatever their size.
@@ -263,8 +282,13 @@ impl BlockReduce {
         }
         for (index, own) in own.chunks_mut(piece).enumerate() {
             let mut fold = Fold::new(operation, me, own, &mut self.scratch);
+            let line = line + index * lines;
+            if pass {
+                fold.pass(mpb, Line { rank: 1 - me, line }).await?;
+                continue;
+            }
             for rank in 0..self.ranks {
-                fold.get(mpb, Line { rank, line }.offset(index * lines)).await?;
+                fold.get(mpb, Line { rank, line }).await?;
             }
         }
         Ok(())

@@ -20,6 +20,10 @@ pub(super) struct Fold<'a, T, O> {
 }
 
 impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
+    /// Elements of other sizes lie across the ends of lines, or are structures, of whose parts only a
+    /// loop over many makes vectors.
+    const WORDS: bool = size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two();
+
     pub(super) fn new(
         operation: &'a O,
         me: usize,
@@ -33,11 +37,7 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
 
     /// The next rank's elements from there on, or this one's own in their turn.
     pub(super) async fn get<M: Mpb>(&mut self, mpb: &mut M, from: Line) -> Result<(), M::Error> {
-        // Elements of other sizes lie across the ends of lines, or are structures, of whose parts
-        // only a loop over many makes vectors.
-        let words =
-            const { size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two() };
-        if !words {
+        if !Self::WORDS {
             if from.rank != self.me {
                 mpb.get(from, self.room(from.rank)).await?;
             }
@@ -57,6 +57,25 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
             (rank, me) if rank > me => mpb.get_with(from, own, append).await,
             (0, _) => mpb.get(from, bytemuck::cast_slice_mut(before)).await,
             _ => mpb.get_with(from, before, append).await,
+        }
+    }
+
+    /// Of two ranks: both ones' elements, of which the other one's are there. Leaves the result in their
+    /// place as well.
+    pub(super) async fn pass<M: Mpb>(&mut self, mpb: &mut M, there: Line) -> Result<(), M::Error> {
+        if !Self::WORDS {
+            for rank in 0..2 {
+                self.get(mpb, Line { rank, ..there }).await?;
+            }
+            return mpb.put(bytemuck::cast_slice(self.own), there).await;
+        }
+        let Fold { operation, me, own, .. } = self;
+        if *me == 0 {
+            let append = |left, right| operation.combine(left, right);
+            mpb.pass_with(there, own, append, there).await
+        } else {
+            let prepend = |right, left| operation.combine(left, right);
+            mpb.pass_with(there, own, prepend, there).await
         }
     }
 

@@ -213,6 +213,66 @@ fn blocks_of_all_kinds_in_turn() {
     }
 }
 
+/// The result of a block goes on as it is combined: for elements that divide lines, and others.
+fn scattered<T: Plain + PartialEq + Debug>(
+    rank: &Rank,
+    of: impl Fn(u64) -> T,
+    operation: impl Operation<T> + Copy,
+) -> Result<()> {
+    let (all_reduce, reduce) = (Some(AllReduce::Scattered), Some(Reduce::Scattered));
+    // Blocks in one piece and in several.
+    for block_lines in [2, 1_100] {
+        let block_lines = Some(block_lines);
+        let settings = Settings { all_reduce, reduce, block_lines, ..SMALL };
+        let mut reductions = Reductions::open(rank, "scattered", settings)?;
+        let large = 3 * 1_100 * 64 / size_of::<T>();
+        let small = (0..70).chain([131, 400]);
+        for (number, count) in small.chain([large - 1, large + 7]).enumerate() {
+            let element = |rank: usize, index: usize| {
+                of((number + index) as u64 * 0x9e37_79b9 ^ rank as u64 * 0x51_7cc1)
+            };
+            let own = || (0..count).map(|index| element(rank.id(), index)).collect::<Vec<_>>();
+            let expected = reference(rank.size(), count, element, &operation);
+            let mut got = own();
+            reductions.all_reduce(&mut got, operation)?;
+            check(&got, &expected, (block_lines, count))?;
+            let (mut got, root) = (own(), number % rank.size());
+            reductions.reduce(&mut got, operation, root)?;
+            if rank.id() == root {
+                check(&got, &expected, (block_lines, count, root))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn results_of_blocks_of_all_types() {
+    for ranks in [2, 3] {
+        on_all(ranks, |rank| {
+            scattered(
+                rank,
+                |number| number as u8,
+                |a: u8, b: u8| a.wrapping_mul(3).wrapping_sub(b),
+            )?;
+            scattered(
+                rank,
+                |number| number as i16,
+                |a: i16, b: i16| a.wrapping_mul(3).wrapping_sub(b),
+            )?;
+            scattered(rank, |number| number as f32, |a: f32, b: f32| a / 3.0 - b)?;
+            scattered(rank, |number| number as f64, |a: f64, b: f64| a / 3.0 - b)?;
+            scattered(rank, u128::from, |a: u128, b: u128| a.wrapping_mul(3).wrapping_sub(b))?;
+            scattered(
+                rank,
+                |number| [number as u8, 1, 2],
+                |a: [u8; 3], b: [u8; 3]| [a[0].wrapping_sub(b[0]), a[2], b[1]],
+            )?;
+            scattered(rank, |number| [0, 1, 2, 3].map(|n| (number >> n) as u16), product)
+        });
+    }
+}
+
 /// Two by two matrices, which do not commute.
 fn product(left: [u16; 4], right: [u16; 4]) -> [u16; 4] {
     let entry = |row: usize, column: usize| {

@@ -3,10 +3,13 @@
 //! To copy them first and combine the copies takes a quarter longer: the copy is written and read
 //! once more, and while it is read no line is on its way from another core.
 //!
-//! As in [`get`](super::get), the lines are read by machine instructions that the compiler does not
-//! look into, here one line at a time, into registers.
+//! What was combined can go to other lines as well, or to the same, straight from the registers: a put
+//! of its own would read all of it again.
+//!
+//! As in [`get`](super::get) and [`put`](super::put), the lines are read and written by machine
+//! instructions that the compiler does not look into, here one line at a time.
 
-use super::shared::{LINE_BYTES, Line, get};
+use super::shared::{LINE_BYTES, Line, get, put};
 use crate::{
     plain::Plain,
     sync::{Ordering, fence},
@@ -17,29 +20,48 @@ use crate::{
 struct Bytes([u8; LINE_BYTES]);
 
 /// Each element of `target` becomes `combine` of it and of that in its place in the lines, which
-/// have room for all.
+/// have room for all. So do those in lines `to`, if there are any: as many as are read, and either the
+/// very same or all apart from them.
 #[inline]
-pub(crate) fn fold<T: Plain>(from: &[Line], target: &mut [T], combine: impl Fn(T, T) -> T) {
+pub(crate) fn fold<T: Plain>(
+    from: &[Line],
+    target: &mut [T],
+    combine: impl Fn(T, T) -> T,
+    to: Option<&[Line]>,
+) {
     if size_of_val(target) == 0 {
         return;
     }
+    if to.is_some() {
+        // As in `put`.
+        fence(Ordering::Release);
+    }
     let per_line = LINE_BYTES / size_of::<T>();
     if per_line * size_of::<T>() != LINE_BYTES {
-        return fold_uneven(from, target, combine);
+        return fold_uneven(from, target, combine, to);
     }
     let (whole, rest) = target.split_at_mut(target.len() / per_line * per_line);
     let (lines, last) = from.split_at(whole.len() / per_line);
-    vectors::fold(lines, whole, &combine);
+    let to = to.map(|to| to.split_at(lines.len()));
+    vectors::fold(lines, whole, &combine, to.map(|(to, _)| to));
     if !rest.is_empty() {
         let mut bytes = Bytes([0; LINE_BYTES]);
         get(last, &mut bytes.0[..size_of_val(rest)]);
-        fold_line(&bytes, rest, &combine);
+        fold_line(&mut bytes, rest, &combine);
+        if let Some((_, to)) = to {
+            put(bytemuck::cast_slice(rest), to);
+        }
     }
     fence(Ordering::Acquire);
 }
 
 /// Elements that lie across the ends of lines: by copies after all.
-fn fold_uneven<T: Plain>(from: &[Line], target: &mut [T], combine: impl Fn(T, T) -> T) {
+fn fold_uneven<T: Plain>(
+    from: &[Line],
+    target: &mut [T],
+    combine: impl Fn(T, T) -> T,
+    to: Option<&[Line]>,
+) {
     // So many elements fill whole lines, whatever their size.
     let mut there = vec![T::zeroed(); target.len().min(LINE_BYTES)];
     for (from, target) in from.chunks(size_of::<T>()).zip(target.chunks_mut(LINE_BYTES)) {
@@ -49,86 +71,168 @@ fn fold_uneven<T: Plain>(from: &[Line], target: &mut [T], combine: impl Fn(T, T)
             *target = combine(*target, there);
         }
     }
+    if let Some(to) = to {
+        put(bytemuck::cast_slice(target), to);
+    }
 }
 
 /// Elements of one line, of which there are at most as many as it has.
 #[inline(always)]
-fn fold_line<T: Plain>(there: &Bytes, target: &mut [T], combine: &impl Fn(T, T) -> T) {
-    let there: &[T] = bytemuck::cast_slice(&there.0);
-    for (target, &there) in target.iter_mut().zip(there) {
-        *target = combine(*target, there);
+fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, T) -> T) {
+    let line: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
+    for (target, line) in target.iter_mut().zip(line) {
+        *target = combine(*target, *line);
+        *line = *target;
+    }
+}
+
+/// All of these lines, which the targets fill.
+#[inline(always)]
+fn fold_lines<T: Plain>(
+    from: &[Line],
+    target: &mut [T],
+    combine: &impl Fn(T, T) -> T,
+    to: Option<&[Line]>,
+    load: impl Fn(&Line) -> Bytes,
+    store: impl Fn(&Line, Bytes),
+) {
+    let lines = from.iter().zip(target.chunks_exact_mut(LINE_BYTES / size_of::<T>()));
+    let Some(to) = to else {
+        return lines.for_each(|(line, target)| fold_line(&mut load(line), target, combine));
+    };
+    for ((line, target), to) in lines.zip(to) {
+        let mut bytes = load(line);
+        fold_line(&mut bytes, target, combine);
+        store(to, bytes);
     }
 }
 
 /// With the vectors that this processor has.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod vectors {
-    use std::arch::{
-        asm,
-        x86_64::{__m128i, __m256i, __m512i},
+    use std::{
+        arch::{
+            asm,
+            x86_64::{__m128i, __m256i, __m512i},
+        },
+        ptr::from_ref,
     };
 
-    use super::{Bytes, LINE_BYTES, Line, Plain, fold_line};
+    use super::{Bytes, Line, Plain, fold_lines};
 
     #[inline]
-    pub(super) fn fold<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
+    pub(super) fn fold<T: Plain>(
+        from: &[Line],
+        target: &mut [T],
+        combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
+    ) {
         use std::arch::is_x86_feature_detected as has;
         // The last one is what those have that do not slow down for wide vectors.
         let wide = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
         if wide && has!("avx512vbmi2") {
             // SAFETY: the processor has them.
-            unsafe { fold_512(from, target, combine) }
+            unsafe { fold_512(from, target, combine, to) }
         } else if has!("avx2") {
             // SAFETY: as above.
-            unsafe { fold_256(from, target, combine) }
+            unsafe { fold_256(from, target, combine, to) }
         } else {
-            fold_128(from, target, combine);
+            fold_128(from, target, combine, to);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-    fn fold_512<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
-        each(from, target, combine, |line| {
+    fn fold_512<T: Plain>(
+        from: &[Line],
+        target: &mut [T],
+        combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
+    ) {
+        let load = |line: &Line| {
             let bytes: __m512i;
             // SAFETY: a line has so many bytes; as a load it is one of relaxed atomic words.
             unsafe {
-                asm!("vmovdqu64 {}, [{}]", out(zmm_reg) bytes, in(reg) line,
+                asm!("vmovdqu64 {}, [{}]", out(zmm_reg) bytes, in(reg) from_ref(line),
                     options(nostack, preserves_flags, readonly));
             }
             // SAFETY: as many bytes, of which any value is one.
             unsafe { std::mem::transmute::<__m512i, Bytes>(bytes) }
-        });
+        };
+        let store = |line: &Line, bytes: Bytes| {
+            // SAFETY: as many bytes, of which any value is one.
+            let bytes = unsafe { std::mem::transmute::<Bytes, __m512i>(bytes) };
+            // SAFETY: a line has so many bytes, which are atomic words; as a store it is one of
+            // relaxed ones.
+            unsafe {
+                asm!("vmovdqu64 [{}], {}", in(reg) from_ref(line), in(zmm_reg) bytes,
+                    options(nostack, preserves_flags));
+            }
+        };
+        fold_lines(from, target, combine, to, load, store);
     }
 
     #[target_feature(enable = "avx2")]
-    fn fold_256<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
-        each(from, target, combine, |line| {
+    fn fold_256<T: Plain>(
+        from: &[Line],
+        target: &mut [T],
+        combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
+    ) {
+        let load = |line: &Line| {
             let [low, high]: [__m256i; 2];
             // SAFETY: as above.
             unsafe {
                 asm!("vmovdqu {}, [{line}]", "vmovdqu {}, [{line} + 32]",
-                    out(ymm_reg) low, lateout(ymm_reg) high, line = in(reg) line,
+                    out(ymm_reg) low, lateout(ymm_reg) high, line = in(reg) from_ref(line),
                     options(nostack, preserves_flags, readonly));
             }
             // SAFETY: as above.
             unsafe { std::mem::transmute::<[__m256i; 2], Bytes>([low, high]) }
-        });
+        };
+        let store = |line: &Line, bytes: Bytes| {
+            // SAFETY: as above.
+            let [low, high] = unsafe { std::mem::transmute::<Bytes, [__m256i; 2]>(bytes) };
+            // SAFETY: as above.
+            unsafe {
+                asm!("vmovdqu [{line}], {}", "vmovdqu [{line} + 32], {}",
+                    in(ymm_reg) low, in(ymm_reg) high, line = in(reg) from_ref(line),
+                    options(nostack, preserves_flags));
+            }
+        };
+        fold_lines(from, target, combine, to, load, store);
     }
 
     #[inline]
-    fn fold_128<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
-        each(from, target, combine, |line| {
+    fn fold_128<T: Plain>(
+        from: &[Line],
+        target: &mut [T],
+        combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
+    ) {
+        let load = |line: &Line| {
             let [a, b, c, d]: [__m128i; 4];
             // SAFETY: as above; every x86-64 processor has these.
             unsafe {
                 asm!("movdqu {}, [{line}]", "movdqu {}, [{line} + 16]",
                     "movdqu {}, [{line} + 32]", "movdqu {}, [{line} + 48]",
                     out(xmm_reg) a, out(xmm_reg) b, out(xmm_reg) c, out(xmm_reg) d,
-                    line = in(reg) line, options(nostack, preserves_flags, readonly));
+                    line = in(reg) from_ref(line), options(nostack, preserves_flags, readonly));
             }
             // SAFETY: as above.
             unsafe { std::mem::transmute::<[__m128i; 4], Bytes>([a, b, c, d]) }
-        });
+        };
+        let store = |line: &Line, bytes: Bytes| {
+            // SAFETY: as above.
+            let [a, b, c, d] = unsafe { std::mem::transmute::<Bytes, [__m128i; 4]>(bytes) };
+            // SAFETY: as above.
+            unsafe {
+                asm!("movdqu [{line}], {}", "movdqu [{line} + 16], {}",
+                    "movdqu [{line} + 32], {}", "movdqu [{line} + 48], {}",
+                    in(xmm_reg) a, in(xmm_reg) b, in(xmm_reg) c, in(xmm_reg) d,
+                    line = in(reg) from_ref(line), options(nostack, preserves_flags));
+            }
+        };
+        fold_lines(from, target, combine, to, load, store);
     }
 
     /// With the vectors that are told, of which a test can see to it that they are there.
@@ -138,41 +242,35 @@ mod vectors {
         from: &[Line],
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
     ) {
         if wide {
             assert!(std::arch::is_x86_feature_detected!("avx2"));
             // SAFETY: it has them.
-            unsafe { fold_256(from, target, combine) }
+            unsafe { fold_256(from, target, combine, to) }
         } else {
-            fold_128(from, target, combine);
-        }
-    }
-
-    #[inline(always)]
-    fn each<T: Plain>(
-        from: &[Line],
-        target: &mut [T],
-        combine: &impl Fn(T, T) -> T,
-        load: impl Fn(*const Line) -> Bytes,
-    ) {
-        for (line, target) in from.iter().zip(target.chunks_exact_mut(LINE_BYTES / size_of::<T>()))
-        {
-            fold_line(&load(line), target, combine);
+            fold_128(from, target, combine, to);
         }
     }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
 mod vectors {
-    use super::{Bytes, LINE_BYTES, Line, Plain, fold_line, get};
+    use super::{Bytes, LINE_BYTES, Line, Plain, fold_lines, get, put};
 
-    pub(super) fn fold<T: Plain>(from: &[Line], target: &mut [T], combine: &impl Fn(T, T) -> T) {
-        let lines = from.chunks(1);
-        for (line, target) in lines.zip(target.chunks_exact_mut(LINE_BYTES / size_of::<T>())) {
+    pub(super) fn fold<T: Plain>(
+        from: &[Line],
+        target: &mut [T],
+        combine: &impl Fn(T, T) -> T,
+        to: Option<&[Line]>,
+    ) {
+        let load = |line: &Line| {
             let mut bytes = Bytes([0; LINE_BYTES]);
-            get(line, &mut bytes.0);
-            fold_line(&bytes, target, combine);
-        }
+            get(std::slice::from_ref(line), &mut bytes.0);
+            bytes
+        };
+        let store = |line: &Line, bytes: Bytes| put(&bytes.0, std::slice::from_ref(line));
+        fold_lines(from, target, combine, to, load, store);
     }
 }
 
@@ -187,24 +285,34 @@ mod tests {
             let there: Vec<T> = (0..count).map(|index| of(index + 7)).collect();
             let lines: Vec<Line> = (0..60).map(|_| Line::new()).collect();
             put(bytemuck::cast_slice(&there), &lines[1..]);
-            // Not at the beginning of a line.
-            let mut got: Vec<T> = (0..=count).map(&of).collect();
             // Which is which, and in its order.
-            fold(&lines[1..], &mut got[1..], |own, there| {
+            let combine = |own: T, there: T| {
                 let mut bytes = bytemuck::bytes_of(&own).to_vec();
                 let other = bytemuck::bytes_of(&there);
                 for (byte, other) in bytes.iter_mut().zip(other) {
                     *byte = byte.wrapping_mul(3).wrapping_sub(*other);
                 }
                 bytemuck::pod_read_unaligned(&bytes)
-            });
-            assert_eq!(got[0], of(0));
-            for (index, got) in got[1..].iter().enumerate() {
-                let (own, there) = (of(index + 1), there[index]);
-                let pairs = bytemuck::bytes_of(&own).iter().zip(bytemuck::bytes_of(&there));
-                let expected: Vec<u8> =
-                    pairs.map(|(own, there)| own.wrapping_mul(3).wrapping_sub(*there)).collect();
-                assert_eq!(bytemuck::bytes_of(got), expected, "{index} of {count}");
+            };
+            let expected: Vec<T> = there
+                .iter()
+                .enumerate()
+                .map(|(index, &there)| combine(of(index + 1), there))
+                .collect();
+            let used = size_of_val(&there[..]).div_ceil(LINE_BYTES);
+            let others: Vec<Line> = (0..60).map(|_| Line::new()).collect();
+            // Those that are read are the last to be written.
+            for to in [None, Some(&others), Some(&lines)] {
+                // Not at the beginning of a line.
+                let mut got: Vec<T> = (0..=count).map(&of).collect();
+                fold(&lines[1..=used], &mut got[1..], combine, to.map(|to| &to[1..=used]));
+                assert_eq!(got[0], of(0));
+                assert_eq!(got[1..], expected, "{count} elements");
+                let Some(to) = to else { continue };
+                let mut left = vec![T::zeroed(); count];
+                get(&to[1..], bytemuck::cast_slice_mut(&mut left));
+                assert_eq!(left, expected, "{count} elements in lines");
+                assert!(to[used + 1..].iter().all(|line| line.flag() == 0), "{count} elements");
             }
         }
     }
@@ -230,10 +338,16 @@ mod tests {
             let there: Vec<f32> = (0..9 * 16).map(|index| index as f32 / 7.0).collect();
             put(bytemuck::cast_slice(&there), &lines);
             let mut got = vec![1.5_f32; there.len()];
-            vectors::fold_as(has_256, &lines, &mut got, &|own, there| own - there);
+            let to: Vec<Line> = (0..9).map(|_| Line::new()).collect();
+            let combine = |own, there| own - there;
+            vectors::fold_as(has_256, &lines, &mut got, &combine, None);
             let mut expected = vec![1.5_f32; there.len()];
-            fold(&lines, &mut expected, |own, there| own - there);
+            fold(&lines, &mut expected, combine, None);
             assert_eq!(got, expected);
+            let mut passed = vec![1.5_f32; there.len()];
+            vectors::fold_as(has_256, &lines, &mut passed, &combine, Some(&to));
+            get(&to, bytemuck::cast_slice_mut(&mut got));
+            assert_eq!((&passed, &got), (&expected, &expected));
         }
     }
 }

@@ -230,7 +230,28 @@ impl Mpb {
         combine: impl Fn(T, T) -> T,
     ) -> Result<()> {
         let count = size_of_val(target).div_ceil(LINE_BYTES);
-        line::fold(self.opened.lines(from.rank, from.line, count)?, target, combine);
+        line::fold(self.opened.lines(from.rank, from.line, count)?, target, combine, None);
+        Ok(())
+    }
+
+    /// [`get_with`](Self::get_with), and a [`put`](Self::put) of what the target then is, which is in
+    /// the lines from `to` on as it is combined. They may be those that are got; if they are only some
+    /// of those, it is not determined what is got.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    #[inline]
+    pub fn pass_with<T: Plain>(
+        &self,
+        from: Line,
+        target: &mut [T],
+        combine: impl Fn(T, T) -> T,
+        to: Line,
+    ) -> Result<()> {
+        let count = size_of_val(target).div_ceil(LINE_BYTES);
+        let from = self.opened.lines(from.rank, from.line, count)?;
+        let to = self.opened.lines(to.rank, to.line, count)?;
+        line::fold(from, target, combine, Some(to));
         Ok(())
     }
 

@@ -2,12 +2,13 @@
 //! waits for what can't come hears of it.
 
 use std::{
+    fmt::Debug,
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use mp_core::{
-    Cause, Error, Operation, Rank, Result, Wait, WaitPolicy, World,
+    Cause, Error, Operation, Plain, Rank, Result, Wait, WaitPolicy, World,
     mpb::{Line, Mpb, Mpbs},
 };
 
@@ -223,6 +224,8 @@ fn places_that_do_not_exist() {
         no_rank(mpb.put(&[], line(2, 0)))?;
         no_rank(mpb.get(line(2, 0), &mut target))?;
         no_rank(mpb.get_with(line(2, 0), &mut target, |own, _| own))?;
+        no_rank(mpb.pass_with(line(2, 0), &mut target, |own, _| own, line(0, 0)))?;
+        no_rank(mpb.pass_with(line(0, 0), &mut target, |own, _| own, line(2, 0)))?;
         no_rank(mpb.put_own(0, 1, line(2, 0)))?;
         no_rank(mpb.get_own(line(2, 0), 1, 0))?;
         no_rank(mpb.set_flag(line(2, 0), 1))?;
@@ -245,6 +248,13 @@ fn places_that_do_not_exist() {
             no_lines(mpb.get(line(0, first), &mut target[..length]), first, count)?;
             let got = mpb.get_with(line(0, first), &mut target[..length], |_, there| there);
             no_lines(got, first, count)?;
+            let (there, target_bytes) = (line(0, first), &mut target[..length]);
+            let passed = mpb.pass_with(there, target_bytes, |_, there| there, line(0, 0));
+            no_lines(passed, first, count)?;
+            if length <= 640 {
+                let passed = mpb.pass_with(line(0, 0), target_bytes, |_, there| there, there);
+                no_lines(passed, first, count)?;
+            }
             ensure!(target == [7; 700], "something was got");
         }
         for (first, count) in [(0, 11), (10, 1), (3, usize::MAX), (usize::MAX, usize::MAX)] {
@@ -363,6 +373,69 @@ fn what_is_got_is_combined_with_what_was_there() {
             }
         }
         Ok(())
+    });
+}
+
+/// What is combined is left in lines of any rank's buffer, also in those that are read.
+fn pass<T>(rank: &Rank, name: &str, of: impl Fn(u64) -> T) -> Result<()>
+where
+    T: Plain + PartialEq + Debug,
+{
+    const LINES: usize = 60;
+    let (me, ranks) = (rank.id(), rank.size());
+    let mut mpb = rank.mpb(name, Mpbs::lines(1 + LINES * (ranks + 1)))?;
+    mpb.set_wait(LONG);
+    let mut together = Together::new(rank)?;
+    let element = |rank: usize, index: usize| of((rank * 1_000 + index * 37 + 1) as u64);
+    // Not commutative.
+    let combine = |own: T, there: T| {
+        let mut bytes = bytemuck::bytes_of(&own).to_vec();
+        for (byte, there) in bytes.iter_mut().zip(bytemuck::bytes_of(&there)) {
+            *byte = byte.wrapping_mul(3).wrapping_sub(*there);
+        }
+        bytemuck::pod_read_unaligned(&bytes)
+    };
+    let most = LINES * 64 / size_of::<T>();
+    let all: Vec<T> = (0..most).map(|index| element(me, index)).collect();
+    mpb.put(bytemuck::cast_slice(&all), line(me, 1))?;
+    together.wait()?;
+    for length in (0..most.min(67)).chain([most - 1, most]) {
+        for other in 0..ranks {
+            let expected: Vec<T> =
+                (0..length).map(|index| combine(all[index], element(other, index))).collect();
+            for owner in 0..ranks {
+                // Lines that only this rank uses.
+                let own_lines = line(owner, 1 + LINES * (me + 1));
+                let mut got = all[..length].to_vec();
+                mpb.pass_with(line(other, 1), &mut got, combine, own_lines)?;
+                let mut left = vec![of(0); length];
+                mpb.get(own_lines, bytemuck::cast_slice_mut(&mut left))?;
+                ensure!(got == expected, "{got:?}, not {expected:?}");
+                ensure!(left == expected, "{left:?} is left, not {expected:?}");
+                let mut again = all[..length].to_vec();
+                mpb.pass_with(own_lines, &mut again, combine, own_lines)?;
+                mpb.get(own_lines, bytemuck::cast_slice_mut(&mut left))?;
+                let expected: Vec<T> =
+                    (0..length).map(|index| combine(all[index], expected[index])).collect();
+                ensure!(again == expected, "{again:?}, not {expected:?}");
+                ensure!(left == expected, "{left:?} is left, not {expected:?}");
+            }
+        }
+    }
+    together.wait()
+}
+
+#[test]
+fn what_is_combined_is_left_in_lines() {
+    on_all(3, |rank| {
+        pass(rank, "of 1", |number| number as u8)?;
+        pass(rank, "of 2", |number| number as i16)?;
+        pass(rank, "of 4", |number| number as u32 * 70_001)?;
+        pass(rank, "of 8", |number| number as f64)?;
+        pass(rank, "of 16", |number| u128::from(number) << 60)?;
+        pass(rank, "of 6", |number| [number as u16, 7, !number as u16])?;
+        pass(rank, "of 64", |number| [number; 8])?;
+        pass(rank, "of 72", |number| [number; 9])
     });
 }
 
