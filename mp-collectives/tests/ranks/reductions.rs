@@ -229,7 +229,7 @@ fn scattered<T: Plain + PartialEq + Debug>(
         let small = (0..70).chain([131, 400]);
         for (number, count) in small.chain([large - 1, large + 7]).enumerate() {
             let element = |rank: usize, index: usize| {
-                of((number + index) as u64 * 0x9e37_79b9 ^ rank as u64 * 0x51_7cc1)
+                of(((number + index) as u64 * 0x9e37_79b9) ^ (rank as u64 * 0x51_7cc1))
             };
             let own = || (0..count).map(|index| element(rank.id(), index)).collect::<Vec<_>>();
             let expected = reference(rank.size(), count, element, &operation);
