@@ -143,6 +143,7 @@ impl Engine {
 
     /// Sends any message whose type is known there, if there is nothing else to do than wait for
     /// room. `None` when it is not so simple.
+    #[inline(never)]
     pub(crate) fn send_directly<T: Plain>(
         &mut self,
         context: u32,
@@ -658,6 +659,7 @@ impl Engine {
 
 /// How many elements a message has that is longer than this line, if it fits and nobody waits to
 /// hear that it was received.
+#[inline(never)]
 fn fits<T: Plain>(
     line: &Line,
     from: u32,

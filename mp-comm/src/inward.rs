@@ -296,6 +296,7 @@ impl Inward {
 
     /// Waits for all of the message that begins with this line, which is as long as `into`, and
     /// nothing else.
+    #[inline(never)]
     pub(crate) fn pull_directly(
         &mut self,
         rank: &Rank,
