@@ -154,123 +154,144 @@ pub(crate) fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>>
     })
 }
 
+/// What [`Mpb`] asks for besides waits, of a type whose `mpb()` are the buffers: done when it is called.
+macro_rules! at_once {
+    () => {
+        #[inline]
+        fn rank(&self) -> usize {
+            self.mpb().rank()
+        }
+
+        #[inline]
+        fn ranks(&self) -> usize {
+            self.mpb().ranks()
+        }
+
+        #[inline]
+        fn lines(&self) -> usize {
+            self.mpb().lines()
+        }
+
+        #[inline]
+        fn line_bytes(&self) -> usize {
+            self.mpb().line_bytes()
+        }
+
+        #[inline(always)]
+        fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().put(source, real(to)))
+        }
+
+        #[inline(always)]
+        fn put_own(
+            &mut self,
+            from: usize,
+            count: usize,
+            to: Line,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().put_own(from, count, real(to)))
+        }
+
+        #[inline(always)]
+        fn get(
+            &mut self,
+            from: Line,
+            target: &mut [u8],
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().get(real(from), target))
+        }
+
+        #[inline(always)]
+        fn get_with<T: Plain>(
+            &mut self,
+            from: Line,
+            target: &mut [T],
+            combine: impl Fn(T, T) -> T,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().get_with(real(from), target, combine))
+        }
+
+        #[inline(always)]
+        fn pass_with<T: Plain>(
+            &mut self,
+            from: Line,
+            target: &mut [T],
+            combine: impl Fn(T, T) -> T,
+            to: Line,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().pass_with(real(from), target, combine, real(to)))
+        }
+
+        #[inline(always)]
+        fn get_own(
+            &mut self,
+            from: Line,
+            count: usize,
+            to: usize,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().get_own(real(from), count, to))
+        }
+
+        #[inline(always)]
+        fn set_flag(
+            &mut self,
+            flag: Line,
+            value: u64,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().set_flag(real(flag), value))
+        }
+
+        #[inline(always)]
+        fn set_flag_with(
+            &mut self,
+            flag: Line,
+            value: u64,
+            payload: &[u8],
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().set_flag_with(real(flag), value, payload))
+        }
+
+        #[inline(always)]
+        fn set_flags_with(
+            &mut self,
+            first: Line,
+            value: u64,
+            payload: &[u8],
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().set_flags_with(real(first), value, payload))
+        }
+
+        #[inline(always)]
+        fn flag_payloads(
+            &mut self,
+            first: usize,
+            target: &mut [u8],
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().flag_payloads(first, target))
+        }
+
+        #[inline(always)]
+        fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
+            done(self.mpb().flag(line))
+        }
+
+        #[inline(always)]
+        fn flag_payload(
+            &mut self,
+            line: usize,
+            target: &mut [u8],
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().flag_payload(line, target))
+        }
+    };
+}
+pub(crate) use at_once;
+
 /// Operations are done when they are called, so that no future has a state.
 impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     type Error = RealError;
 
-    #[inline]
-    fn rank(&self) -> usize {
-        self.mpb().rank()
-    }
-
-    #[inline]
-    fn ranks(&self) -> usize {
-        self.mpb().ranks()
-    }
-
-    #[inline]
-    fn lines(&self) -> usize {
-        self.mpb().lines()
-    }
-
-    #[inline]
-    fn line_bytes(&self) -> usize {
-        self.mpb().line_bytes()
-    }
-
-    #[inline(always)]
-    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().put(source, real(to)))
-    }
-
-    #[inline(always)]
-    fn put_own(
-        &mut self,
-        from: usize,
-        count: usize,
-        to: Line,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().put_own(from, count, real(to)))
-    }
-
-    #[inline(always)]
-    fn get(
-        &mut self,
-        from: Line,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get(real(from), target))
-    }
-
-    #[inline(always)]
-    fn get_with<T: Plain>(
-        &mut self,
-        from: Line,
-        target: &mut [T],
-        combine: impl Fn(T, T) -> T,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get_with(real(from), target, combine))
-    }
-
-    #[inline(always)]
-    fn pass_with<T: Plain>(
-        &mut self,
-        from: Line,
-        target: &mut [T],
-        combine: impl Fn(T, T) -> T,
-        to: Line,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().pass_with(real(from), target, combine, real(to)))
-    }
-
-    #[inline(always)]
-    fn get_own(
-        &mut self,
-        from: Line,
-        count: usize,
-        to: usize,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get_own(real(from), count, to))
-    }
-
-    #[inline(always)]
-    fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flag(real(flag), value))
-    }
-
-    #[inline(always)]
-    fn set_flag_with(
-        &mut self,
-        flag: Line,
-        value: u64,
-        payload: &[u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flag_with(real(flag), value, payload))
-    }
-
-    #[inline(always)]
-    fn set_flags_with(
-        &mut self,
-        first: Line,
-        value: u64,
-        payload: &[u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flags_with(real(first), value, payload))
-    }
-
-    #[inline(always)]
-    fn flag_payloads(
-        &mut self,
-        first: usize,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().flag_payloads(first, target))
-    }
-
-    #[inline(always)]
-    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
-        done(self.mpb().flag(line))
-    }
+    at_once!();
 
     #[inline(always)]
     fn wait_flag(
@@ -289,15 +310,6 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, RealError>> {
         done(self.mpb().wait_flag_from(setter, line, reached))
-    }
-
-    #[inline(always)]
-    fn flag_payload(
-        &mut self,
-        line: usize,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().flag_payload(line, target))
     }
 }
 

@@ -12,7 +12,7 @@
 
 use mp_model::mpb::{Line, Mpb};
 
-use super::chunks::ChunkOptions;
+use super::chunks::{ChunkOptions, Got};
 use super::traffic::{AllGather, Traffic};
 use super::{Extremes, ReduceOptionsError};
 use crate::others::{after, before};
@@ -32,9 +32,7 @@ pub struct SharedAllGather {
 struct Counts {
     /// Of this rank's chunks: how many it had got when this rank last looked.
     seen_got: u64,
-    got: u64,
-    /// How many it had put when this rank last looked.
-    seen_put: u64,
+    got: Got,
 }
 
 impl SharedAllGather {
@@ -101,7 +99,9 @@ impl SharedAllGather {
                     && let Some(rest @ [_, ..]) = block.get_mut(start..)
                 {
                     let most = rest.len().min(self.chunk_bytes);
-                    self.get(mpb, &mut rest[..most], rank).await?;
+                    // Of a rank's destinations all others are the first.
+                    let (options, from) = (self.options, (rank, 0));
+                    self.counts[rank].got.get(mpb, options, &mut rest[..most], from).await?;
                 }
             }
         }
@@ -124,28 +124,6 @@ impl SharedAllGather {
         mpb.put(chunk, Line { rank: me, line }).await?;
         for rank in after(me, ranks) {
             mpb.set_flag(Line { rank, line: options.put_line(me) }, put).await?;
-        }
-        Ok(())
-    }
-
-    async fn get<M: Mpb>(
-        &mut self,
-        mpb: &mut M,
-        chunk: &mut [u8],
-        from: usize,
-    ) -> Result<(), M::Error> {
-        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
-        let counts = &mut self.counts[from];
-        let number = counts.got + 1;
-        if counts.seen_put < number {
-            let line = options.put_line(from);
-            counts.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
-        }
-        let line = options.buffer_line(ranks, 0, number);
-        mpb.get(Line { rank: from, line }, chunk).await?;
-        counts.got = number;
-        if number.is_multiple_of(options.half()) {
-            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
         }
         Ok(())
     }

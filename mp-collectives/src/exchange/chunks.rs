@@ -109,9 +109,39 @@ struct Counts {
     put: u64,
     /// Of those: how many it had got when this rank last looked.
     seen_got: u64,
-    got: u64,
+    got: Got,
+}
+
+/// Chunks from a rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Got {
+    count: u64,
     /// How many it had put when this rank last looked.
     seen_put: u64,
+}
+
+impl Got {
+    /// Gets the next chunk from a rank, of which this one is the destination of that number.
+    pub(super) async fn get<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        options: ChunkOptions,
+        chunk: &mut [u8],
+        (from, destination): (usize, usize),
+    ) -> Result<(), M::Error> {
+        let (me, ranks, number) = (mpb.rank(), mpb.ranks(), self.count + 1);
+        if self.seen_put < number {
+            let line = options.put_line(from);
+            self.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
+        }
+        let line = options.buffer_line(ranks, destination, number);
+        mpb.get(Line { rank: from, line }, chunk).await?;
+        self.count = number;
+        if number.is_multiple_of(options.half()) {
+            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
+        }
+        Ok(())
+    }
 }
 
 impl ChunkExchange {
@@ -160,7 +190,8 @@ impl ChunkExchange {
                 let start = round * self.chunk_bytes;
                 if let Some(rest @ [_, ..]) = traffic.incoming(rank).get_mut(start..) {
                     let most = rest.len().min(self.chunk_bytes);
-                    self.get(mpb, &mut rest[..most], rank).await?;
+                    let (options, nth) = (self.options, destination(rank, me, ranks));
+                    self.counts[rank].got.get(mpb, options, &mut rest[..most], (rank, nth)).await?;
                 }
             }
         }
@@ -179,28 +210,6 @@ impl ChunkExchange {
         let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
         mpb.put(chunk, Line { rank: me, line }).await?;
         mpb.set_flag(Line { rank: to, line: options.put_line(me) }, counts.put).await
-    }
-
-    async fn get<M: Mpb>(
-        &mut self,
-        mpb: &mut M,
-        chunk: &mut [u8],
-        from: usize,
-    ) -> Result<(), M::Error> {
-        let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
-        let counts = &mut self.counts[from];
-        let number = counts.got + 1;
-        if counts.seen_put < number {
-            let line = options.put_line(from);
-            counts.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
-        }
-        let line = options.buffer_line(ranks, destination(from, me, ranks), number);
-        mpb.get(Line { rank: from, line }, chunk).await?;
-        counts.got = number;
-        if number.is_multiple_of(options.half()) {
-            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
-        }
-        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::Poll;
 use mp_core::{Plain, mpb};
 use mp_model::mpb::{Line, Mpb};
 
-use crate::real::{RealError, done, real};
+use crate::real::{RealError, at_once, done, real};
 
 /// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
 /// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
@@ -95,110 +95,7 @@ impl PolledMpb {
 impl Mpb for PolledMpb {
     type Error = RealError;
 
-    #[inline]
-    fn rank(&self) -> usize {
-        self.mpb().rank()
-    }
-
-    #[inline]
-    fn ranks(&self) -> usize {
-        self.mpb().ranks()
-    }
-
-    #[inline]
-    fn lines(&self) -> usize {
-        self.mpb().lines()
-    }
-
-    #[inline]
-    fn line_bytes(&self) -> usize {
-        self.mpb().line_bytes()
-    }
-
-    #[inline]
-    fn put(&mut self, source: &[u8], to: Line) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().put(source, real(to)))
-    }
-
-    #[inline]
-    fn put_own(
-        &mut self,
-        from: usize,
-        count: usize,
-        to: Line,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().put_own(from, count, real(to)))
-    }
-
-    #[inline]
-    fn get(
-        &mut self,
-        from: Line,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get(real(from), target))
-    }
-
-    #[inline]
-    fn get_with<T: Plain>(
-        &mut self,
-        from: Line,
-        target: &mut [T],
-        combine: impl Fn(T, T) -> T,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get_with(real(from), target, combine))
-    }
-
-    #[inline]
-    fn pass_with<T: Plain>(
-        &mut self,
-        from: Line,
-        target: &mut [T],
-        combine: impl Fn(T, T) -> T,
-        to: Line,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().pass_with(real(from), target, combine, real(to)))
-    }
-
-    #[inline]
-    fn get_own(
-        &mut self,
-        from: Line,
-        count: usize,
-        to: usize,
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().get_own(real(from), count, to))
-    }
-
-    #[inline]
-    fn set_flag(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flag(real(flag), value))
-    }
-
-    #[inline]
-    fn set_flag_with(
-        &mut self,
-        flag: Line,
-        value: u64,
-        payload: &[u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flag_with(real(flag), value, payload))
-    }
-
-    #[inline]
-    fn set_flags_with(
-        &mut self,
-        first: Line,
-        value: u64,
-        payload: &[u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().set_flags_with(real(first), value, payload))
-    }
-
-    #[inline]
-    fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
-        done(self.mpb().flag(line))
-    }
+    at_once!();
 
     #[inline]
     fn wait_flag(
@@ -217,23 +114,5 @@ impl Mpb for PolledMpb {
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, RealError>> {
         self.wait(Some(setter), line, reached)
-    }
-
-    #[inline]
-    fn flag_payload(
-        &mut self,
-        line: usize,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().flag_payload(line, target))
-    }
-
-    #[inline]
-    fn flag_payloads(
-        &mut self,
-        first: usize,
-        target: &mut [u8],
-    ) -> impl Future<Output = Result<(), RealError>> {
-        done(self.mpb().flag_payloads(first, target))
     }
 }
