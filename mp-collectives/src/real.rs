@@ -311,6 +311,24 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
     ) -> impl Future<Output = Result<u64, RealError>> {
         done(self.mpb().wait_flag_from(setter, line, reached))
     }
+
+    #[inline(always)]
+    fn exchange_flags(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+        line: usize,
+        awaited: u64,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        let mpb = self.mpb();
+        let exchanged = mpb
+            .set_flag_with(real(flag), value, payload)
+            .and_then(|()| mpb.wait_flag_from(flag.rank, line, |seen| seen == awaited))
+            .and_then(|_| mpb.flag_payload(line, target));
+        done(exchanged)
+    }
 }
 
 impl<M: Borrow<mpb::Mpb>> Interrupts for RealMpb<M> {

@@ -229,6 +229,25 @@ pub trait Mpb {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
+    /// What two ranks do that give each other a line: [sets a flag](Mpb::set_flag_with) in the other
+    /// one's MPB, waits until that one has set a line of the own MPB to `awaited`, and reads what is
+    /// beside it.
+    fn exchange_flags(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+        line: usize,
+        awaited: u64,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            self.set_flag_with(flag, value, payload).await?;
+            self.wait_flag_from(flag.rank, line, |seen| seen == awaited).await?;
+            self.flag_payload(line, target).await
+        }
+    }
+
     /// Reads what was set beside flags of the own MPB one line after the other, from `first` on, as
     /// [`set_flags_with`](Mpb::set_flags_with) has set them, after the last flag was seen.
     fn flag_payloads(
