@@ -11,4 +11,5 @@ mod linearizability;
 mod objects;
 mod panics;
 mod servers;
+mod structures;
 mod threads;

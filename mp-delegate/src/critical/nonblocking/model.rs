@@ -52,7 +52,7 @@ fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
     explore(3, || {
         let (stack, words) = stack(3, 2);
         (1..=2).for_each(|value| stack.push(&words, value).unwrap().unwrap());
-        let pop = move |words: &[Word]| vec![stack.pop(words).unwrap().unwrap()];
+        let pop = move |words: &[Word]| Vec::from_iter(stack.pop(words).unwrap());
         let shuffle = move |words: &[Word]| {
             let taken = (0..2).filter_map(|_| stack.pop(words).unwrap()).collect();
             stack.push(words, 3).unwrap().unwrap();

@@ -91,7 +91,7 @@ impl Ring {
                     Ok(()) => {
                         // Adding nothing: what it is now, and not before the entry was written.
                         if budget.add(0) != self.budget() {
-                            budget.store(self.budget());
+                            budget.swap(self.budget());
                         }
                         return;
                     }

@@ -18,10 +18,11 @@ fn passes(nodes: usize, values: u64, patience: usize, preemptions: usize) {
         let enqueuers = thread::spawn(move || {
             let (mut tail, mut refused) = (0, 0);
             while tail < values && refused <= patience {
-                match Enqueuers::apply_beside(&mut tail, tail, &common).put() {
+                let value = tail;
+                match Enqueuers::apply_beside(&mut tail, value, &common).put() {
                     Ok(()) => {}
                     Err(full) => {
-                        assert_eq!(full.0, tail);
+                        assert_eq!(full.0, value);
                         assert!(tail >= nodes as u64, "there is room at first");
                         refused += 1;
                     }

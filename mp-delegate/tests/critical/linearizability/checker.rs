@@ -32,7 +32,8 @@ pub struct Event<Op, Ret> {
 }
 
 impl<Op, Ret> Event<Op, Ret> {
-    fn end(&self) -> u64 {
+    /// When it returned; an operation that did not ends last.
+    pub fn end(&self) -> u64 {
         self.returned.as_ref().map_or(u64::MAX, |(end, _)| *end)
     }
 }
