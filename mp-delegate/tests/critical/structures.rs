@@ -53,7 +53,7 @@ fn behaves(
     let mut random = Random::new(capacity as u64);
     for number in 0..operations as u64 {
         // Now more come in, now more go out, so that it is full and empty again and again.
-        let fills = number / (2 * capacity as u64 + 8) % 2 == 0;
+        let fills = (number / (2 * capacity as u64 + 8)).is_multiple_of(2);
         if random.below(4) > u64::from(!fills) * 2 {
             // All 64 bits.
             let value = random.next();

@@ -150,3 +150,22 @@ impl Rings {
         Ok(Some(value))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Whatever is in the entries: a number that is no place's is told of.
+    #[test]
+    fn words_that_have_no_meaning_are_told_of() {
+        let queue = Rings::new(2);
+        for number in [3, 4, 1000, (1 << 24) - 1] {
+            let words: Vec<_> = (0..queue.words()).map(|_| Word::new(0)).collect();
+            queue.filled.put(&words, number);
+            assert!(queue.dequeue(&words).is_err());
+            words[USED].set(2);
+            queue.free.put(&words, number);
+            assert!(queue.enqueue(&words, 7).is_err());
+        }
+    }
+}

@@ -132,3 +132,21 @@ impl Nodes {
 fn place(number: u64) -> usize {
     NODES + NODE * (number as usize - 1) + VALUE
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::critical::nonblocking::NUMBERS;
+
+    #[test]
+    fn words_that_have_no_meaning_are_told_of() {
+        let stack = Nodes::new(2, 3);
+        for (word, bits) in [(TOP, 4), (TOP, NUMBERS), (FREE, 4), (FREE, NUMBERS)] {
+            let words: Vec<_> = (0..Nodes::words(3)).map(|_| Word::new(0)).collect();
+            words[USED].set(3);
+            words[word].set(bits);
+            let (popped, pushed) = (stack.pop(&words), stack.push(&words, 1));
+            assert!(popped.is_err() || pushed.is_err(), "{popped:?}, {pushed:?}");
+        }
+    }
+}
