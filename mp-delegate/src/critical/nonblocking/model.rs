@@ -6,7 +6,11 @@ use std::sync::Arc;
 use loom::thread;
 use mp_core::memory::Word;
 
-use super::{ring::Ring, ring_queue::Rings, treiber_stack::Nodes};
+use super::{
+    ring::{HEAD, Ring},
+    ring_queue::Rings,
+    treiber_stack::Nodes,
+};
 use crate::critical::{model::explore, objects::Full};
 
 fn zeros(words: usize) -> Arc<Vec<Word>> {
@@ -32,7 +36,7 @@ fn stack(capacity: usize, handles: usize) -> (Nodes, Arc<Vec<Word>>) {
 
 #[test]
 fn a_stack_has_what_was_put_on_it() {
-    explore(3, || {
+    explore(5, || {
         let (stack, words) = stack(2, 2);
         let push_and_pop = move |value: u64| {
             move |words: &[Word]| {
@@ -49,7 +53,7 @@ fn a_stack_has_what_was_put_on_it() {
 /// The top is the same node again, with another one below it.
 #[test]
 fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
-    explore(3, || {
+    explore(5, || {
         let (stack, words) = stack(3, 2);
         (1..=2).for_each(|value| stack.push(&words, value).unwrap().unwrap());
         let pop = move |words: &[Word]| Vec::from_iter(stack.pop(words).unwrap());
@@ -70,7 +74,7 @@ fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
 /// While one thread has taken the only value, and is not yet back with its node.
 #[test]
 fn a_stack_that_is_empty_is_not_full() {
-    explore(3, || {
+    explore(5, || {
         let (stack, words) = stack(1, 2);
         stack.push(&words, 1).unwrap().unwrap();
         both(
@@ -93,7 +97,7 @@ fn a_stack_that_is_empty_is_not_full() {
 
 #[test]
 fn a_stack_is_full_when_it_is() {
-    explore(3, || {
+    explore(5, || {
         let (stack, words) = stack(1, 2);
         let push = move |value: u64| move |words: &[Word]| stack.push(words, value).unwrap();
         let pushed = both(&words, push(1), push(2));
@@ -109,7 +113,7 @@ fn a_stack_is_full_when_it_is() {
 /// The smallest ring there is: one number, two entries, which are used again and again.
 #[test]
 fn a_number_is_taken_once() {
-    explore(3, || {
+    explore(5, || {
         let (ring, words) = (Ring::new(0, 1), zeros(Ring::words(1)));
         let take = move |words: &[Word], times: usize| {
             (0..times).filter_map(|_| ring.take(words).unwrap()).count()
@@ -131,13 +135,36 @@ fn a_number_is_taken_once() {
 
 #[test]
 fn two_who_take_get_different_ones() {
-    explore(3, || {
+    explore(5, || {
         let (ring, words) = (Ring::new(0, 2), zeros(Ring::words(2)));
         (1..=2).for_each(|number| ring.put(&words, number));
         let take = move |words: &[Word]| ring.take(words).unwrap().unwrap();
         let mut taken = both(&words, take, take);
         taken.sort_unstable();
         assert_eq!((taken, ring.take(&words).unwrap()), ([1, 2], None));
+    });
+}
+
+/// A taker is late, so that another one finds its number a lap later, and can only mark the entry;
+/// one who puts in with that ticket comes then.
+#[test]
+fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
+    explore(4, || {
+        let (ring, words) = (Ring::new(0, 2), zeros(Ring::words(2)));
+        (1..=2).for_each(|number| ring.put(&words, number));
+        let late = words[HEAD].add(1);
+        assert_eq!(ring.take(&words).unwrap(), Some(2));
+        // All other entries of this lap.
+        (0..2).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
+        let common = Arc::clone(&words);
+        let putter = thread::spawn(move || ring.put(&common, 2));
+        let take_late = move |words: &[Word]| {
+            ring.entry(words, late).0.add(1u64.wrapping_neg());
+            None
+        };
+        let [_, taken] = both(&words, take_late, move |words| ring.take(words).unwrap());
+        putter.join().unwrap();
+        assert_eq!(taken.or_else(|| ring.take(&words).unwrap()), Some(2));
     });
 }
 
@@ -148,7 +175,7 @@ fn queue(capacity: usize, handles: usize) -> (Rings, Arc<Vec<Word>>) {
 
 #[test]
 fn a_queue_has_what_was_put_into_it() {
-    explore(2, || {
+    explore(4, || {
         let (queue, words) = queue(2, 2);
         let in_and_out = move |value: u64| {
             move |words: &[Word]| {
@@ -165,7 +192,7 @@ fn a_queue_has_what_was_put_into_it() {
 /// With places that are used for the second time.
 #[test]
 fn values_go_out_as_they_came_in() {
-    explore(2, || {
+    explore(4, || {
         let (queue, words) = queue(1, 2);
         (0..2).for_each(|_| {
             queue.enqueue(&words, 9).unwrap().unwrap();

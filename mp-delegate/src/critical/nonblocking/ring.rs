@@ -33,7 +33,7 @@ const LAP: u32 = NUMBER_BITS + 1;
 const LAPS: u64 = u64::MAX >> LAP;
 
 /// Tickets that were drawn.
-const HEAD: usize = 0;
+pub(super) const HEAD: usize = 0;
 const TAIL: usize = BLOCK;
 /// Tickets that may still be in vain. Empty at first, as memory is.
 const BUDGET: usize = 2 * BLOCK;
@@ -67,7 +67,7 @@ impl Ring {
 
     /// Of a ticket: where, and in which lap. Those of the memory at first are in lap 0.
     #[inline]
-    fn entry<'a>(&self, words: &'a [Word], ticket: u64) -> (&'a Word, u64) {
+    pub(super) fn entry<'a>(&self, words: &'a [Word], ticket: u64) -> (&'a Word, u64) {
         let at = ticket & ((1 << self.order) - 1);
         let high = self.order.saturating_sub(APART);
         let at = (at << (self.order - high) | at >> high) & ((1 << self.order) - 1);

@@ -50,10 +50,10 @@ fn passes(nodes: usize, values: u64, patience: usize, preemptions: usize) {
 
 #[test]
 fn one_node_is_used_again() {
-    passes(1, 3, 2, 3);
+    passes(1, 3, 2, 5);
 }
 
 #[test]
 fn two_nodes_are_used_again() {
-    passes(2, 4, 2, 3);
+    passes(2, 4, 2, 5);
 }
