@@ -2,9 +2,12 @@
 
 use std::cell::Cell;
 
-use mp_core::memory::{Region, Word};
+use mp_core::{
+    Rank,
+    memory::{Region, Word},
+};
 
-use super::error::Stop;
+use super::error::{Error, Stop};
 
 /// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
 /// lies so far apart.
@@ -79,6 +82,19 @@ pub(super) mod head {
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
     pub(in super::super) const WORDS: usize = 16;
+}
+
+/// Opens a region, which all ranks want to be of the same size.
+pub(super) fn open_region(
+    rank: &Rank,
+    name: &str,
+    words: usize,
+    bytes: usize,
+) -> Result<Region, Error> {
+    Region::open(rank, name, words, bytes).map_err(|error| match error {
+        mp_core::Error::MpbMismatch { .. } => Error::Mismatch { object: name.to_owned() },
+        error => error.into(),
+    })
 }
 
 /// A seat's way to the region of an object.
