@@ -7,6 +7,7 @@ mod support;
 mod closures;
 mod conformance;
 mod deaths;
+mod map;
 mod objects;
 mod panics;
 mod servers;
