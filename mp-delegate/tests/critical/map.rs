@@ -45,11 +45,12 @@ fn own_keys(
     for round in 1..200 {
         let index = random.below(KEYS as u64) as usize;
         let key = (index * RANKS + rank.id()) as u32;
-        let value = Some([round, u64::from(key), round]);
+        let new = [round, u64::from(key), round];
+        let value = Some(new);
         let is = model[index];
         match random.below(6) {
             0 | 1 => {
-                let answer = map.insert(key, value.unwrap_or_default())?;
+                let answer = map.insert(key, new)?;
                 expect(answer.is_done(), !answer.is_full())?;
                 expect(answer.is_full() && (room || is.is_some()), false)?;
                 expect(answer.before(), is)?;

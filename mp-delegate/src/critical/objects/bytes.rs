@@ -53,6 +53,13 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
+/// No bytes.
+impl<const N: usize> Default for Bytes<N> {
+    fn default() -> Self {
+        Self::zeroed()
+    }
+}
+
 impl<const N: usize> Deref for Bytes<N> {
     type Target = [u8];
 
@@ -93,7 +100,7 @@ mod tests {
         assert_eq!(Bytes::<7>::new(&text[..8]), Err(TooLong { len: 8, room: 7 }));
         assert_eq!(*Bytes::<300>::new(&text[1..]).unwrap(), text[1..]);
         assert_eq!(Bytes::<300>::new(&text), Err(TooLong { len: 256, room: 255 }));
-        assert!(Bytes::<0>::new(&[]).unwrap().is_empty());
+        assert_eq!(Bytes::<0>::new(&[]).unwrap(), Bytes::default());
         assert_ne!(Bytes::<3>::new(&[]).unwrap(), Bytes::new(&[0]).unwrap());
         assert_eq!(format!("{:?}", Bytes::<9>::new(b"a\n\"\xff").unwrap()), r#"b"a\n\"\xff""#);
     }

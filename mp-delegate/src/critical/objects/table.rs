@@ -45,6 +45,13 @@ impl<K: Plain, V: Plain> Entry<K, V> {
     }
 }
 
+/// A place that is not used.
+impl<K: Plain, V: Plain> Default for Entry<K, V> {
+    fn default() -> Self {
+        Self::zeroed()
+    }
+}
+
 impl<K, V> std::fmt::Debug for Entry<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("tag", &{ self.tag }).finish_non_exhaustive()
