@@ -143,10 +143,8 @@ mod tests {
             }
             log.answered(&asked, &answer);
         }
-        let mut found = Found {
-            entries: Store::apply(&mut state, MapOp::len()).number(),
-            ..Found::default()
-        };
+        let mut found =
+            Found { entries: Store::apply(&mut state, MapOp::len()).number(), ..Found::default() };
         for index in 0..KEYS {
             let value = Store::apply(&mut state, MapOp::get(key(index))).before();
             let stamp = value.map(|value| stamp_of(index, &value, BYTES));
@@ -155,7 +153,7 @@ mod tests {
             }
             found.stamps.push(stamp.flatten().unwrap_or(0));
         }
-        let accounts = clients.into_iter().map(|(_, log)| {
+        let accounts = clients.into_iter().map(|(_, mut log)| {
             let (sums, violation) = log.finish();
             Account { sums, unknown: Vec::new(), violation }
         });

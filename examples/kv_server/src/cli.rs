@@ -181,9 +181,9 @@ impl Options {
         let plans = self.plans(onchip::launched())?;
         // Known to be there before the work is done.
         let json = match &self.json {
-            Some(path) if onchip::caller() => Some(
-                fs::File::create(path).map_err(|error| KvError::file(path.display(), error))?,
-            ),
+            Some(path) if onchip::caller() => {
+                Some(fs::File::create(path).map_err(|error| KvError::file(path.display(), error))?)
+            }
             _ => None,
         };
         let mut rows = Vec::new();
@@ -275,7 +275,8 @@ impl Options {
                     .mix
                     .unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32)),
                 distribution: self.distribution,
-                in_flight: self.in_flight,
+                // Otherwise operations are executed one by one, when they are asked for.
+                in_flight: if algorithm.needs_server() { self.in_flight } else { 1 },
                 max_ops: self.max_ops,
                 backoff: self.backoff,
                 seed: self.seed,
@@ -299,8 +300,7 @@ impl Options {
     fn load(&self, rows: &[Row]) -> String {
         let clients = rows.first().map_or(0, |row| row.clients);
         let ranks = rows.first().map_or(Ranks::Processes, |row| row.ranks);
-        let mix =
-            self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32));
+        let mix = self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32));
         let each = match self.operations {
             Some(1) => "1 operation each".to_owned(),
             Some(operations) => format!("{operations} operations each"),

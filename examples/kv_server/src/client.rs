@@ -280,8 +280,7 @@ impl<const N: usize> Client<'_, N> {
             .iter_recorded()
             .map(|value| (value.value_iterated_to(), value.count_at_value()))
             .collect();
-        let log = std::mem::replace(&mut self.log, Log::new(0, 0, 0));
-        let (sums, violation) = log.finish();
+        let (sums, violation) = self.log.finish();
         Account { sums, unknown: std::mem::take(&mut self.fared.account.unknown), violation }
     }
 
@@ -304,7 +303,6 @@ impl<const N: usize> Client<'_, N> {
         let keys: Vec<usize> = (0..self.plan.in_flight.max(4)).map(|_| self.load.key()).collect();
         let mut account = self.account();
         account.unknown.extend(&keys);
-        self.log = Log::new(self.fared.client, self.plan.keys, self.plan.value_bytes);
         self.fared.account = account;
         leave(std::mem::take(&mut self.fared))?;
         let soon = Duration::from_micros(self.load.below(2000));

@@ -174,7 +174,10 @@ mod tests {
     #[test]
     fn mixes() {
         assert_eq!("80,10,5,5".parse::<Mix>().unwrap(), Mix([80, 10, 5, 5]));
-        assert_eq!(Mix([80, 10, 5, 5]).to_string(), "80% get, 10% put, 5% remove, 5% compare and swap");
+        assert_eq!(
+            Mix([80, 10, 5, 5]).to_string(),
+            "80% get, 10% put, 5% remove, 5% compare and swap"
+        );
         assert_eq!(Mix::reading(100).to_string(), "100% get");
         assert_eq!(Mix::reading(0).to_string(), "50% put, 25% remove, 25% compare and swap");
         for bad in ["", "1", "1,2,3", "1,2,3,4,5", "1,2,3,-4", "0,0,0,0", "a,b,c,d"] {
@@ -186,7 +189,10 @@ mod tests {
             times[Mix([5, 0, 3, 2]).pick(&mut random) as usize] += 1;
         }
         let wanted = [5000u32, 0, 3000, 2000];
-        assert!(times.iter().zip(wanted).all(|(&is, wanted)| is.abs_diff(wanted) < 300), "{times:?}");
+        assert!(
+            times.iter().zip(wanted).all(|(&is, wanted)| is.abs_diff(wanted) < 300),
+            "{times:?}"
+        );
     }
 
     #[test]

@@ -137,12 +137,12 @@ impl Log {
             Kind::Swap => counts.missed += 1,
         }
         // Without a value there is room only where one is replaced.
-        let swapped = kind != Kind::Swap || answer.is_full() || (before == expected) == (now == new);
+        let swapped =
+            kind != Kind::Swap || answer.is_full() || (before == expected) == (now == new);
         if !swapped || answer.is_full() && before != 0 {
             self.violated(index, format!("{asked:?} was answered by {answer:?}"));
         }
-        self.sums[index] =
-            self.sums[index].wrapping_add(weight(now)).wrapping_sub(weight(before));
+        self.sums[index] = self.sums[index].wrapping_add(weight(now)).wrapping_sub(weight(before));
         self.seen[index] = now;
     }
 
@@ -151,9 +151,10 @@ impl Log {
         self.violation.get_or_insert(format!("client {}, {:?}: {what}", self.client, key(index)));
     }
 
-    /// What is left of it: the sums, and the first thing that could not be.
-    pub fn finish(self) -> (Vec<u64>, Option<String>) {
-        (self.sums, self.violation)
+    /// What comes of it: the sums, and the first thing that could not be. Nothing is to be
+    /// answered after this.
+    pub fn finish(&mut self) -> (Vec<u64>, Option<String>) {
+        (std::mem::take(&mut self.sums), self.violation.take())
     }
 }
 

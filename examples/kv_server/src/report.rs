@@ -76,8 +76,10 @@ pub struct Death {
     pub taken_over: bool,
     /// Entries that its repair has dropped, if one was needed.
     pub repaired: Option<usize>,
-    /// Why the others could not go on.
-    pub stopped: Option<String>,
+    /// How many of the others could not go on.
+    pub stopped: usize,
+    /// Why they could not.
+    pub reason: Option<String>,
 }
 
 impl Row {
@@ -97,8 +99,8 @@ impl Row {
             outcome.killed.is_some_and(|rank| rank == plan.others + client.client)
         };
         let survivors: Vec<&Fared> = clients.iter().filter(|c| !killed(c)).collect();
-        let stopped = survivors.iter().find_map(|client| client.stopped.clone());
-        if verdict.is_none() && stopped.is_none() {
+        let stopped = survivors.iter().filter_map(|client| client.stopped.as_ref());
+        if verdict.is_none() && stopped.clone().next().is_none() {
             return Err(wrong("nobody has looked at the store".to_owned()));
         }
         let death = outcome.killed.zip(plan.kill).map(|(rank, victim)| Death {
@@ -109,7 +111,8 @@ impl Row {
             refused: survivors.iter().map(|client| client.refused).sum(),
             taken_over: outcome.taken_over.is_some(),
             repaired: outcome.taken_over.and_then(|how| how.repaired),
-            stopped,
+            stopped: stopped.clone().count(),
+            reason: stopped.clone().next().cloned(),
         });
         let rates = survivors.iter().map(|client| client.operations as f64 / client.seconds);
         let (lowest, highest) =
@@ -133,20 +136,22 @@ impl Row {
     /// What is known of the store at the end, in a few words.
     fn end(&self) -> String {
         match &self.verdict {
-            None => "lost".to_owned(),
-            Some(Verdict { verified, unknown: 0, .. }) => format!("{verified} keys as they must be"),
-            Some(Verdict { verified, unknown, .. }) => format!("{verified} keys, {unknown} unknown"),
+            None => "out of reach".to_owned(),
+            Some(Verdict { verified, unknown: 0, .. }) => {
+                format!("{verified} keys as they must be")
+            }
+            Some(Verdict { verified, unknown, .. }) => {
+                format!("{verified} keys, {unknown} unknown")
+            }
         }
     }
 
     /// What somebody's death did, in words.
     fn told(&self) -> Option<String> {
-        let Death { victim, rank, afterwards, pause_ms, refused, taken_over, repaired, stopped } =
-            self.death.as_ref()?;
-        let mut text = format!("{}: rank {rank}, {}, was killed. ", self.algorithm, victim_name(*victim));
-        if let Some(why) = stopped {
-            return Some(text + "The others stopped: " + why + ".");
-        }
+        let Death { victim, rank, afterwards, pause_ms, refused, .. } = self.death.as_ref()?;
+        let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
+        let who = victim_name(*victim);
+        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.algorithm);
         if *taken_over {
             text += "Rank 1 took over";
             match repaired {
@@ -160,10 +165,17 @@ impl Row {
             }
             text += ". ";
         }
-        text += &format!(
-            "The others had {afterwards} answers afterwards, and waited {pause_ms:.1} ms at most."
-        );
-        Some(text)
+        let others = self.clients - usize::from(*victim == Victim::Client);
+        if let Some(reason) = reason {
+            let some = if *stopped == others { "All" } else { "Some" };
+            text += &format!("{some} of the others had to stop: {reason}. ");
+        }
+        if *stopped < others {
+            text += &format!(
+                "The others had {afterwards} answers afterwards, and waited {pause_ms:.1} ms at most."
+            );
+        }
+        Some(text.trim_end().to_owned())
     }
 }
 
@@ -228,7 +240,9 @@ impl Report {
             let [p50, p90, p99, p99_9, max] = row.latency_us.numbers();
             let fairness = row.fairness.map_or(String::new(), |fairness| format!("{fairness:.3}"));
             let [verified, unknown] = match row.verdict {
-                Some(Verdict { verified, unknown, .. }) => [verified, unknown].map(|n| n.to_string()),
+                Some(Verdict { verified, unknown, .. }) => {
+                    [verified, unknown].map(|n| n.to_string())
+                }
                 None => [String::new(), String::new()],
             };
             text += &format!(
@@ -271,7 +285,7 @@ mod tests {
         assert!(near(p50, 1.0) && near(p99, 10.0) && near(max, 10.0), "{row:?}");
         assert_eq!(row.verdict, Some(Verdict { verified: 5, unknown: 0, entries: 0 }));
         let report = Report { load: String::new(), cores: 2, rows: vec![row] };
-        assert!(report.table().contains("| 3.00 | 5 keys as they must be"), "{}", report.table());
+        assert!(report.table().contains(" 3.00 | 5 keys as they must be"), "{}", report.table());
         let csv = report.csv();
         assert!(csv.lines().all(|line| line.split(',').count() == 13), "{csv}");
         assert!(csv.lines().nth(1).unwrap().starts_with("mcs,processes,2,400,200,1"), "{csv}");
@@ -306,7 +320,7 @@ mod tests {
         outcome.clients[0].stopped = Some("nothing goes".to_owned());
         let row = Row::new(&plan, &outcome).unwrap();
         // The victim's do not count.
-        assert_eq!((row.fairness, row.end()), (Some(1.0), "lost".to_owned()));
-        assert!(row.told().unwrap().contains("stopped: nothing goes."));
+        assert_eq!((row.fairness, row.end()), (Some(1.0), "out of reach".to_owned()));
+        assert!(row.told().unwrap().contains("All of the others had to stop: nothing goes."));
     }
 }

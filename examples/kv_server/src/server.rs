@@ -8,7 +8,7 @@ use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Store, Together, die};
-use crate::plan::{Limit, Plan};
+use crate::plan::{Limit, Plan, Victim};
 
 /// How a server followed another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub fn serve<const N: usize>(
 ) -> onchip::Result<()> {
     let mut server = Server::new();
     server.add(store)?;
-    if let (Some(_), Limit::Time(time)) = (plan.kill, plan.limit) {
+    if let (Some(Victim::Server), Limit::Time(time)) = (plan.kill, plan.limit) {
         std::thread::spawn(move || {
             if together.begin().is_ok() {
                 std::thread::sleep(time / 2);
