@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use tempfile::NamedTempFile;
 
 use crate::data::{LONGEST, SHORTEST};
 use crate::error::KvError;
@@ -162,6 +164,16 @@ fn pause(text: &str) -> Result<Pause, String> {
     }
 }
 
+/// A file that is to take this name when it is whole, and is gone otherwise.
+fn beside(path: &Path) -> Result<NamedTempFile, KvError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new();
+    // As other programs' files, less what the user's mask takes away.
+    let file = file.permissions(fs::Permissions::from_mode(0o666));
+    let file = file.tempfile_in(folder.unwrap_or(Path::new(".")));
+    file.map_err(|error| KvError::file(path.display(), error))
+}
+
 /// Cores that the program may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -181,9 +193,7 @@ impl Options {
         let plans = self.plans(onchip::launched())?;
         // Known to be there before the work is done.
         let json = match &self.json {
-            Some(path) if onchip::caller() => {
-                Some(fs::File::create(path).map_err(|error| KvError::file(path.display(), error))?)
-            }
+            Some(path) if onchip::caller() => Some((beside(path)?, path)),
             _ => None,
         };
         let mut rows = Vec::new();
@@ -205,10 +215,11 @@ impl Options {
         io::stdout()
             .write_all(text.as_bytes())
             .map_err(|error| KvError::file("standard output", error))?;
-        if let (Some(mut file), Some(path)) = (json, &self.json) {
+        if let Some((mut file, path)) = json {
             let written = serde_json::to_string_pretty(&report)
                 .map_err(io::Error::other)
-                .and_then(|text| file.write_all((text + "\n").as_bytes()));
+                .and_then(|text| file.write_all((text + "\n").as_bytes()))
+                .and_then(|()| file.persist(path).map_err(|error| error.error));
             written.map_err(|error| KvError::file(path.display(), error))?;
         }
         Ok(())

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use hdrhistogram::{CreationError, Histogram};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onchip::critical::objects::Map;
+use onchip::critical::objects::{Answer, Map, MapOp};
 use onchip::critical::{Error, Protected, Request};
 use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Account, Found};
-use crate::data::{Key, Value, key, stamp_of};
+use crate::data::{Key, Op, Value, key, stamp_of};
 use crate::load::{Kind, Load};
 use crate::log::{Asked, Counts, Log};
 use crate::plan::{Limit, Plan, Victim};
@@ -107,16 +107,6 @@ impl Together {
     }
 }
 
-/// What became of an operation, other than that it was answered.
-enum End {
-    /// Nobody knows whether it was executed; others may be.
-    Unknown,
-    /// It was not executed; others may be.
-    Refused,
-    /// Nor will others be.
-    Stopped(String),
-}
-
 struct Pending<const N: usize> {
     asked: Asked,
     request: Request<Store<N>>,
@@ -174,7 +164,10 @@ pub fn run<const N: usize>(
     client.fared.account = client.account();
     together.end();
     if number == 0 && client.fared.stopped.is_none() {
-        client.fared.found = Some(client.find()?);
+        match client.find() {
+            Ok(found) => client.fared.found = Some(found),
+            Err(error) => client.fared.stopped = Some(client.stops(error)?),
+        }
     }
     Ok(client.fared)
 }
@@ -183,11 +176,17 @@ impl<const N: usize> Client<'_, N> {
     /// Puts half of the keys into the store, so that there is something to begin with.
     fn fill(&mut self) -> onchip::Result<()> {
         for index in (0..self.plan.keys).step_by(2) {
-            let (asked, op) = self.log.ask(Kind::Put, index);
-            let answer = self.store.apply(op)?;
-            self.log.answered(&asked, &answer);
+            if self.window.len() == self.plan.in_flight {
+                self.take()?;
+            }
+            self.submit(Kind::Put, index, Instant::now())?;
+        }
+        while !self.window.is_empty() {
+            self.take()?;
         }
         self.log.counts = Counts::default();
+        self.latencies.reset();
+        self.fared = Fared { client: self.fared.client, ..Fared::default() };
         Ok(())
     }
 
@@ -252,24 +251,29 @@ impl<const N: usize> Client<'_, N> {
     }
 
     fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
-        let end = match error {
-            Error::Unknown { .. } if self.plan.has_stand_by() => End::Unknown,
-            Error::Poisoned { .. } if self.plan.has_stand_by() => End::Refused,
-            Error::Unknown { .. } | Error::Lost { .. } if self.plan.kill.is_some() => {
-                End::Stopped(error.to_string())
+        match error {
+            Error::Unknown { .. } if self.plan.has_stand_by() => {
+                self.fared.account.unknown.extend(asked.changes());
             }
-            error => return Err(error.into()),
-        };
-        match end {
-            End::Unknown => self.fared.account.unknown.extend(asked.changes()),
-            End::Refused => self.fared.refused += 1,
-            End::Stopped(why) => {
+            Error::Poisoned { .. } if self.plan.has_stand_by() => self.fared.refused += 1,
+            error => {
+                let why = self.stops(error)?;
                 // It may have been executed all the same.
                 self.fared.account.unknown.extend(asked.changes());
                 self.fared.stopped.get_or_insert(why);
             }
         }
         Ok(())
+    }
+
+    /// Why it can't go on, where that was to be expected.
+    fn stops(&self, error: Error) -> onchip::Result<String> {
+        match error {
+            Error::Unknown { .. } | Error::Lost { .. } if self.plan.kill.is_some() => {
+                Ok(error.to_string())
+            }
+            error => Err(error.into()),
+        }
     }
 
     /// What it says of the store.
@@ -285,10 +289,22 @@ impl<const N: usize> Client<'_, N> {
     }
 
     /// Looks at all keys.
-    fn find(&mut self) -> onchip::Result<Found> {
-        let mut found = Found { entries: self.store.len()?, ..Found::default() };
-        for index in 0..self.plan.keys {
-            let value = self.store.get(key(index))?;
+    fn find(&mut self) -> onchip::critical::Result<Found> {
+        let len = self.store.apply(MapOp::len());
+        let mut found =
+            Found { entries: self.insist(len, MapOp::len())?.number(), ..Found::default() };
+        let mut window = VecDeque::new();
+        for asked in 0..self.plan.keys + self.plan.in_flight {
+            if asked < self.plan.keys {
+                window.push_back(self.store.submit(MapOp::get(key(asked)))?);
+            }
+            if asked + 1 < self.plan.in_flight {
+                continue;
+            }
+            let Some(request) = window.pop_front() else { continue };
+            let index = found.stamps.len();
+            let answer = self.store.wait(request);
+            let value = self.insist(answer, MapOp::get(key(index)))?.before();
             let stamp = value.map(|value| stamp_of(index, &value, self.plan.value_bytes));
             if let (Some(None), Some(value)) = (stamp, value) {
                 found.torn.get_or_insert(format!("{:?}: its value is {value:?}", key(index)));
@@ -296,6 +312,21 @@ impl<const N: usize> Client<'_, N> {
             found.stamps.push(stamp.flatten().unwrap_or(0));
         }
         Ok(found)
+    }
+
+    /// Asks again while one server follows another.
+    fn insist(
+        &mut self,
+        mut answer: onchip::critical::Result<Answer<Value<N>>>,
+        op: Op<N>,
+    ) -> onchip::critical::Result<Answer<Value<N>>> {
+        while self.plan.has_stand_by()
+            && matches!(answer, Err(Error::Unknown { .. } | Error::Poisoned { .. }))
+        {
+            std::thread::sleep(Duration::from_micros(50));
+            answer = self.store.apply(op);
+        }
+        answer
     }
 
     /// Leaves its report, and is killed while it changes some last keys.

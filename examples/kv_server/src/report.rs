@@ -159,7 +159,7 @@ impl Row {
                 Some(dropped) => {
                     text += &format!(
                         " in the middle of an operation and repaired the store \
-                         ({dropped} entries dropped, {refused} operations refused meanwhile)"
+                         (entries dropped: {dropped}; operations refused meanwhile: {refused})"
                     );
                 }
             }
@@ -311,7 +311,7 @@ mod tests {
             killed: Some(0),
         };
         let told = Row::new(&Plan { others: 2, ..plan.clone() }, &outcome).unwrap().told().unwrap();
-        assert!(told.contains("Rank 1 took over in the middle") && told.contains("3 entries"));
+        assert!(told.contains("Rank 1 took over in the middle") && told.contains("dropped: 3"));
         assert!(told.contains("had 20 answers afterwards"), "{told}");
 
         let plan = Plan { kill: Some(Victim::Client), others: 0, ..plan };

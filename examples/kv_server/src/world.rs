@@ -22,6 +22,8 @@ pub enum Told {
     TakenOver(TakenOver),
     /// It served, or did nothing.
     Nothing,
+    /// The launched world is too small or too large.
+    Misfit(String),
 }
 
 /// What came of a world.
@@ -80,6 +82,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
             Told::Client(fared) => outcome.clients.push(*fared),
             Told::TakenOver(how) => outcome.taken_over = Some(how),
             Told::Nothing => {}
+            Told::Misfit(reason) => return Err(KvError::Usage(reason)),
         }
     }
     Ok(outcome)
@@ -87,18 +90,18 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
 
 /// A rank's part, for values of the shortest type that has room.
 fn work(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
-    let clients = rank.size().saturating_sub(plan.others);
-    if clients == 0 || plan.clients.is_some_and(|wanted| wanted != clients) {
-        let wanted = plan.clients.map_or("some clients".to_owned(), |n| format!("{n} clients"));
-        return Err(onchip::Error::other(format!(
-            "{wanted} and {} other ranks, but this world has {} ranks",
-            plan.others,
-            rank.size()
+    let (wanted, is) = (plan.others + plan.clients.unwrap_or(1), rank.size());
+    if is < wanted || plan.clients.is_some() && is > wanted {
+        let least = if plan.clients.is_none() { "at least " } else { "" };
+        let clients = plan.clients.unwrap_or(1);
+        return Ok(Told::Misfit(format!(
+            "{} with {least}{clients} clients needs {least}{wanted} ranks, but this world has {is}",
+            plan.algorithm
         )));
     }
     match plan.value_bytes {
-        ..=15 => work_on::<15>(rank, plan),
-        ..=63 => work_on::<63>(rank, plan),
+        0..16 => work_on::<15>(rank, plan),
+        16..64 => work_on::<63>(rank, plan),
         _ => work_on::<255>(rank, plan),
     }
 }

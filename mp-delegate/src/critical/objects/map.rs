@@ -332,7 +332,12 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     }
 
     /// Makes the map good again after an operation that did not come to its end; how many entries
-    /// were dropped. See [`Table::repair`], and [`clear_poison`](Self::clear_poison).
+    /// were dropped. See [`Table::repair`].
+    ///
+    /// Such a map is poisoned, unless its section says otherwise: it refuses this, too, until
+    /// [`clear_poison`](Self::clear_poison). Where others could ask for something between the two,
+    /// a server that has taken over can be the first: it has a further handle, with which it
+    /// submits the repair before it clears the poison and goes on to serve.
     ///
     /// # Errors
     /// As `apply`.
