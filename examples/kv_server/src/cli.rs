@@ -33,7 +33,7 @@ pub struct Options {
     pub ranks: Option<Ranks>,
 
     /// How many clients, beside the rank that serves if one does [default: one a core but one, at
-    /// least 2; under mprun, all ranks that are left]
+    /// least 2, or 3 when one is killed; under mprun, all ranks that are left]
     #[arg(short, long, value_name = "N", value_parser = number::<1, 500>)]
     pub clients: Option<usize>,
 
@@ -243,6 +243,8 @@ impl Options {
         };
         let clients = match self.clients {
             None if launched => None,
+            // So that there are several others to see.
+            clients if self.kill == Some(Victim::Client) => Some(clients.unwrap_or(cores().max(3))),
             clients => Some(clients.unwrap_or((cores() - 1).max(2))),
         };
         if self.kill.is_some() {
