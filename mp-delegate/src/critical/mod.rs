@@ -36,6 +36,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `object` | what is protected, and how operations become words |
+//! | [`objects`] | objects that are ready to be protected |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
 //! | `server` | a rank that serves |

@@ -8,6 +8,7 @@ mod closures;
 mod conformance;
 mod deaths;
 mod linearizability;
+mod map;
 mod objects;
 mod panics;
 mod servers;

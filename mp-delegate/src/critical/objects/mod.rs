@@ -7,13 +7,15 @@
 //! | [`Stack`] | [`push`](Protected::push), [`pop`](Protected::pop) | one |
 //! | [`Queue`] | [`enqueue`](Protected::enqueue), [`dequeue`](Protected::dequeue) | one |
 //! | [`TwoLockQueue`] | [`enqueue`](TwoLockQueue::enqueue), [`dequeue`](TwoLockQueue::dequeue) | one for each end, so that both ends are used at the same time |
+//! | [`Map`] | [`get`](Protected::get), [`insert`](Protected::insert), [`remove`](Protected::remove), ... | one |
 //!
 //! They are opened as [`Protected`] values are, all but the last one as one of these, and their
 //! operations can be [submitted](Protected::submit) as well. What to compare them with, where
 //! nothing is protected, is in [`nonblocking`](super::nonblocking).
 //!
-//! **Values** are words: numbers, or whatever fits into 8 bytes. What is longer lies elsewhere, and
-//! its place is the value.
+//! **Values** of all but a map are words: numbers, or whatever fits into 8 bytes. What is longer lies elsewhere, and
+//! its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short
+//! strings. [`Table`] is the hash table in it, for objects with other operations.
 //!
 //! **Capacity** is [`Section::len`](super::Section::len), and all memory is taken when an object is
 //! opened. There is room for exactly so many values: who comes with one more gets it back with
@@ -44,11 +46,14 @@
 //! two locks. There, queues and stacks are lists without a bound, of nodes that are allocated. Here
 //! they are arrays: what is bounded needs no links, nor an allocator that everybody shares.
 
+mod bytes;
 mod counter;
+mod map;
 #[cfg(all(test, loom))]
 mod model;
 mod queue;
 mod stack;
+mod table;
 mod two_lock_queue;
 
 use bytemuck::{Pod, Zeroable};
@@ -56,9 +61,12 @@ use bytemuck::{Pod, Zeroable};
 #[cfg(doc)]
 use super::Protected;
 
+pub use bytes::{Bytes, TooLong};
 pub use counter::Counter;
+pub use map::{Map, MapAnswer, MapOp};
 pub use queue::Queue;
 pub use stack::Stack;
+pub use table::{Entry, Table, TableFull};
 pub use two_lock_queue::{Dequeuers, Enqueuers, TwoLockQueue};
 
 /// There was no room for a value, which is this one.

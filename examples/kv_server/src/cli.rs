@@ -1,0 +1,423 @@
+//! The command line.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use tempfile::NamedTempFile;
+
+use crate::data::{LONGEST, SHORTEST};
+use crate::error::KvError;
+use crate::load::{Distribution, Mix};
+use crate::plan::{Algorithm, Limit, Pause, Plan, Ranks, Victim};
+use crate::report::{Report, Row};
+use crate::world;
+
+/// A key-value store in a critical section, under load: who executes the operations, how many a
+/// second, how long each takes, and whether all clients get their share.
+///
+/// Without options it takes every scheme in turn, with clients that are processes, and checks at
+/// the end of each that the store is what all operations together have made of it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kv_server", version)]
+pub struct Options {
+    /// Who executes operations: one scheme or several, like mcs,slot-server [default: all]
+    #[arg(short, long, value_enum, value_name = "SCHEME", value_delimiter = ',')]
+    pub scheme: Vec<Choice>,
+
+    /// What clients and servers are [default: processes]
+    #[arg(short, long, value_enum)]
+    pub ranks: Option<Ranks>,
+
+    /// How many clients, beside the rank that serves if one does [default: one a core but one, at
+    /// least 2, or 3 when one is killed; under mprun, all ranks that are left]
+    #[arg(short, long, value_name = "N", value_parser = number::<1, 500>)]
+    pub clients: Option<usize>,
+
+    /// How long each scheme is under load
+    #[arg(long, value_name = "S", default_value = "0.4", value_parser = seconds)]
+    pub seconds: Duration,
+
+    /// Instead, how many operations each client asks for
+    #[arg(short, long, value_name = "N", conflicts_with = "seconds",
+          value_parser = number::<1, 1_000_000_000>)]
+    pub operations: Option<usize>,
+
+    /// How many keys clients use
+    #[arg(short, long, value_name = "N", default_value_t = 10_000,
+          value_parser = number::<1, 1_000_000>)]
+    pub keys: usize,
+
+    /// How many of them the store has room for [default: a quarter more than there are]
+    #[arg(long, value_name = "N", value_parser = number::<1, 10_000_000>)]
+    pub capacity: Option<usize>,
+
+    /// Bytes of a value
+    #[arg(short, long, value_name = "N", default_value_t = 15,
+          value_parser = number::<SHORTEST, LONGEST>)]
+    pub value_bytes: usize,
+
+    /// Of 100 operations, how many get a value; half of the others put one, a quarter remove, a
+    /// quarter compare and swap [default: 80]
+    #[arg(long, value_name = "N", conflicts_with = "mix", value_parser = number::<0, 100>)]
+    pub read_percent: Option<usize>,
+
+    /// How often to get, put, remove, and compare and swap, in proportion
+    #[arg(long, value_name = "G,P,R,C")]
+    pub mix: Option<Mix>,
+
+    /// How often which key is chosen
+    #[arg(short, long, value_enum, default_value = "zipf")]
+    pub distribution: Distribution,
+
+    /// Operations that each client has in flight, where a server executes them
+    #[arg(short, long, value_name = "N", default_value_t = 8, value_parser = number::<1, 1024>)]
+    pub in_flight: usize,
+
+    /// Operations that a combiner executes before it hands over
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = number::<1, 1_000_000>)]
+    pub max_ops: usize,
+
+    /// How long clients of the slot server look away: none, tuned, or a number of pauses
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = pause)]
+    pub backoff: Pause,
+
+    /// Kill one after half of the time, to see how the others fare (processes only)
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub kill: Option<Victim>,
+
+    /// Where random numbers begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Print the results as comma-separated values instead of a table
+    #[arg(long)]
+    pub csv: bool,
+
+    /// A rank's part, for a rank that is a process.
+    #[arg(long = "plan-of-rank", hide = true)]
+    pub part: Option<String>,
+}
+
+/// A scheme, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// One.
+    One(Algorithm),
+    /// Every one that the other options allow.
+    All,
+}
+
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        use Algorithm::*;
+        const ALL: [Choice; 10] = [
+            Choice::One(Tas),
+            Choice::One(Mcs),
+            Choice::One(Clh),
+            Choice::One(HybLock),
+            Choice::One(CcSynch),
+            Choice::One(HSynch),
+            Choice::One(HybComb),
+            Choice::One(SlotServer),
+            Choice::One(MpServer),
+            Choice::All,
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        match self {
+            Self::One(algorithm) => algorithm.to_possible_value(),
+            Self::All => Some(clap::builder::PossibleValue::new("all").help("All of them")),
+        }
+    }
+}
+
+fn number<const FROM: usize, const TO: usize>(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (FROM..=TO).contains(&number) => Ok(number),
+        _ => Err(format!("not a number from {FROM} to {TO}")),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(number) if (0.01..=3600.0).contains(&number) => Ok(Duration::from_secs_f64(number)),
+        _ => Err("not a number of seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
+fn pause(text: &str) -> Result<Pause, String> {
+    match (text, text.parse()) {
+        ("none", _) => Ok(Pause::None),
+        ("tuned", _) => Ok(Pause::Tuned),
+        (_, Ok(pauses @ 1..=1_000_000)) => Ok(Pause::Fixed(pauses)),
+        _ => Err("not none, tuned, or a number from 1 to 1000000".to_owned()),
+    }
+}
+
+/// A file that is to take this name when it is whole, and is gone otherwise.
+fn beside(path: &Path) -> Result<NamedTempFile, KvError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new();
+    // As other programs' files, less what the user's mask takes away.
+    let file = file.permissions(fs::Permissions::from_mode(0o666));
+    let file = file.tempfile_in(folder.unwrap_or(Path::new(".")));
+    file.map_err(|error| KvError::file(path.display(), error))
+}
+
+/// Cores that the program may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Options {
+    /// Does what the options ask for.
+    ///
+    /// # Errors
+    /// Options that do not go together, and whatever keeps the store from being right.
+    pub fn run(&self) -> Result<(), KvError> {
+        if let Some(plan) = &self.part {
+            let plan: Plan = serde_json::from_str(plan)
+                .map_err(|error| KvError::Usage(format!("{}: {error}", world::PLAN)))?;
+            return world::run(&plan).map(drop);
+        }
+        let plans = self.plans(onchip::launched())?;
+        // Known to be there before the work is done.
+        let json = match &self.json {
+            Some(path) if onchip::caller() => Some((beside(path)?, path)),
+            _ => None,
+        };
+        let mut rows = Vec::new();
+        for mut plan in plans {
+            let reports = { plan.kill.map(|_| tempfile::tempdir()) }
+                .transpose()
+                .map_err(|error| KvError::file(std::env::temp_dir().display(), error))?;
+            plan.reports = reports.as_ref().map(|folder| folder.path().to_owned());
+            rows.push(Row::new(&plan, &world::run(&plan)?)?);
+        }
+        if !onchip::caller() {
+            return Ok(());
+        }
+        let report = Report { load: self.load(&rows), cores: cores(), rows };
+        let text = match self.csv {
+            true => report.csv(),
+            false => format!("{}\n\n{}\n", report.load, report.table()),
+        };
+        io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(|error| KvError::file("standard output", error))?;
+        if let Some((mut file, path)) = json {
+            let written = serde_json::to_string_pretty(&report)
+                .map_err(io::Error::other)
+                .and_then(|text| file.write_all((text + "\n").as_bytes()))
+                .and_then(|()| file.persist(path).map_err(|error| error.error));
+            written.map_err(|error| KvError::file(path.display(), error))?;
+        }
+        Ok(())
+    }
+
+    /// One plan for each scheme.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn plans(&self, launched: bool) -> Result<Vec<Plan>, KvError> {
+        let usage = |reason: &str| Err(KvError::Usage(reason.to_owned()));
+        let all = self.scheme.is_empty() || self.scheme.contains(&Choice::All);
+        let algorithms: Vec<Algorithm> = match all {
+            true => Algorithm::value_variants().to_vec(),
+            false => { self.scheme.iter() }
+                .filter_map(|choice| match choice {
+                    Choice::One(algorithm) => Some(*algorithm),
+                    Choice::All => None,
+                })
+                .collect(),
+        };
+        let clients = match self.clients {
+            None if launched => None,
+            // So that there are several others to see.
+            clients if self.kill == Some(Victim::Client) => Some(clients.unwrap_or(cores().max(3))),
+            clients => Some(clients.unwrap_or((cores() - 1).max(2))),
+        };
+        if self.kill.is_some() {
+            if launched {
+                return usage("--kill needs worlds of its own: not under a launcher");
+            }
+            if self.ranks == Some(Ranks::Threads) {
+                return usage("--kill ends a process: it needs --ranks processes, not threads");
+            }
+            if self.operations.is_some() {
+                return usage("--kill comes after half of the time: it needs --seconds");
+            }
+            if self.kill == Some(Victim::Client) && clients == Some(1) {
+                return usage("--kill client needs another client: --clients 2 at least, not 1");
+            }
+        }
+        let kills_server = self.kill == Some(Victim::Server);
+        let without = algorithms.iter().find(|algorithm| !algorithm.needs_server());
+        if let Some(algorithm) = without.filter(|_| kills_server && !all) {
+            let reason = format!(
+                "--kill server needs a scheme with a server: slot-server or mp-server, not \
+                 {algorithm}"
+            );
+            return Err(KvError::Usage(reason));
+        }
+        let served = algorithms.iter().any(|algorithm| algorithm.needs_server());
+        let plan = |algorithm: Algorithm| {
+            let mut plan = Plan {
+                algorithm,
+                // A launcher's ranks are processes, whatever is asked for.
+                ranks: match self.ranks {
+                    Some(ranks) if !launched => ranks,
+                    _ => Ranks::Processes,
+                },
+                clients,
+                others: 0,
+                keys: self.keys,
+                capacity: self.capacity.unwrap_or(self.keys + self.keys / 4 + 1),
+                value_bytes: self.value_bytes,
+                mix: self
+                    .mix
+                    .unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32)),
+                distribution: self.distribution,
+                // Otherwise operations are executed one by one, when they are asked for.
+                in_flight: if algorithm.needs_server() { self.in_flight } else { 1 },
+                max_ops: self.max_ops,
+                backoff: self.backoff,
+                seed: self.seed,
+                limit: match self.operations {
+                    Some(operations) => Limit::Operations(operations as u64),
+                    None => Limit::Time(self.seconds),
+                },
+                kill: self.kill,
+                reports: None,
+            };
+            // The worlds of a launcher have all the same size, and as many clients.
+            let serves = if launched { served } else { algorithm.needs_server() };
+            plan.others = usize::from(serves) + usize::from(plan.has_stand_by());
+            plan
+        };
+        let chosen = algorithms.into_iter().filter(|a| !kills_server || a.needs_server());
+        Ok(chosen.map(plan).collect())
+    }
+
+    /// What the store is under, in words.
+    fn load(&self, rows: &[Row]) -> String {
+        let clients = rows.first().map_or(0, |row| row.clients);
+        let ranks = rows.first().map_or(Ranks::Processes, |row| row.ranks);
+        let mix = self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32));
+        let each = match self.operations {
+            Some(1) => "1 operation each".to_owned(),
+            Some(operations) => format!("{operations} operations each"),
+            None => format!("{} s for each scheme", self.seconds.as_secs_f64()),
+        };
+        let (s, ranks) = match (clients, ranks) {
+            (1, Ranks::Threads) => ("", "a thread"),
+            (1, Ranks::Processes) => ("", "a process"),
+            (_, Ranks::Threads) => ("s", "threads"),
+            (_, Ranks::Processes) => ("s", "processes"),
+        };
+        format!(
+            "{clients} client{s} ({ranks}) on {} cores, {each}: {mix};\n{} keys ({}), values of {} \
+             bytes, {} in flight where a server executes operations",
+            cores(),
+            self.keys,
+            self.distribution,
+            self.value_bytes,
+            self.in_flight
+        )
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn plans(text: &str) -> Result<Vec<Plan>, KvError> {
+        plans_of(text, false)
+    }
+
+    fn plans_of(text: &str, launched: bool) -> Result<Vec<Plan>, KvError> {
+        let arguments = ["kv_server"].into_iter().chain(text.split_whitespace());
+        let options = Options::try_parse_from(arguments);
+        options.map_err(|error| KvError::Usage(error.to_string()))?.plans(launched)
+    }
+
+    /// What the tests begin with.
+    pub(crate) fn plan() -> Plan {
+        plans("--scheme mcs --clients 2 --keys 10").unwrap().remove(0)
+    }
+
+    #[test]
+    fn all_schemes_are_taken_by_default() {
+        let plans = plans("").unwrap();
+        assert_eq!(plans.len(), 9);
+        for plan in plans {
+            assert_eq!(plan.others, usize::from(plan.algorithm.needs_server()));
+            assert_eq!((plan.ranks, plan.keys, plan.capacity), (Ranks::Processes, 10_000, 12_501));
+            assert!(plan.clients.unwrap() >= 2);
+        }
+    }
+
+    #[test]
+    fn servers_have_followers() {
+        let plans = plans("--kill server").unwrap();
+        let others: Vec<_> = plans.iter().map(|plan| (plan.algorithm, plan.others)).collect();
+        assert_eq!(others, [(Algorithm::SlotServer, 2), (Algorithm::MpServer, 1)]);
+        assert_eq!(plans[0].role(0), crate::plan::Role::Server);
+        assert_eq!(plans[0].role(1), crate::plan::Role::StandBy);
+        assert_eq!(plans[0].role(2), crate::plan::Role::Client(0));
+        assert_eq!(plans[1].role(1), crate::plan::Role::Client(0));
+    }
+
+    #[test]
+    fn worlds_of_a_launcher_have_as_many_clients() {
+        for plan in plans_of("--scheme mcs,slot-server --ranks threads", true).unwrap() {
+            assert_eq!((plan.clients, plan.others, plan.ranks), (None, 1, Ranks::Processes));
+        }
+        let plan = plans_of("--scheme mcs", true).unwrap().remove(0);
+        assert_eq!(plan.others, 0);
+    }
+
+    #[test]
+    fn plans_come_back_from_text() {
+        let plan = Plan { reports: Some("a/b".into()), kill: Some(Victim::Client), ..plan() };
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_reason() {
+        for (arguments, reason) in [
+            ("--scheme spin", "[possible values: tas, mcs,"),
+            ("--clients 0", "not a number from 1 to 500"),
+            ("--keys 0", "not a number from 1"),
+            ("--value-bytes 7", "not a number from 8 to 255"),
+            ("--in-flight 0", "not a number from 1 to 1024"),
+            ("--mix 1,2", "not four numbers"),
+            ("--mix 0,0,0,0", "no operation is left"),
+            ("--read-percent 101", "not a number from 0 to 100"),
+            ("--read-percent 50 --mix 1,1,1,1", "cannot be used with"),
+            ("--seconds 0", "not a number of seconds"),
+            ("--seconds nan", "not a number of seconds"),
+            ("--seconds 1 --operations 5", "cannot be used with"),
+            ("--backoff long", "not none, tuned, or a number"),
+            ("--kill client --ranks threads", "needs --ranks processes, not threads"),
+            ("--kill client --clients 1", "--clients 2 at least, not 1"),
+            ("--kill client --operations 5", "needs --seconds"),
+            ("--kill server --scheme slot-server,mcs", "slot-server or mp-server, not mcs"),
+        ] {
+            let error = plans(arguments).unwrap_err().to_string();
+            assert!(error.contains(reason), "{arguments}: {error}");
+        }
+        assert!(plans_of("--kill client", true).is_err());
+    }
+}

@@ -1,0 +1,367 @@
+//! A client: asks for operations as fast as it gets answers.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::{CreationError, Histogram};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onchip::critical::objects::{Map, MapAnswer, MapOp};
+use onchip::critical::{Error, Protected, Request};
+use onchip::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Account, Found};
+use crate::data::{Key, Op, Value, key, stamp_of};
+use crate::load::{Kind, Load};
+use crate::log::{Asked, Counts, Log};
+use crate::plan::{Limit, Plan, Victim};
+
+/// What clients share, in a critical section.
+pub type Store<const N: usize> = Map<Key, Value<N>>;
+
+/// How a client fared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fared {
+    /// Its number.
+    pub client: usize,
+    /// Operations that were answered.
+    pub operations: u64,
+    /// Of these, after somebody was killed.
+    pub afterwards: u64,
+    /// How long that took.
+    pub seconds: f64,
+    /// What became of them.
+    pub counts: Counts,
+    /// How often an operation took so many nanoseconds.
+    pub latencies: Vec<(u64, u64)>,
+    /// Operations that were not executed, because the store was not whole.
+    pub refused: u64,
+    /// The longest time between two answers, in seconds.
+    pub pause: f64,
+    /// Why it could not go on to the end.
+    pub stopped: Option<String>,
+    /// What it says of the store.
+    pub account: Account,
+    /// What was in the store at the end; of the first client.
+    pub found: Option<Found>,
+}
+
+/// The longest latency that is told from longer ones.
+const LONGEST_LATENCY: Duration = Duration::from_secs(100);
+
+/// Latencies in nanoseconds, to three digits; none yet.
+///
+/// # Errors
+/// None, for these numbers.
+pub fn latencies() -> Result<Histogram<u64>, CreationError> {
+    Histogram::new_with_max(LONGEST_LATENCY.as_nanos() as u64, 3)
+}
+
+/// Where all ranks begin together, and the clients end.
+pub struct Together {
+    first: bool,
+    /// For the first client all other ranks, for those the first client.
+    peers: Vec<(Sender<u8>, Receiver<u8>)>,
+    /// The first ones of them are no clients.
+    others: usize,
+}
+
+impl Together {
+    /// Opened by every rank; the first client tells the others.
+    pub fn open(rank: &Rank, plan: &Plan) -> onchip::Result<Self> {
+        let lead = plan.others;
+        let first = rank.id() == lead;
+        let others = match first {
+            true => (0..rank.size()).filter(|&other| other != lead).collect(),
+            false => vec![lead],
+        };
+        let one = Channel::degree(1);
+        let peer = |other| Ok((rank.sender("go", other, one)?, rank.receiver("go", other, one)?));
+        let peers = others.into_iter().map(peer).collect::<onchip::Result<_>>()?;
+        Ok(Self { first, peers, others: plan.others })
+    }
+
+    /// Returns when the first client has called it.
+    pub fn begin(&mut self) -> onchip::Result<()> {
+        for (tell, told) in &mut self.peers {
+            if self.first {
+                tell.send(&0)?;
+            } else {
+                told.receive()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For the first client, returns when all other clients have called it or are gone.
+    pub fn end(mut self) {
+        if !self.first {
+            // If the first one is gone, it does not wait.
+            self.peers.iter_mut().for_each(|(tell, _)| drop(tell.send(&0)));
+            return;
+        }
+        for (_, told) in self.peers.iter().skip(self.others) {
+            let _ = told.receive();
+        }
+    }
+}
+
+struct Pending<const N: usize> {
+    asked: Asked,
+    request: Request<Store<N>>,
+    since: Instant,
+}
+
+struct Client<'a, const N: usize> {
+    plan: &'a Plan,
+    store: Protected<Store<N>>,
+    load: Load,
+    log: Log,
+    window: VecDeque<Pending<N>>,
+    latencies: Histogram<u64>,
+    last: Instant,
+    /// When somebody is killed.
+    death: Option<Instant>,
+    fared: Fared,
+}
+
+/// A client's part. `leave` leaves the report of one that is going to be killed.
+///
+/// # Errors
+/// Those of the world, and of the store where nobody was to be killed.
+pub fn run<const N: usize>(
+    plan: &Plan,
+    number: usize,
+    is_victim: bool,
+    store: Protected<Store<N>>,
+    mut together: Together,
+    leave: impl FnOnce(Fared) -> onchip::Result<()>,
+) -> onchip::Result<Fared> {
+    let mut client = Client {
+        plan,
+        store,
+        load: Load::new(plan, number),
+        log: Log::new(number, plan.keys, plan.value_bytes),
+        window: VecDeque::with_capacity(plan.in_flight),
+        latencies: latencies().map_err(onchip::Error::other)?,
+        last: Instant::now(),
+        death: None,
+        fared: Fared { client: number, ..Fared::default() },
+    };
+    if number == 0 {
+        client.fill()?;
+    }
+    together.begin()?;
+    let until = match (plan.limit, is_victim) {
+        (Limit::Time(time), true) => Limit::Time(time / 2),
+        (limit, _) => limit,
+    };
+    client.work(until)?;
+    if is_victim {
+        return client.die(leave);
+    }
+    client.fared.account = client.account();
+    together.end();
+    if number == 0 && client.fared.stopped.is_none() {
+        match client.find() {
+            Ok(found) => client.fared.found = Some(found),
+            Err(error) => client.fared.stopped = Some(client.stops(error)?),
+        }
+    }
+    Ok(client.fared)
+}
+
+impl<const N: usize> Client<'_, N> {
+    /// Puts half of the keys into the store, so that there is something to begin with.
+    fn fill(&mut self) -> onchip::Result<()> {
+        for index in (0..self.plan.keys).step_by(2) {
+            if self.window.len() == self.plan.in_flight {
+                self.take()?;
+            }
+            self.submit(Kind::Put, index, Instant::now())?;
+        }
+        while !self.window.is_empty() {
+            self.take()?;
+        }
+        self.log.counts = Counts::default();
+        self.latencies.reset();
+        self.fared = Fared { client: self.fared.client, ..Fared::default() };
+        Ok(())
+    }
+
+    fn work(&mut self, until: Limit) -> onchip::Result<()> {
+        let begun = Instant::now();
+        self.last = begun;
+        self.death = match (self.plan.limit, self.plan.kill) {
+            (Limit::Time(time), Some(_)) => Some(begun + time / 2),
+            _ => None,
+        };
+        let mut asked = 0;
+        while self.fared.stopped.is_none() {
+            let now = Instant::now();
+            let enough = match until {
+                Limit::Time(time) => now - begun >= time,
+                Limit::Operations(operations) => asked >= operations,
+            };
+            if enough {
+                break;
+            }
+            if self.window.len() == self.plan.in_flight {
+                self.take()?;
+            }
+            let (kind, index) = self.load.pick();
+            self.submit(kind, index, now)?;
+            asked += 1;
+        }
+        while !self.window.is_empty() {
+            self.take()?;
+        }
+        self.fared.seconds = begun.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn submit(&mut self, kind: Kind, index: usize, since: Instant) -> onchip::Result<()> {
+        let (asked, op) = self.log.ask(kind, index);
+        match self.store.submit(op) {
+            Ok(request) => self.window.push_back(Pending { asked, request, since }),
+            Err(error) => self.ended(&asked, error)?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest operation in flight.
+    fn take(&mut self) -> onchip::Result<()> {
+        let Some(Pending { asked, request, since }) = self.window.pop_front() else {
+            return Ok(());
+        };
+        match self.store.wait(request) {
+            Ok(answer) => {
+                let now = Instant::now();
+                self.log.answered(&asked, &answer);
+                self.latencies.saturating_record((now - since).as_nanos() as u64);
+                self.fared.operations += 1;
+                self.fared.afterwards += u64::from(self.death.is_some_and(|death| now >= death));
+                self.fared.pause = self.fared.pause.max((now - self.last).as_secs_f64());
+                self.last = now;
+                Ok(())
+            }
+            Err(error) => self.ended(&asked, error),
+        }
+    }
+
+    fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
+        match error {
+            Error::Unknown { .. } if self.plan.has_stand_by() => {
+                self.fared.account.unknown.extend(asked.changes());
+            }
+            Error::Poisoned { .. } if self.plan.has_stand_by() => self.fared.refused += 1,
+            error => {
+                let why = self.stops(error)?;
+                // It may have been executed all the same.
+                self.fared.account.unknown.extend(asked.changes());
+                self.fared.stopped.get_or_insert(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it can't go on, where that was to be expected.
+    fn stops(&self, error: Error) -> onchip::Result<String> {
+        match error {
+            Error::Unknown { .. } | Error::Lost { .. } if self.plan.kill.is_some() => {
+                Ok(error.to_string())
+            }
+            error => Err(error.into()),
+        }
+    }
+
+    /// What it says of the store.
+    fn account(&mut self) -> Account {
+        self.fared.counts = self.log.counts;
+        self.fared.latencies = self
+            .latencies
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+            .collect();
+        let (sums, violation) = self.log.finish();
+        Account { sums, unknown: std::mem::take(&mut self.fared.account.unknown), violation }
+    }
+
+    /// Looks at all keys.
+    fn find(&mut self) -> onchip::critical::Result<Found> {
+        let len = self.store.apply(MapOp::len());
+        let mut found =
+            Found { entries: self.insist(len, MapOp::len())?.number(), ..Found::default() };
+        let mut window = VecDeque::new();
+        for asked in 0..self.plan.keys + self.plan.in_flight {
+            if asked < self.plan.keys {
+                window.push_back(self.store.submit(MapOp::get(key(asked)))?);
+            }
+            if asked + 1 < self.plan.in_flight {
+                continue;
+            }
+            let Some(request) = window.pop_front() else { continue };
+            let index = found.stamps.len();
+            let answer = self.store.wait(request);
+            let value = self.insist(answer, MapOp::get(key(index)))?.before();
+            let stamp = value.map(|value| stamp_of(index, &value, self.plan.value_bytes));
+            if let (Some(None), Some(value)) = (stamp, value) {
+                found.torn.get_or_insert(format!("{:?}: its value is {value:?}", key(index)));
+            }
+            found.stamps.push(stamp.flatten().unwrap_or(0));
+        }
+        Ok(found)
+    }
+
+    /// Asks again while one server follows another.
+    fn insist(
+        &mut self,
+        mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
+        op: Op<N>,
+    ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
+        while self.plan.has_stand_by()
+            && matches!(answer, Err(Error::Unknown { .. } | Error::Poisoned { .. }))
+        {
+            std::thread::sleep(Duration::from_micros(50));
+            answer = self.store.apply(op);
+        }
+        answer
+    }
+
+    /// Leaves its report, and is killed while it changes some last keys.
+    fn die(mut self, leave: impl FnOnce(Fared) -> onchip::Result<()>) -> onchip::Result<Fared> {
+        let keys: Vec<usize> = (0..self.plan.in_flight.max(4)).map(|_| self.load.key()).collect();
+        let mut account = self.account();
+        account.unknown.extend(&keys);
+        self.fared.account = account;
+        leave(std::mem::take(&mut self.fared))?;
+        let soon = Duration::from_micros(self.load.below(2000));
+        std::thread::spawn(move || {
+            std::thread::sleep(soon);
+            die()
+        });
+        for index in keys.into_iter().cycle() {
+            if self.window.len() == self.plan.in_flight
+                && let Some(oldest) = self.window.pop_front()
+            {
+                // Whatever comes of it, nobody will ask.
+                let _ = self.store.wait(oldest.request);
+            }
+            self.submit(Kind::Put, index, Instant::now())?;
+        }
+        Err(onchip::Error::other("it was to be killed"))
+    }
+}
+
+/// Ends this process as nothing else does.
+pub fn die() {
+    while kill(Pid::this(), Signal::SIGKILL).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a client is the one to be killed.
+pub fn is_victim(plan: &Plan, rank: &Rank) -> bool {
+    plan.kill == Some(Victim::Client) && rank.id() + 1 == rank.size()
+}

@@ -1,0 +1,326 @@
+//! What came of all of it, as a table and as it goes into files.
+
+use comfy_table::{CellAlignment, Table, presets};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{self, Verdict};
+use crate::client::{Fared, latencies};
+use crate::error::KvError;
+use crate::log::Counts;
+use crate::plan::{Algorithm, Plan, Ranks, Victim};
+use crate::world::{Outcome, victim_name};
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The load, in words.
+    pub load: String,
+    /// Cores that the program may use.
+    pub cores: usize,
+    /// One for each algorithm.
+    pub rows: Vec<Row>,
+}
+
+/// How the store fared with one algorithm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// What ranks were.
+    pub ranks: Ranks,
+    /// How many clients there were.
+    pub clients: usize,
+    /// Operations that were answered.
+    pub operations: u64,
+    /// In a second.
+    pub rate: f64,
+    /// Latencies in microseconds.
+    pub latency_us: Latency,
+    /// Operations in a second of the client that had most, over those of the one that had fewest;
+    /// without one that was killed. `None` where one had none.
+    pub fairness: Option<f64>,
+    /// What the operations did.
+    pub counts: Counts,
+    /// What logs and store agree on; `None` where nobody could look at the store any more.
+    pub verdict: Option<Verdict>,
+    /// What somebody's death did.
+    pub death: Option<Death>,
+}
+
+/// Percentiles of latencies in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "their names say it")]
+pub struct Latency {
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p99_9: f64,
+    pub max: f64,
+}
+
+/// What a death did to the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Death {
+    /// Who was killed.
+    pub victim: Victim,
+    /// Its rank.
+    pub rank: usize,
+    /// Operations that the others had answered afterwards.
+    pub afterwards: u64,
+    /// The longest time that one of the others went without an answer, in milliseconds.
+    pub pause_ms: f64,
+    /// Operations of the others that were refused until the store was whole again.
+    pub refused: u64,
+    /// Whether another server took over.
+    pub taken_over: bool,
+    /// Entries that its repair has dropped, if one was needed.
+    pub repaired: Option<usize>,
+    /// How many of the others could not go on.
+    pub stopped: usize,
+    /// Why they could not.
+    pub reason: Option<String>,
+}
+
+impl Row {
+    /// What came of one world.
+    ///
+    /// # Errors
+    /// [`KvError::Wrong`], when the store is not what the operations have made of it.
+    pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self, KvError> {
+        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.algorithm));
+        let clients = &outcome.clients;
+        let found = clients.iter().find_map(|client| client.found.as_ref());
+        let accounts: Vec<_> = clients.iter().map(|client| client.account.clone()).collect();
+        let verdict = { found.map(|found| check::check(&accounts, found, plan.capacity)) }
+            .transpose()
+            .map_err(wrong)?;
+        let killed = |client: &&Fared| {
+            outcome.killed.is_some_and(|rank| rank == plan.others + client.client)
+        };
+        let survivors: Vec<&Fared> = clients.iter().filter(|c| !killed(c)).collect();
+        let stopped = survivors.iter().filter_map(|client| client.stopped.as_ref());
+        if verdict.is_none() && stopped.clone().next().is_none() {
+            return Err(wrong("nobody has looked at the store".to_owned()));
+        }
+        let death = outcome.killed.zip(plan.kill).map(|(rank, victim)| Death {
+            victim,
+            rank,
+            afterwards: survivors.iter().map(|client| client.afterwards).sum(),
+            pause_ms: 1e3 * survivors.iter().map(|c| c.pause).fold(0.0, f64::max),
+            refused: survivors.iter().map(|client| client.refused).sum(),
+            taken_over: outcome.taken_over.is_some(),
+            repaired: outcome.taken_over.and_then(|how| how.repaired),
+            stopped: stopped.clone().count(),
+            reason: stopped.clone().next().cloned(),
+        });
+        let rates = survivors.iter().map(|client| client.operations as f64 / client.seconds);
+        let (lowest, highest) =
+            rates.fold((f64::MAX, 0.0), |(low, high), rate| (rate.min(low), rate.max(high)));
+        let operations: u64 = clients.iter().map(|client| client.operations).sum();
+        let seconds = clients.iter().map(|client| client.seconds).fold(0.0, f64::max);
+        Ok(Self {
+            algorithm: plan.algorithm,
+            ranks: plan.ranks,
+            clients: clients.len(),
+            operations,
+            rate: if operations == 0 { 0.0 } else { operations as f64 / seconds },
+            latency_us: Latency::of(clients).map_err(wrong)?,
+            fairness: Some(highest / lowest).filter(|_| lowest > 0.0),
+            counts: clients.iter().fold(Counts::default(), |sum, client| sum + client.counts),
+            verdict,
+            death,
+        })
+    }
+
+    /// What is known of the store at the end, in a few words.
+    fn end(&self) -> String {
+        match &self.verdict {
+            None => "out of reach".to_owned(),
+            Some(Verdict { verified, unknown: 0, .. }) => {
+                format!("{verified} keys as they must be")
+            }
+            Some(Verdict { verified, unknown, .. }) => {
+                format!("{verified} keys, {unknown} unknown")
+            }
+        }
+    }
+
+    /// What somebody's death did, in words.
+    fn told(&self) -> Option<String> {
+        let Death { victim, rank, afterwards, pause_ms, refused, .. } = self.death.as_ref()?;
+        let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
+        let who = victim_name(*victim);
+        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.algorithm);
+        if *taken_over {
+            text += "Rank 1 took over";
+            match repaired {
+                None => text += "; no operation was cut short",
+                Some(dropped) => {
+                    text += &format!(
+                        " in the middle of an operation and repaired the store \
+                         (entries dropped: {dropped}; operations refused meanwhile: {refused})"
+                    );
+                }
+            }
+            text += ". ";
+        }
+        let others = self.clients - usize::from(*victim == Victim::Client);
+        if let Some(reason) = reason {
+            let some = if *stopped == others { "All" } else { "Some" };
+            text += &format!("{some} of the others had to stop: {reason}. ");
+        }
+        if *stopped < others {
+            text += &format!(
+                "The others had {afterwards} answers afterwards, and waited {pause_ms:.1} ms at most."
+            );
+        }
+        Some(text.trim_end().to_owned())
+    }
+}
+
+impl Latency {
+    fn of(clients: &[Fared]) -> Result<Self, String> {
+        let mut all: Histogram<u64> = latencies().map_err(|error| error.to_string())?;
+        for &(nanoseconds, times) in clients.iter().flat_map(|client| &client.latencies) {
+            all.saturating_record_n(nanoseconds, times);
+        }
+        let at = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
+        let max = all.max() as f64 / 1e3;
+        Ok(Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max })
+    }
+
+    fn numbers(self) -> [f64; 5] {
+        let Self { p50, p90, p99, p99_9, max } = self;
+        [p50, p90, p99, p99_9, max]
+    }
+}
+
+impl Report {
+    /// The rows beside each other, and what deaths did.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header([
+            "scheme",
+            "Mops/s",
+            "p50 µs",
+            "p90",
+            "p99",
+            "p99.9",
+            "max",
+            "fairness",
+            "the store at the end",
+        ]);
+        for row in &self.rows {
+            let mut cells = vec![row.algorithm.to_string(), format!("{:.3}", row.rate / 1e6)];
+            cells.extend(row.latency_us.numbers().map(|us| match us {
+                ..100.0 => format!("{us:.2}"),
+                _ => format!("{us:.0}"),
+            }));
+            cells.push(row.fairness.map_or("–".to_owned(), |fairness| format!("{fairness:.2}")));
+            cells.push(row.end());
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut().skip(1).take(7) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let told: Vec<String> = self.rows.iter().filter_map(Row::told).collect();
+        let told = told.iter().map(|told| format!("\n{told}")).collect::<String>();
+        format!("{table}{}{told}", if told.is_empty() { "" } else { "\n" })
+    }
+
+    /// The rows as comma-separated values, with a head.
+    pub fn csv(&self) -> String {
+        let mut text = "scheme,ranks,clients,operations,operations_per_s,p50_us,p90_us,p99_us,\
+                        p99.9_us,max_us,fairness,verified,unknown\n"
+            .to_owned();
+        for row in &self.rows {
+            let Row { algorithm, ranks, clients, operations, rate, .. } = row;
+            let [p50, p90, p99, p99_9, max] = row.latency_us.numbers();
+            let fairness = row.fairness.map_or(String::new(), |fairness| format!("{fairness:.3}"));
+            let [verified, unknown] = match row.verdict {
+                Some(Verdict { verified, unknown, .. }) => {
+                    [verified, unknown].map(|n| n.to_string())
+                }
+                None => [String::new(), String::new()],
+            };
+            text += &format!(
+                "{algorithm},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
+                 {max},{fairness},{verified},{unknown}\n"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Account, Found};
+    use crate::cli::tests::plan;
+    use crate::server::TakenOver;
+
+    fn fared(client: usize, operations: u64) -> Fared {
+        Fared {
+            client,
+            operations,
+            afterwards: 10,
+            seconds: 2.0,
+            latencies: vec![(1000, 98), (10_000, 2)],
+            account: Account { sums: vec![0; 5], ..Account::default() },
+            found: (client == 0).then(|| Found { stamps: vec![0; 5], ..Found::default() }),
+            ..Fared::default()
+        }
+    }
+
+    #[test]
+    fn a_row_sums_up() {
+        let clients = vec![fared(0, 300), fared(1, 100)];
+        let outcome = Outcome { clients, ..Outcome::default() };
+        let row = Row::new(&plan(), &outcome).unwrap();
+        assert_eq!((row.operations, row.rate, row.fairness), (400, 200.0, Some(3.0)));
+        let near = |is: f64, wanted: f64| (is / wanted - 1.0).abs() < 0.01;
+        let Latency { p50, p99, max, .. } = row.latency_us;
+        assert!(near(p50, 1.0) && near(p99, 10.0) && near(max, 10.0), "{row:?}");
+        assert_eq!(row.verdict, Some(Verdict { verified: 5, unknown: 0, entries: 0 }));
+        let report = Report { load: String::new(), cores: 2, rows: vec![row] };
+        assert!(report.table().contains(" 3.00 | 5 keys as they must be"), "{}", report.table());
+        let csv = report.csv();
+        assert!(csv.lines().all(|line| line.split(',').count() == 13), "{csv}");
+        assert!(csv.lines().nth(1).unwrap().starts_with("mcs,processes,2,400,200,1"), "{csv}");
+    }
+
+    #[test]
+    fn a_wrong_store_is_an_error() {
+        let mut clients = vec![fared(0, 300), fared(1, 100)];
+        clients[1].account.sums[2] = 7;
+        let outcome = Outcome { clients, ..Outcome::default() };
+        let error = Row::new(&plan(), &outcome).unwrap_err();
+        assert!(error.to_string().starts_with("mcs: b\"key:00000002\" is not"), "{error}");
+        let outcome = Outcome { clients: vec![fared(1, 1)], ..Outcome::default() };
+        assert!(Row::new(&plan(), &outcome).is_err(), "nobody has looked");
+    }
+
+    #[test]
+    fn deaths_are_told() {
+        let plan = Plan { algorithm: Algorithm::SlotServer, kill: Some(Victim::Server), ..plan() };
+        let outcome = Outcome {
+            clients: vec![fared(0, 1), fared(1, 1)],
+            taken_over: Some(TakenOver { repaired: Some(3) }),
+            killed: Some(0),
+        };
+        let told = Row::new(&Plan { others: 2, ..plan.clone() }, &outcome).unwrap().told().unwrap();
+        assert!(told.contains("Rank 1 took over in the middle") && told.contains("dropped: 3"));
+        assert!(told.contains("had 20 answers afterwards"), "{told}");
+
+        let plan = Plan { kill: Some(Victim::Client), others: 0, ..plan };
+        let mut outcome = Outcome { taken_over: None, killed: Some(1), ..outcome };
+        outcome.clients[0].found = None;
+        outcome.clients[0].stopped = Some("nothing goes".to_owned());
+        let row = Row::new(&plan, &outcome).unwrap();
+        // The victim's do not count.
+        assert_eq!((row.fairness, row.end()), (Some(1.0), "out of reach".to_owned()));
+        assert!(row.told().unwrap().contains("All of the others had to stop: nothing goes."));
+    }
+}

@@ -1,0 +1,347 @@
+//! A map that several ranks change.
+
+use std::{fmt, marker::PhantomData};
+
+use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
+use mp_core::Plain;
+
+use super::table::{Entry, Table, TableFull, tag_of};
+use crate::critical::{Object, Protected, Result};
+
+/// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section it is
+/// opened with.
+///
+/// Keys and values are of any [`Plain`] types; [`Bytes`](super::Bytes) are short strings. Keys are
+/// equal when their bytes are. A map can be full, but gets slow when more than 4/5 of the capacity
+/// are in use. Its keys' hashes are computed by whoever asks for an operation, outside of the
+/// critical section; they are the same in all processes, and no protection against keys that were
+/// chosen to collide.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Protected, Scheme, Section, objects::Map};
+///
+/// World::threads(3).run(|rank| {
+///     let section = Section::new(Scheme::HybComb).len(100);
+///     let mut ages = Protected::<Map<u64, u32>>::open(rank, "ages", section, |_| ())?;
+///     let me = rank.id() as u64;
+///     assert_eq!(ages.insert(me, 30)?.before(), None);
+///     assert_eq!(ages.get(me)?, Some(30));
+///     // Only if nobody else was faster.
+///     assert!(ages.compare_and_swap(me, Some(30), Some(31))?.is_done());
+///     assert_eq!(ages.remove(me)?, Some(31));
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+///
+/// These are calls of [`apply`](Protected::apply) with a [`MapOp`]; several can be in flight with
+/// [`submit`](Protected::submit). With a scheme that [is a lock](crate::critical::Scheme::is_lock),
+/// [`lock`](Protected::lock) and [`Table::new`] give the whole table.
+///
+/// [`len`]: crate::critical::Section::len
+#[derive(Debug)]
+pub struct Map<K, V>(PhantomData<(K, V)>);
+
+impl<K: Plain, V: Plain> Object for Map<K, V> {
+    type State = [Entry<K, V>];
+    type Op = MapOp<K, V>;
+    type Ret = MapAnswer<V>;
+
+    #[inline]
+    fn apply(state: &mut [Entry<K, V>], op: MapOp<K, V>) -> MapAnswer<V> {
+        let mut table = Table::new(state);
+        let MapOp { code, tag, key, expected, new, .. } = op;
+        match code {
+            GET => MapAnswer::of_key(table.get_tagged(tag, &key)),
+            INSERT => MapAnswer::of_change(table.insert_tagged(tag, key, new)),
+            REMOVE => MapAnswer::of_key(table.remove_tagged(tag, &key)),
+            SWAP => {
+                let before = table.get_tagged(tag, &key);
+                let expected = (op.expects != 0).then_some(expected);
+                let [is, should] = [&before, &expected].map(|v| v.as_ref().map(bytes_of));
+                if is != should {
+                    return MapAnswer::new(0, before);
+                }
+                if op.has_new == 0 {
+                    return MapAnswer::new(DONE, table.remove_tagged(tag, &key));
+                }
+                MapAnswer::of_change(table.insert_tagged(tag, key, new))
+            }
+            CLEAR => {
+                let keys = table.len();
+                table.clear();
+                MapAnswer::of_number(keys)
+            }
+            REPAIR => MapAnswer::of_number(table.repair()),
+            // LEN. There are no others, but any bits are one.
+            _ => MapAnswer::of_number(table.len()),
+        }
+    }
+}
+
+const GET: u8 = 1;
+const INSERT: u8 = 2;
+const REMOVE: u8 = 3;
+const SWAP: u8 = 4;
+const LEN: u8 = 5;
+const CLEAR: u8 = 6;
+const REPAIR: u8 = 7;
+
+/// An operation on a [`Map`].
+#[derive(NoUninit, AnyBitPattern)]
+#[repr(C, packed)]
+pub struct MapOp<K, V> {
+    code: u8,
+    expects: u8,
+    has_new: u8,
+    _unused: u8,
+    tag: u32,
+    key: K,
+    new: V,
+    expected: V,
+}
+
+impl<K: Copy, V: Copy> Copy for MapOp<K, V> {}
+
+impl<K: Copy, V: Copy> Clone for MapOp<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Plain, V: Plain> MapOp<K, V> {
+    fn with_key(code: u8, key: K) -> Self {
+        Self { code, tag: tag_of(&key), key, ..Self::zeroed() }
+    }
+
+    fn without_key(code: u8) -> Self {
+        Self { code, ..Self::zeroed() }
+    }
+
+    /// Asks for the key's value.
+    #[inline]
+    pub fn get(key: K) -> Self {
+        Self::with_key(GET, key)
+    }
+
+    /// Gives the key a value.
+    #[inline]
+    pub fn insert(key: K, value: V) -> Self {
+        Self { new: value, ..Self::with_key(INSERT, key) }
+    }
+
+    /// Removes the key.
+    #[inline]
+    pub fn remove(key: K) -> Self {
+        Self::with_key(REMOVE, key)
+    }
+
+    /// Gives the key a new value, if it has the expected one: the same bytes. `None` is a key that
+    /// is not there, before or afterwards.
+    #[inline]
+    pub fn compare_and_swap(key: K, expected: Option<V>, new: Option<V>) -> Self {
+        Self {
+            expects: expected.is_some().into(),
+            has_new: new.is_some().into(),
+            expected: expected.unwrap_or(V::zeroed()),
+            new: new.unwrap_or(V::zeroed()),
+            ..Self::with_key(SWAP, key)
+        }
+    }
+
+    /// Asks how many keys there are.
+    pub fn len() -> Self {
+        Self::without_key(LEN)
+    }
+
+    /// Removes all keys.
+    pub fn clear() -> Self {
+        Self::without_key(CLEAR)
+    }
+
+    /// Makes the map good again after an operation that did not come to its end: see
+    /// [`Table::repair`].
+    pub fn repair() -> Self {
+        Self::without_key(REPAIR)
+    }
+}
+
+impl<K, V> fmt::Debug for MapOp<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.code {
+            GET => "get",
+            INSERT => "insert",
+            REMOVE => "remove",
+            SWAP => "compare_and_swap",
+            CLEAR => "clear",
+            REPAIR => "repair",
+            _ => "len",
+        };
+        f.debug_tuple("MapOp").field(&name).finish()
+    }
+}
+
+const HAD: u32 = 1;
+const DONE: u32 = 2;
+const FULL: u32 = 4;
+
+/// What became of an operation on a [`Map`].
+#[derive(NoUninit, AnyBitPattern)]
+#[repr(C, packed)]
+pub struct MapAnswer<V> {
+    flags: u32,
+    number: u32,
+    before: V,
+}
+
+impl<V: Copy> Copy for MapAnswer<V> {}
+
+impl<V: Copy> Clone for MapAnswer<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V: Plain> MapAnswer<V> {
+    fn new(flags: u32, before: Option<V>) -> Self {
+        let had = if before.is_some() { HAD } else { 0 };
+        Self { flags: flags | had, number: 0, before: before.unwrap_or(V::zeroed()) }
+    }
+
+    fn of_key(before: Option<V>) -> Self {
+        Self::new(if before.is_some() { DONE } else { 0 }, before)
+    }
+
+    fn of_change(change: Result<Option<V>, TableFull>) -> Self {
+        match change {
+            Ok(before) => Self::new(DONE, before),
+            Err(TableFull) => Self::new(FULL, None),
+        }
+    }
+
+    fn of_number(number: usize) -> Self {
+        Self { number: number as u32, ..Self::new(DONE, None) }
+    }
+
+    /// The value that the key had before the operation; of a get, the one it has.
+    #[inline]
+    pub fn before(&self) -> Option<V> {
+        (self.flags & HAD != 0).then_some(self.before)
+    }
+
+    /// Whether it was done as asked for. It was not where the key to get or to remove was not
+    /// there, or the value was not the expected one, or the map [is full](Self::is_full).
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.flags & DONE != 0
+    }
+
+    /// Whether the map has no room for another key, and stays as it is.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.flags & FULL != 0
+    }
+
+    /// Of `len` and `clear`, how many keys there are, or were; of `repair`, how many entries were
+    /// dropped; else 0.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+}
+
+impl<V: Plain + fmt::Debug> fmt::Debug for MapAnswer<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapAnswer")
+            .field("before", &self.before())
+            .field("is_done", &self.is_done())
+            .field("is_full", &self.is_full())
+            .field("number", &self.number())
+            .finish()
+    }
+}
+
+/// The operations of a [`Map`], one at a time. All of them have the errors of
+/// [`apply`](Self::apply).
+impl<K: Plain, V: Plain> Protected<Map<K, V>> {
+    /// The key's value.
+    ///
+    /// # Errors
+    /// As `apply`.
+    #[inline]
+    pub fn get(&mut self, key: K) -> Result<Option<V>> {
+        Ok(self.apply(MapOp::get(key))?.before())
+    }
+
+    /// Gives the key a value. A map that [is full](MapAnswer::is_full) stays as it is.
+    ///
+    /// # Errors
+    /// As `apply`.
+    #[inline]
+    pub fn insert(&mut self, key: K, value: V) -> Result<MapAnswer<V>> {
+        self.apply(MapOp::insert(key, value))
+    }
+
+    /// Removes the key; what its value was.
+    ///
+    /// # Errors
+    /// As `apply`.
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Result<Option<V>> {
+        Ok(self.apply(MapOp::remove(key))?.before())
+    }
+
+    /// Gives the key a new value, or removes it, if it has the expected one, or is not there. The
+    /// [answer](MapAnswer::is_done) tells whether.
+    ///
+    /// # Errors
+    /// As `apply`.
+    #[inline]
+    pub fn compare_and_swap(
+        &mut self,
+        key: K,
+        expected: Option<V>,
+        new: Option<V>,
+    ) -> Result<MapAnswer<V>> {
+        self.apply(MapOp::compare_and_swap(key, expected, new))
+    }
+
+    /// How many keys there are.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn len(&mut self) -> Result<usize> {
+        Ok(self.apply(MapOp::len())?.number())
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn is_empty(&mut self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Removes all keys; how many there were.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn clear(&mut self) -> Result<usize> {
+        Ok(self.apply(MapOp::clear())?.number())
+    }
+
+    /// Makes the map good again after an operation that did not come to its end; how many entries
+    /// were dropped. See [`Table::repair`].
+    ///
+    /// Such a map is poisoned, unless its section says otherwise: it refuses this, too, until
+    /// [`clear_poison`](Self::clear_poison). Where others could ask for something between the two,
+    /// a server that has taken over can be the first: it has a further handle, with which it
+    /// submits the repair before it clears the poison and goes on to serve.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn repair(&mut self) -> Result<usize> {
+        Ok(self.apply(MapOp::repair())?.number())
+    }
+}
