@@ -9,7 +9,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 const UNLOCKED: u64 = 0;
