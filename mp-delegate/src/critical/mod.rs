@@ -39,9 +39,10 @@
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
 //! | `server` | a rank that serves |
-//! | `site` | what algorithms see of the world; in models another one |
+//! | `site` | what algorithms see of the world; in models and simulations another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
+//! | `simulated` | the same algorithms on simulated machines with many cores |
 //! | `value` | the one place that takes shared memory for a value |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
@@ -62,6 +63,8 @@ mod protected;
 mod section;
 mod server;
 mod servers;
+#[cfg(all(feature = "simulated", not(loom)))]
+pub mod simulated;
 mod site;
 mod value;
 

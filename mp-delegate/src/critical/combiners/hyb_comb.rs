@@ -115,6 +115,18 @@ impl HybComb {
         }
     }
 
+    /// The words that are messages: to whoever combines, in each of the nodes; and to each seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn messages(
+        &self,
+        seats: usize,
+    ) -> impl Iterator<Item = (std::ops::Range<usize>, Option<Seat>)> {
+        let Self { nodes, node, answers, answer, .. } = *self;
+        let lines = (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
+        let answer = move |seat| answers + seat * answer..answers + (seat + 1) * answer;
+        lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
+    }
+
     fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }

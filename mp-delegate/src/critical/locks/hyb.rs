@@ -41,6 +41,12 @@ impl Hyb {
         self.boxes.saturating_add(seat.saturating_mul(BLOCK))
     }
 
+    /// The words that are messages to a seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn messages(&self, seat: Seat) -> std::ops::Range<usize> {
+        self.mailbox(seat)..self.mailbox(seat) + BLOCK
+    }
+
     #[inline(always)]
     fn send<S: Site>(&self, site: &S, to: Seat, message: usize, content: u64) -> Result<(), Stop> {
         site.word(self.mailbox(to) + message)?.store(content);
