@@ -122,7 +122,8 @@ impl HybComb {
         seats: usize,
     ) -> impl Iterator<Item = (std::ops::Range<usize>, Option<Seat>)> {
         let Self { nodes, node, answers, answer, .. } = *self;
-        let lines = (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
+        let lines =
+            (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
         let answer = move |seat| answers + seat * answer..answers + (seat + 1) * answer;
         lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
     }

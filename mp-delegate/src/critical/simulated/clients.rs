@@ -175,12 +175,7 @@ enum InFlight {
 }
 
 impl<'e> Handle<'e> {
-    fn new(
-        experiment: &Experiment,
-        first: usize,
-        core: Core<'e>,
-        me: Seat,
-    ) -> Result<Self, Stop> {
+    fn new(experiment: &Experiment, first: usize, core: Core<'e>, me: Seat) -> Result<Self, Stop> {
         let (seats, section) = match experiment.way {
             Way::Section(section) => (experiment.clients, section),
             Way::FetchAdd => return Ok(Self::FetchAdd),
@@ -192,9 +187,7 @@ impl<'e> Handle<'e> {
             Scheme::Mcs => Self::Lock(AnyLock::Mcs(Mcs::new(first, me))),
             Scheme::Clh => Self::Lock(AnyLock::Clh(Clh::new(first, seats, me))),
             Scheme::HybLock => Self::Lock(AnyLock::Hyb(Hyb::new(first, me))),
-            Scheme::CcSynch => {
-                Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, None))
-            }
+            Scheme::CcSynch => Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, None)),
             Scheme::HSynch => {
                 let group = experiment.chip.machine.placement.group(core.number);
                 Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, Some(group)))

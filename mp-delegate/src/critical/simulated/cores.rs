@@ -17,7 +17,7 @@ use std::{
 use generator::Gn;
 use mp_model::{
     Time,
-    cla::coherent::{Access, Chip, ChipError, Counts, Memory},
+    cla::coherent::{Access, Busy, Chip, ChipError, Counts, Memory},
 };
 
 use crate::critical::{
@@ -53,6 +53,9 @@ struct CoreState {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Planned {
     time: Time,
+    /// At one instant, whoever has waited for a line or a message comes last: what others do to it at
+    /// that instant is done then.
+    waited: bool,
     number: u64,
     event: Event,
 }
@@ -135,7 +138,7 @@ impl Engine {
         let core = state.current;
         let now = state.cores[core].clock;
         if state.events.peek().is_some_and(|Reverse(next)| next.time < now) {
-            state.plan(now, Event::Go(core));
+            state.plan(now, false, Event::Go(core));
             drop(state);
             give_way();
             state = self.state();
@@ -143,18 +146,36 @@ impl Engine {
         state
     }
 
-    fn access<T>(&self, word: usize, access: Access, act: impl FnOnce(&mut u64) -> T) -> T {
+    /// The state, once the running core has accessed the line, and when what it writes arrives, if it is
+    /// a message.
+    fn reach(&self, line: usize, access: Access) -> (MutexGuard<'_, State>, Option<Time>) {
         let mut state = self.turn();
-        let arrives = state.access(word / LINE, access);
+        let core = state.current;
+        let since = state.cores[core].clock;
+        loop {
+            match state.access(line, access, since) {
+                Ok(arrives) => return (state, arrives),
+                Err(Busy(until)) => {
+                    state.plan(until, true, Event::Go(core));
+                    drop(state);
+                    give_way();
+                    state = self.state();
+                }
+            }
+        }
+    }
+
+    fn access<T>(&self, word: usize, access: Access, act: impl FnOnce(&mut u64) -> T) -> T {
+        let (mut state, arrives) = self.reach(word / LINE, access);
         assert!(arrives.is_none(), "a message is written and read, not changed");
         act(&mut state.values[word])
     }
 
     fn write(&self, word: usize, access: Access, value: u64) {
-        let mut state = self.turn();
-        match state.access(word / LINE, access) {
+        let (mut state, arrives) = self.reach(word / LINE, access);
+        match arrives {
             None => state.values[word] = value,
-            Some(time) => state.plan(time, Event::Arrives { word, value }),
+            Some(time) => state.plan(time, false, Event::Arrives { word, value }),
         }
     }
 
@@ -207,7 +228,7 @@ impl Engine {
             .into_iter()
             .enumerate()
             .map(|(core, program)| {
-                self.state().plan(Time::ZERO, Event::Go(core));
+                self.state().plan(Time::ZERO, false, Event::Go(core));
                 Gn::<()>::new_opt(STACK, program)
             })
             .collect();
@@ -224,8 +245,8 @@ impl Engine {
                     }
                     Event::Arrives { word, value } => {
                         state.values[word] = value;
-                        state.memory.deliver(word / LINE);
-                        state.wake_watchers(time);
+                        state.memory.deliver(word / LINE, time);
+                        state.wake_watchers();
                         continue;
                     }
                 }
@@ -249,16 +270,16 @@ fn give_way() {
 }
 
 impl State {
-    fn plan(&mut self, time: Time, event: Event) {
+    fn plan(&mut self, time: Time, waited: bool, event: Event) {
         self.planned += 1;
-        self.events.push(Reverse(Planned { time, number: self.planned, event }));
+        self.events.push(Reverse(Planned { time, waited, number: self.planned, event }));
     }
 
     /// When what is written arrives, if it is a message.
-    fn access(&mut self, line: usize, access: Access) -> Option<Time> {
+    fn access(&mut self, line: usize, access: Access, since: Time) -> Result<Option<Time>, Busy> {
         let core = self.current;
         let now = self.cores[core].clock;
-        let done = self.memory.access(core, line, access, now);
+        let done = self.memory.access(core, line, access, since, now)?;
         self.cores[core].clock = done.at;
         let version = self.memory.version(line);
         if let Some(seen) = &mut self.cores[core].seen {
@@ -267,19 +288,19 @@ impl State {
                 None => seen.push((line, version)),
             }
         }
-        self.wake_watchers(now);
-        done.arrives
+        self.wake_watchers();
+        Ok(done.arrives)
     }
 
-    fn wake_watchers(&mut self, now: Time) {
-        let woken: Vec<usize> = self.memory.woken().collect();
-        woken.into_iter().for_each(|core| self.wake(core, now));
+    fn wake_watchers(&mut self) {
+        let woken: Vec<(usize, Time)> = self.memory.woken().collect();
+        woken.into_iter().for_each(|(core, time)| self.wake(core, time));
     }
 
-    fn wake(&mut self, core: usize, now: Time) {
+    fn wake(&mut self, core: usize, time: Time) {
         if std::mem::take(&mut self.cores[core].asleep) {
-            let time = now.max(self.cores[core].clock);
-            self.plan(time, Event::Go(core));
+            let time = time.max(self.cores[core].clock);
+            self.plan(time, true, Event::Go(core));
         }
     }
 }
@@ -307,12 +328,12 @@ impl AnyWord for SimulatedWord<'_> {
 
     fn swap(&self, value: u64) -> u64 {
         let swap = |old: &mut u64| std::mem::replace(old, value);
-        self.engine.access(self.index as usize, Access::Store, swap)
+        self.engine.access(self.index as usize, Access::Change, swap)
     }
 
     fn add(&self, value: u64) -> u64 {
         let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(value));
-        self.engine.access(self.index as usize, Access::Store, add)
+        self.engine.access(self.index as usize, Access::Change, add)
     }
 
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
@@ -323,7 +344,7 @@ impl AnyWord for SimulatedWord<'_> {
             }
             false => Err(*old),
         };
-        self.engine.access(self.index as usize, Access::Store, exchange)
+        self.engine.access(self.index as usize, Access::Change, exchange)
     }
 }
 

@@ -3,10 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mp_model::{
-    Time,
-    cla::coherent::Counts,
-};
+use mp_model::{Time, cla::coherent::Counts};
 
 use super::cores::Core;
 

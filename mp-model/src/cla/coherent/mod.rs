@@ -4,14 +4,15 @@
 //! Each access costs what the state of its line says: R_L where the core has it in the state that it
 //! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
 //! each other, all as in [`run`](super::run). A line serves one write, or several reads, at a time;
-//! whoever comes later waits, first come first served. Memory is sequentially consistent and every
-//! access is waited for, as in Petrović's model (T 5.2). An access to the line of the access before
-//! costs nothing more (rule 3 of section 2.4). Nothing is ever evicted.
+//! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
+//! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
+//! more (rule 3 of section 2.4); what a core does to a line at one instant, nobody comes between.
+//! Nothing is ever evicted.
 //!
 //! The values are somebody else's: this says how long accesses take, whose copies they end, and
 //! counts what Petrović calls remote memory references.
 //!
-//! Three things are there that the paper's machines are not described with, each only where a
+//! Four things are there that the paper's machines are not described with, each only where a
 //! [`Chip`] has it:
 //!
 //! - [`Messages`]: lines that are written into other cores' message queues, as a chip with message
@@ -21,6 +22,8 @@
 //!   (T 7.1.3). How the real ones guess is not published; this one recognizes three accesses of a
 //!   kind at equal distances.
 //! - streaming stores, which go to memory while the core goes on (T 7.1.3).
+//! - atomic instructions that are [executed where the line has its home](Chip::atomics_at_home), as that
+//!   chip does it (T 6.2.3): who asks waits as long as for the line, but the line is busy for a moment only.
 //!
 //! Left out, on purpose: caches that are too small, what a processor does while it waits (it may have
 //! ten misses under way, and stores in a buffer), what atomic instructions cost beside their line, the
@@ -55,6 +58,9 @@ pub struct Chip {
     pub prefetcher: Option<Prefetcher>,
     /// How many streaming stores of a core can be under way; it waits with the next one.
     pub write_buffers: usize,
+    /// For how long an atomic instruction keeps its line busy, where that is not brought to the core
+    /// for it.
+    pub atomics_at_home: Option<Time>,
 }
 
 /// What messages cost that hardware passes.
@@ -89,7 +95,8 @@ pub enum ChipError {
 impl Chip {
     /// The paper's machines and others: caches and nothing else.
     pub fn new(machine: Machine) -> Chip {
-        Chip { machine, messages: None, prefetcher: None, write_buffers: WRITE_BUFFERS }
+        let write_buffers = WRITE_BUFFERS;
+        Chip { machine, messages: None, prefetcher: None, write_buffers, atomics_at_home: None }
     }
 
     /// So many of the 16 cores of [`Machine::sandy_bridge`].
@@ -117,6 +124,20 @@ impl Chip {
         let groups: Vec<usize> = (0..cores).map(|core| core % sockets.max(1)).collect();
         let placement = Placement::new(groups)?;
         Ok(Chip::new(Machine { parameters: Parameters::SANDY_BRIDGE, placement }))
+    }
+
+    /// A chip of so many tiles, after the one of T 6.2.1: one group, a directory, atomic instructions at
+    /// home, and messages in hardware. Nobody has measured what its lines cost; here they cost what they
+    /// do within a socket of Sandy Bridge.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn tiles(cores: usize) -> Result<Chip, PlacementError> {
+        let placement = Placement::one_group(cores)?;
+        let parameters =
+            Parameters { invalidation: Invalidation::Once, ..Parameters::SANDY_BRIDGE };
+        let chip = Chip::new(Machine { parameters, placement }).with_messages();
+        Ok(Chip { atomics_at_home: Some(2 * parameters.local), ..chip })
     }
 
     /// With hardware for messages: one takes as long as a line, R_R, and costs its sender R_L.
@@ -157,8 +178,10 @@ impl Chip {
 pub enum Access {
     /// Reads it.
     Load,
-    /// Writes it, or reads and writes it at once.
+    /// Writes it.
     Store,
+    /// Reads and writes it at once.
+    Change,
     /// Writes it past the caches.
     Stream,
 }
@@ -172,6 +195,10 @@ pub struct Done {
     /// [`Memory::deliver`].
     pub arrives: Option<Time>,
 }
+
+/// The line is busy until then: the access is to be tried again, in turn with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy(pub Time);
 
 /// What a core did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +272,8 @@ struct Line {
     coming: Vec<(u8, Time)>,
     /// When the reads that are under way will be done.
     reads: Vec<Time>,
+    /// In no core's cache, but at home in one.
+    at_home: bool,
     /// Whose looks see nothing new until his copy is gone.
     watchers: Vec<u8>,
     /// How often copies were taken away, or messages came.
@@ -275,7 +304,7 @@ pub struct Memory {
     chip: Chip,
     lines: Vec<Line>,
     cores: Vec<Core>,
-    woken: Vec<usize>,
+    woken: Vec<(usize, Time)>,
 }
 
 fn bit(core: usize) -> Cores {
@@ -309,67 +338,81 @@ impl Memory {
         }
     }
 
-    /// A core accesses a line. Accesses come in order of their times.
+    /// A core accesses a line. Accesses come in order of their times; the core has wanted this one
+    /// `since`.
+    ///
+    /// # Errors
+    /// [`Busy`].
     ///
     /// # Panics
     /// If there is no such core or line.
-    pub fn access(&mut self, core: usize, line: usize, access: Access, now: Time) -> Done {
-        let again = self.cores[core].line.replace(line) == Some(line);
+    pub fn access(
+        &mut self,
+        core: usize,
+        line: usize,
+        access: Access,
+        since: Time,
+        now: Time,
+    ) -> Result<Done, Busy> {
+        let again = self.cores[core].line == Some(line);
         // Rule 3.
         let local = if again { Time::ZERO } else { self.chip.machine.parameters.local };
         if let (Some(queue), Some(costs)) = (self.lines[line].message, self.chip.messages) {
+            self.cores[core].line = Some(line);
             if access == Access::Load || queue.owner == Some(core) {
-                return Done { at: now + local, arrives: None };
+                return Ok(Done { at: now + local, arrives: None });
             }
             self.cores[core].counts.sent += 1;
             let at = if again { now } else { now + costs.send };
-            return Done { at, arrives: Some(at + costs.delivery) };
+            return Ok(Done { at, arrives: Some(at + costs.delivery) });
         }
-        let at = match access {
-            Access::Load => self.load(core, line, now, local),
-            Access::Store => self.store(core, line, now, local),
-            Access::Stream => self.stream(core, line, now, local),
+        let state = &self.lines[line];
+        let has = match access {
+            Access::Load => state.holders & bit(core) != 0,
+            Access::Store => state.holders == bit(core),
+            Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
+            // It waits in a buffer.
+            Access::Stream => false,
         };
-        if !again && access != Access::Stream {
-            self.fetch_ahead(core, line, access, now);
+        let free = match access {
+            Access::Load => state.written,
+            Access::Store | Access::Change => state.written.max(state.read),
+            Access::Stream => now,
+        };
+        if !has && free > now {
+            return Err(Busy(free));
         }
-        Done { at, arrives: None }
-    }
-
-    fn load(&mut self, core: usize, line: usize, now: Time, local: Time) -> Time {
-        if self.lines[line].holders & bit(core) != 0 {
-            return self.at_hand(core, line, now, local);
+        self.cores[core].line = Some(line);
+        let at = match (access, self.chip.atomics_at_home) {
+            _ if has => self.at_hand(core, line, now) + local,
+            (Access::Load, _) => self.bring(core, line, now),
+            (Access::Change, Some(busy)) => self.change_at_home(line, now, busy),
+            (Access::Store | Access::Change, _) => self.own(core, line, now),
+            (Access::Stream, _) => self.stream(core, line, now) + local,
+        };
+        if access != Access::Stream {
+            let counts = &mut self.cores[core].counts;
+            counts.loads += u64::from(!has && access == Access::Load);
+            counts.stores += u64::from(!has && access != Access::Load);
+            counts.stalled += if has { now - since } else { at - since };
+            if !again {
+                self.fetch_ahead(core, line, access, now);
+            }
         }
-        let done = self.bring(core, line, now);
-        let counts = &mut self.cores[core].counts;
-        counts.loads += 1;
-        counts.stalled += done - now;
-        done
-    }
-
-    fn store(&mut self, core: usize, line: usize, now: Time, local: Time) -> Time {
-        if self.lines[line].holders == bit(core) {
-            return self.at_hand(core, line, now, local);
-        }
-        let done = self.own(core, line, now);
-        let counts = &mut self.cores[core].counts;
-        counts.stores += 1;
-        counts.stalled += done - now;
-        done
+        Ok(Done { at, arrives: None })
     }
 
     /// A line that the core has, or that is on its way.
-    fn at_hand(&mut self, core: usize, line: usize, now: Time, local: Time) -> Time {
+    fn at_hand(&mut self, core: usize, line: usize, now: Time) -> Time {
         let coming = &mut self.lines[line].coming;
         let found = coming.iter().position(|&(who, _)| usize::from(who) == core);
         let there = found.map_or(now, |at| coming.swap_remove(at).1);
-        if there <= now {
-            return now + local;
+        if there > now {
+            let counts = &mut self.cores[core].counts;
+            counts.late += 1;
+            counts.stalled += there - now;
         }
-        let counts = &mut self.cores[core].counts;
-        counts.late += 1;
-        counts.stalled += there - now;
-        there + local
+        there.max(now)
     }
 
     /// Gets a copy. When it is there.
@@ -385,6 +428,7 @@ impl Memory {
             None => Time::ZERO,
         };
         let cost = match state.owner {
+            _ if state.at_home => p.near.transfer,
             _ if state.holders == 0 => p.near.memory,
             Some(owner) => machine.transfer(usize::from(owner), core, home),
             None => p.near.transfer,
@@ -408,7 +452,18 @@ impl Memory {
         let state = &mut self.lines[line];
         state.holders = bit(core);
         state.owner = Some(core as u8);
+        state.at_home = false;
         done
+    }
+
+    /// Has an atomic instruction executed elsewhere. When its result is there.
+    fn change_at_home(&mut self, line: usize, now: Time, busy: Time) -> Time {
+        let transfer = self.chip.machine.parameters.near.transfer;
+        let taken_back = if self.lines[line].holders == 0 { Time::ZERO } else { transfer };
+        self.take_away(line, now + taken_back + busy);
+        let state = &mut self.lines[line];
+        (state.holders, state.owner, state.at_home) = (0, None, true);
+        now + taken_back + busy + transfer
     }
 
     /// Of having a line alone, as [`run`](super::run) has it.
@@ -418,7 +473,7 @@ impl Memory {
         let state = &self.lines[line];
         let home = usize::from(state.home.unwrap_or(core as u8));
         if state.holders == 0 {
-            return p.near.memory;
+            return if state.at_home { p.near.transfer } else { p.near.memory };
         }
         let others = || holders(state.holders & !bit(core));
         let dearest = others().map(|other| machine.transfer(other, core, home)).max();
@@ -438,10 +493,11 @@ impl Memory {
         state.written = done;
         state.coming.clear();
         state.version += 1;
-        self.woken.extend(state.watchers.drain(..).map(usize::from));
+        self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), done)));
     }
 
-    fn stream(&mut self, core: usize, line: usize, now: Time, local: Time) -> Time {
+    /// When the core goes on.
+    fn stream(&mut self, core: usize, line: usize, now: Time) -> Time {
         let streaming = &mut self.cores[core].streaming;
         streaming.retain(|&done| done > now);
         let mut at = now;
@@ -456,12 +512,12 @@ impl Memory {
         self.take_away(line, done);
         let state = &mut self.lines[line];
         state.home.get_or_insert(core as u8);
-        (state.holders, state.owner) = (0, None);
+        (state.holders, state.owner, state.at_home) = (0, None, false);
         let core = &mut self.cores[core];
         core.streaming.push(done);
         core.counts.streamed += 1;
         core.counts.stalled += at - now;
-        at + local
+        at
     }
 
     fn fetch_ahead(&mut self, core: usize, line: usize, access: Access, now: Time) {
@@ -469,7 +525,7 @@ impl Memory {
         let mut streams = std::mem::take(&mut self.cores[core].streams);
         for ahead in streams.follow(line, access, prefetcher) {
             let Some(state) = self.lines.get(ahead) else { break };
-            let (has, writes) = (state.holders & bit(core) != 0, access == Access::Store);
+            let (has, writes) = (state.holders & bit(core) != 0, access != Access::Load);
             if state.message.is_some() || has && !(writes && state.holders != bit(core)) {
                 continue;
             }
@@ -485,10 +541,10 @@ impl Memory {
     ///
     /// # Panics
     /// If there is no such line.
-    pub fn deliver(&mut self, line: usize) {
+    pub fn deliver(&mut self, line: usize, now: Time) {
         let state = &mut self.lines[line];
         state.version += 1;
-        self.woken.extend(state.watchers.drain(..).map(usize::from));
+        self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), now)));
     }
 
     /// A number that changes when copies of the line are taken away, or a message comes: whoever looks
@@ -520,8 +576,8 @@ impl Memory {
         self.lines[line].watchers.retain(|&watcher| usize::from(watcher) != core);
     }
 
-    /// Who is to look again, since this was asked last.
-    pub fn woken(&mut self) -> std::vec::Drain<'_, usize> {
+    /// Who is to look again, and when, since this was asked last.
+    pub fn woken(&mut self) -> std::vec::Drain<'_, (usize, Time)> {
         self.woken.drain(..)
     }
 

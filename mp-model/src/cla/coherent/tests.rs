@@ -1,20 +1,29 @@
 use super::*;
 
-const SANDY: Parameters = Parameters::SANDY_BRIDGE;
-
 fn ns(nanos: u64) -> Time {
     Time::from_nanos(nanos)
+}
+
+/// An access, tried again as long as the line is busy.
+fn done(memory: &mut Memory, core: usize, line: usize, access: Access, since: Time) -> Done {
+    let mut now = since;
+    loop {
+        match memory.access(core, line, access, since, now) {
+            Ok(done) => return done,
+            Err(Busy(until)) => now = until,
+        }
+    }
 }
 
 /// Accesses at their times, and how long each takes in ns.
 fn take(memory: &mut Memory, accesses: &[(usize, usize, Access, u64)]) -> Vec<f64> {
     let take = |&(core, line, access, now): &(usize, usize, Access, u64)| {
-        (memory.access(core, line, access, ns(now)).at - ns(now)).as_nanos()
+        (done(memory, core, line, access, ns(now)).at - ns(now)).as_nanos()
     };
     accesses.iter().map(take).collect()
 }
 
-use Access::{Load, Store, Stream};
+use Access::{Change, Load, Store, Stream};
 
 /// R_I, R_R, R_L; an upgrade; sharers that are told one by one; another socket.
 #[test]
@@ -88,7 +97,7 @@ fn streaming_stores_are_not_waited_for_as_long_as_there_are_buffers() {
     // Copies are taken away.
     memory.watch(1, 0);
     assert_eq!(take(&mut memory, &[(0, 0, Stream, 500)]), [2.3]);
-    assert_eq!(memory.woken().collect::<Vec<_>>(), [1]);
+    assert_eq!(memory.woken().collect::<Vec<_>>(), [(1, ns(570))]);
     assert_eq!(take(&mut memory, &[(1, 0, Load, 500)]), [140.0]);
 }
 
@@ -97,18 +106,21 @@ fn messages_stall_nobody() {
     let chip = Chip::sandy_bridge(2).unwrap().with_messages();
     let mut memory = Memory::new(chip, 2).unwrap();
     memory.pass_messages(0, Some(1));
-    let sent = memory.access(0, 0, Store, ns(100));
+    let sent = done(&mut memory, 0, 0, Store, ns(100));
     assert_eq!(sent.at.as_nanos(), 102.3);
     assert_eq!(sent.arrives.map(Time::as_nanos), Some(137.3));
     // The next word of it.
-    let next = memory.access(0, 0, Store, sent.at);
+    let next = done(&mut memory, 0, 0, Store, sent.at);
     assert_eq!((next.at, next.arrives), (sent.at, sent.arrives));
     memory.watch(1, 0);
     let before = memory.version(0);
-    memory.deliver(0);
-    assert_eq!((memory.version(0), memory.woken().collect::<Vec<_>>()), (before + 1, vec![1]));
+    memory.deliver(0, ns(138));
+    assert_eq!(
+        (memory.version(0), memory.woken().collect::<Vec<_>>()),
+        (before + 1, vec![(1, ns(138))])
+    );
     // The owner has it at hand, to read and to clear.
-    let own = [Load, Store].map(|access| memory.access(1, 0, access, ns(200)));
+    let own = [Load, Store].map(|access| done(&mut memory, 1, 0, access, ns(200)));
     assert_eq!(own.map(|done| (done.at - ns(200)).as_nanos()), [2.3, 0.0]);
     assert_eq!(own.map(|done| done.arrives), [None, None]);
     assert_eq!([0, 1].map(|core| memory.counts(core).remote()), [0, 0]);
@@ -117,7 +129,7 @@ fn messages_stall_nobody() {
     // Without the hardware it is a line as others.
     let mut memory = Memory::new(Chip::sandy_bridge(2).unwrap(), 1).unwrap();
     memory.pass_messages(0, None);
-    assert_eq!(memory.access(0, 0, Store, ns(0)), Done { at: ns(70), arrives: None });
+    assert_eq!(done(&mut memory, 0, 0, Store, ns(0)), Done { at: ns(70), arrives: None });
 }
 
 /// The spinning-prefetching collision (T 7.1.3), and what the prefetcher does without it.
@@ -127,10 +139,10 @@ fn lines_are_fetched_ahead_unless_somebody_looks_at_them() {
     let chip = Chip::sandy_bridge(3).unwrap().with_prefetcher(prefetcher);
     let mut memory = Memory::new(chip, 64).unwrap();
     for line in 0..64 {
-        memory.access(1, line, Store, ns(0));
+        done(&mut memory, 1, line, Store, ns(0));
     }
     let mut store = |line: usize, now| {
-        let at = memory.access(0, line, Store, ns(now)).at - ns(now);
+        let at = done(&mut memory, 0, line, Store, ns(now)).at - ns(now);
         (at.as_nanos(), memory.clone())
     };
     let stores = [(0, 1000), (2, 2000), (4, 3000), (6, 4000)];
@@ -141,8 +153,7 @@ fn lines_are_fetched_ahead_unless_somebody_looks_at_them() {
     assert_eq!((late, memory.counts(0).late), (25.0 + 2.3, 1));
     assert_eq!((memory.counts(0).stores, memory.counts(0).fetched), (3, 3));
     // Somebody looks at it meanwhile: it must be taken away once more.
-    memory.access(1, 10, Load, ns(4500));
-    assert_eq!((memory.access(0, 10, Store, ns(5000)).at - ns(5000)).as_nanos(), 35.0);
+    assert_eq!(take(&mut memory, &[(1, 10, Load, 4500), (0, 10, Store, 5000)]), [35.0, 35.0]);
     assert_eq!(memory.counts(0).stores, 4);
 }
 
@@ -158,7 +169,7 @@ fn who_watches_is_woken_once() {
     take(&mut memory, &[(2, 1, Store, 500), (2, 0, Load, 600)]);
     assert_eq!((memory.woken().count(), memory.version(0)), (0, before));
     take(&mut memory, &[(2, 0, Store, 700)]);
-    assert_eq!(memory.woken().collect::<Vec<_>>(), [1]);
+    assert_eq!(memory.woken().collect::<Vec<_>>(), [(1, ns(770))]);
     take(&mut memory, &[(2, 0, Store, 800)]);
     assert_eq!((memory.woken().count(), memory.version(0)), (0, before + 1));
 }
@@ -174,5 +185,39 @@ fn chips_that_cannot_be_are_refused() {
     let mut chip = Chip::xeon_phi(2).unwrap();
     chip.machine.parameters.near.transfer = Time::ZERO;
     assert!(matches!(chip.check(), Err(ChipError::Costs(_))));
-    assert!(Chip::sockets(0, 8).is_err() && SANDY.check().is_ok());
+    assert!(Chip::sockets(0, 8).is_err() && Chip::tiles(36).unwrap().check().is_ok());
+}
+
+/// Who adds waits for the way there and back, and the next one for no more than the addition.
+#[test]
+fn atomics_at_home_leave_the_line_where_it_is() {
+    let mut tiles = Memory::new(Chip::tiles(4).unwrap(), 1).unwrap();
+    let costs = take(
+        &mut tiles,
+        &[
+            (0, 0, Change, 0),
+            (0, 0, Change, 100),
+            (1, 0, Change, 100),
+            (2, 0, Load, 200),
+            // The copy is taken back first.
+            (3, 0, Change, 300),
+        ],
+    );
+    assert_eq!(costs, [39.6, 39.6, 44.2, 35.0, 74.6]);
+    assert_eq!([0, 1, 2].map(|core| tiles.counts(core).remote()), [2, 1, 1]);
+    let mut others = Memory::new(Chip::sandy_bridge(4).unwrap(), 1).unwrap();
+    let costs = take(&mut others, &[(0, 0, Change, 0), (0, 0, Change, 100), (1, 0, Change, 100)]);
+    assert_eq!(costs, [70.0, 0.0, 35.0]);
+}
+
+/// What waits for a line is told until when, and has waited since it came.
+#[test]
+fn a_line_is_busy_until_a_write_is_done() {
+    let mut memory = Memory::new(Chip::sandy_bridge(2).unwrap(), 1).unwrap();
+    done(&mut memory, 0, 0, Store, ns(0));
+    assert_eq!(memory.access(1, 0, Load, ns(20), ns(20)), Err(Busy(ns(70))));
+    assert_eq!(memory.counts(1), Counts::default());
+    let read = memory.access(1, 0, Load, ns(20), ns(70));
+    assert_eq!(read, Ok(Done { at: ns(105), arrives: None }));
+    assert_eq!((memory.counts(1).loads, memory.counts(1).stalled), (1, ns(85)));
 }
