@@ -5,6 +5,11 @@
 //! until that is done. So accesses are executed in order of their times, and those of one time in the
 //! order in which they were planned: a run is the same every time and everywhere.
 //!
+//! What a core finds in its own cache, it does at one instant, up to [`AHEAD`] accesses of that kind one
+//! after another; the time that they take is added before it needs a line from elsewhere. Processors do
+//! that with buffers for stores: several stores to a line are done when it has come, and whoever looks
+//! at it all the time does not take it away between two of them.
+//!
 //! A core that waits looks once. If it sees nothing it goes to sleep, and looks again when one of the
 //! lines it saw is taken away from it: what it would see before is known.
 
@@ -27,6 +32,8 @@ use crate::critical::{
 
 /// Words of a cache line.
 pub(super) const LINE: usize = 8;
+/// How many accesses to its own cache a core does at one instant.
+const AHEAD: u64 = 16;
 /// Words of a coroutine's stack: 256 KiB, of which only what is used takes memory.
 const STACK: usize = 1 << 15;
 
@@ -45,6 +52,8 @@ struct State {
 #[derive(Default)]
 struct CoreState {
     clock: Time,
+    /// What it has done at that instant takes so long.
+    owed: Time,
     asleep: bool,
     /// The lines that a look saw, and their versions; nothing is noted outside of looks.
     seen: Option<Vec<(usize, u64)>>,
@@ -129,14 +138,14 @@ impl Engine {
     }
 
     pub(super) fn clock(&self, core: usize) -> Time {
-        self.state().cores[core].clock
+        self.state().cores[core].now()
     }
 
     /// The state, once it is the running core's turn.
     fn turn(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         let core = state.current;
-        let now = state.cores[core].clock;
+        let now = state.cores[core].settle();
         if state.events.peek().is_some_and(|Reverse(next)| next.time < now) {
             state.plan(now, false, Event::Go(core));
             drop(state);
@@ -149,8 +158,15 @@ impl Engine {
     /// The state, once the running core has accessed the line, and when what it writes arrives, if it is
     /// a message.
     fn reach(&self, line: usize, access: Access) -> (MutexGuard<'_, State>, Option<Time>) {
-        let mut state = self.turn();
+        let mut state = self.state();
         let core = state.current;
+        let goes_on = state.cores[core].owed > Time::ZERO
+            && state.cores[core].owed < AHEAD * state.memory.chip().machine.parameters.local
+            && state.memory.is_local(core, line, access);
+        if !goes_on {
+            drop(state);
+            state = self.turn();
+        }
         let since = state.cores[core].clock;
         loop {
             match state.access(line, access, since) {
@@ -183,6 +199,7 @@ impl Engine {
     pub(super) fn compute(&self, time: Time) {
         let mut state = self.state();
         let core = state.current;
+        state.cores[core].settle();
         state.cores[core].clock += time;
     }
 
@@ -204,6 +221,7 @@ impl Engine {
                 continue;
             }
             seen.iter().for_each(|&(line, _)| state.memory.watch(core, line));
+            state.cores[core].settle();
             state.cores[core].asleep = true;
             drop(state);
             give_way();
@@ -215,7 +233,7 @@ impl Engine {
     /// Lets a core look again for which there is nothing new in memory.
     pub(super) fn ring(&self, core: usize) {
         let mut state = self.state();
-        let now = state.cores[state.current].clock;
+        let now = state.cores[state.current].now();
         state.wake(core, now);
     }
 
@@ -269,6 +287,18 @@ fn give_way() {
     generator::yield_with(());
 }
 
+impl CoreState {
+    fn now(&self) -> Time {
+        self.clock + self.owed
+    }
+
+    /// The clock goes on to where the core is.
+    fn settle(&mut self) -> Time {
+        self.clock += std::mem::take(&mut self.owed);
+        self.clock
+    }
+}
+
 impl State {
     fn plan(&mut self, time: Time, waited: bool, event: Event) {
         self.planned += 1;
@@ -279,8 +309,14 @@ impl State {
     fn access(&mut self, line: usize, access: Access, since: Time) -> Result<Option<Time>, Busy> {
         let core = self.current;
         let now = self.cores[core].clock;
+        let local = self.memory.is_local(core, line, access);
         let done = self.memory.access(core, line, access, since, now)?;
-        self.cores[core].clock = done.at;
+        let state = &mut self.cores[core];
+        if local {
+            state.owed += done.at - now;
+        } else {
+            state.clock = done.at;
+        }
         let version = self.memory.version(line);
         if let Some(seen) = &mut self.cores[core].seen {
             match seen.iter_mut().find(|(other, _)| *other == line) {
@@ -345,6 +381,15 @@ impl AnyWord for SimulatedWord<'_> {
             false => Err(*old),
         };
         self.engine.access(self.index as usize, Access::Change, exchange)
+    }
+}
+
+impl SimulatedWord<'_> {
+    /// Reads it and writes it back with so much more, as somebody may who has it alone. An access, by
+    /// rule 3 of C 2.4.
+    pub(super) fn increase(&self, by: u64) -> u64 {
+        let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(by));
+        self.engine.access(self.index as usize, Access::Store, add)
     }
 }
 

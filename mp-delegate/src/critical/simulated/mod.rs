@@ -43,7 +43,7 @@ mod watch;
 use mp_model::cla::coherent::ChipError;
 pub use mp_model::{
     Time,
-    cla::coherent::{Chip, Counts, Prefetcher},
+    cla::coherent::{Chip, Counts, Messages, Prefetcher},
 };
 
 use super::section::{Scheme, Section};
@@ -72,9 +72,11 @@ impl From<Section> for Way {
 }
 
 impl From<Scheme> for Way {
-    /// With the usual parameters, but room for one operation in flight.
+    /// With the usual parameters; but a [`SlotServer`](Scheme::SlotServer) has one line for each client,
+    /// as in the thesis.
     fn from(scheme: Scheme) -> Self {
-        Self::Section(Section::new(scheme).in_flight(1))
+        let section = Section::new(scheme);
+        Self::Section(if scheme == Scheme::SlotServer { section.in_flight(1) } else { section })
     }
 }
 

@@ -58,10 +58,10 @@ impl Task {
     /// Executes an operation.
     pub(super) fn execute(self, place: &Place<'_>, op: u64) -> u64 {
         match self {
-            Task::Counter => place.word(0).add(op),
+            Task::Counter => place.word(0).increase(op),
             Task::Counters { times } => {
                 for time in 0..times as usize {
-                    place.word(time % COUNTERS).add(op);
+                    place.word(time % COUNTERS).increase(op);
                     place.core.engine.compute(place.increment);
                 }
                 0
@@ -137,7 +137,7 @@ impl<'e> Place<'e> {
         }
         let mut node = self.word(FREE).load();
         if node == 0 {
-            node = self.word(USED).add(1) + 1;
+            node = self.word(USED).increase(1) + 1;
         } else {
             self.word(FREE).store(self.node(node, NEXT).load());
         }
@@ -159,7 +159,7 @@ impl<'e> Place<'e> {
             self.word(HEAD).store(first);
             return value;
         }
-        let node = self.word(MADE).add(1) % (self.elements as u64 - 1) + 1;
+        let node = self.word(MADE).increase(1) % (self.elements as u64 - 1) + 1;
         self.node(node, VALUE).store(op);
         self.node(node, NEXT).store(0);
         self.node(self.word(TAIL).load(), NEXT).store(node);

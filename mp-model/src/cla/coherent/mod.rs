@@ -366,14 +366,8 @@ impl Memory {
             let at = if again { now } else { now + costs.send };
             return Ok(Done { at, arrives: Some(at + costs.delivery) });
         }
+        let has = self.has(core, line, access);
         let state = &self.lines[line];
-        let has = match access {
-            Access::Load => state.holders & bit(core) != 0,
-            Access::Store => state.holders == bit(core),
-            Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
-            // It waits in a buffer.
-            Access::Stream => false,
-        };
         let free = match access {
             Access::Load => state.written,
             Access::Store | Access::Change => state.written.max(state.read),
@@ -400,6 +394,31 @@ impl Memory {
             }
         }
         Ok(Done { at, arrives: None })
+    }
+
+    /// Whether the core has the line in the state that it wants, or will as soon as it can.
+    fn has(&self, core: usize, line: usize, access: Access) -> bool {
+        let state = &self.lines[line];
+        match access {
+            Access::Load => state.holders & bit(core) != 0,
+            Access::Store => state.holders == bit(core),
+            Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
+            // It waits in a buffer.
+            Access::Stream => false,
+        }
+    }
+
+    /// Whether an access would touch nothing but the core's own cache, or its messages.
+    ///
+    /// # Panics
+    /// If there is no such core or line.
+    pub fn is_local(&self, core: usize, line: usize, access: Access) -> bool {
+        let state = &self.lines[line];
+        if let Some(queue) = state.message {
+            return access == Access::Load || queue.owner == Some(core);
+        }
+        let comes = || state.coming.iter().any(|&(who, _)| usize::from(who) == core);
+        self.has(core, line, access) && !comes()
     }
 
     /// A line that the core has, or that is on its way.
