@@ -286,7 +286,7 @@ fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
             let handle: &mut Handle<'_> = &mut handles[section];
             let ret = handle.collect(&core, request)?;
             let now = core.now();
-            if began >= from && now < experiment.time {
+            if now >= from && now < experiment.time {
                 operations += 1;
                 waited += now - began;
             }
