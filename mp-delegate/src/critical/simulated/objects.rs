@@ -71,21 +71,18 @@ impl Task {
         }
     }
 
-    /// Elements that are in it, when nobody uses it: the values, each once.
+    /// What is in it, when nobody uses it: the values, each once.
     pub(super) fn content(self, place: impl Fn(usize) -> u64) -> Vec<u64> {
-        let (list, mut node) = match self {
-            Task::Stack => (place(TOP), place(TOP)),
-            Task::Queue | Task::TwoLockQueue => {
-                let dummy = place(HEAD) as usize;
-                (1, place(NODES + dummy * LINE + NEXT))
-            }
-            Task::Counter | Task::Counters { .. } => (0, 0),
+        let field = |node: u64, field| place(NODES + node as usize * LINE + field);
+        let mut node = match self {
+            Task::Counter | Task::Counters { .. } => return Vec::new(),
+            Task::Stack => place(TOP) % NUMBER,
+            Task::Queue | Task::TwoLockQueue => field(place(HEAD), NEXT),
         };
         let mut values = Vec::new();
-        while list != 0 && node != 0 {
-            let at = NODES + node as usize * LINE;
-            values.push(place(at + VALUE));
-            node = place(at + NEXT);
+        while node != 0 {
+            values.push(field(node, VALUE));
+            node = field(node, NEXT);
         }
         values
     }
@@ -101,6 +98,8 @@ const TAIL: usize = BLOCK;
 const MADE: usize = BLOCK + 1;
 /// Nodes, of a line each. Number 0 is a stack's end, and a queue's first dummy.
 const NODES: usize = 2 * BLOCK;
+/// Above the top of Treiber's stack: a number, against ABA.
+const NUMBER: u64 = 1 << 32;
 /// In a node.
 const VALUE: usize = 0;
 const NEXT: usize = 1;
@@ -172,10 +171,9 @@ impl<'e> Place<'e> {
         self.word(0).add(1)
     }
 
-    /// Treiber's stack: the top is changed by compare-and-swap, with a number against ABA. Nodes are
-    /// the clients' own, who get others with what they pop.
+    /// Treiber's stack: the top is changed by compare-and-swap. Nodes are the clients' own, who get
+    /// others with what they pop.
     pub(super) fn treiber(&self, op: u64, own: &mut Vec<u64>) -> u64 {
-        const NUMBER: u64 = 1 << 32;
         let top = self.word(TOP);
         loop {
             let seen = top.load();

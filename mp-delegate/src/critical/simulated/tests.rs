@@ -51,12 +51,17 @@ fn operations_exclude_each_other() {
         for scheme in Scheme::ALL {
             for task in TASKS {
                 for clients in [1, 2, 14] {
-                    let run = Experiment::new(chip.clone(), scheme, clients).task(task).run();
+                    let experiment = Experiment::new(chip.clone(), scheme, clients).task(task);
+                    let run = experiment.time(micros(20)).run();
                     let run =
                         run.unwrap_or_else(|e| panic!("{scheme:?}, {task:?}, {clients}: {e}"));
                     assert!(run.operations() > 0, "{scheme:?}, {task:?}, {clients}: nothing done");
                 }
             }
+        }
+        for (way, task) in [(Way::FetchAdd, Task::Counter), (Way::Treiber, Task::Stack)] {
+            let run = Experiment::new(chip.clone(), way, 15).task(task).run();
+            assert!(run.is_ok_and(|run| run.operations() > 100), "{way:?}");
         }
     }
 }
