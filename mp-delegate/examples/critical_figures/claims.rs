@@ -101,8 +101,8 @@ fn rates(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
     };
     let base = paused(slots())?;
     let with = |section: Section| -> Result<f64> { Ok(paused(section)? / base) };
-    let backoff = with(slots().backoff(Backoff::Fixed(100)))?;
-    row("SlotServer: backoff of 500 ns / none, 8 sockets", "up to 6 (7.2.2)", backoff);
+    let backoff = with(slots().backoff(Backoff::Fixed(400)))?;
+    row("SlotServer: backoff of 2 µs / none, 8 sockets", "up to 6 (7.2.2)", backoff);
     row("  tuned / none", "", with(slots().backoff(Backoff::Tuned))?);
     let streaming = with(slots().streaming(true))?;
     row("SlotServer: streaming / ordinary stores, 8 sockets", "3.5 (7.2.2)", streaming);

@@ -10,8 +10,7 @@ use crate::{
     machines::{combiner, experiment, slots, sockets, tiles},
 };
 
-const CLIENTS: [usize; 20] =
-    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 20, 25, 30, 35, 45, 59, 70, 79];
+const CLIENTS: [usize; 15] = [1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 28, 35, 48, 59, 79];
 const INCREMENTS: [u32; 5] = [0, 1, 8, 64, 256];
 const LOCKS: [Scheme; 3] = [Scheme::Mcs, Scheme::Clh, Scheme::HybLock];
 

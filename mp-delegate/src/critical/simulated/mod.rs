@@ -168,8 +168,10 @@ impl Measured {
 
 impl Experiment {
     /// A [counter](Task::Counter), one operation at a time, pauses of up to 50 ns between them, for
-    /// 100 µs.
+    /// 100 µs or as long as it takes to move 100 lines for each client.
     pub fn new(chip: Chip, way: impl Into<Way>, clients: usize) -> Self {
+        let transfers = 100 * clients as u64 * chip.machine.parameters.far.transfer;
+        let time = transfers.max(Time::from_nanos(100_000));
         Self {
             chip,
             way: way.into(),
@@ -177,7 +179,7 @@ impl Experiment {
             task: Task::Counter,
             window: 1,
             between: Time::from_nanos(50),
-            time: Time::from_nanos(100_000),
+            time,
             seed: 1,
             pause: Time::from_nanos(5),
             increment: Time::from_nanos(1),

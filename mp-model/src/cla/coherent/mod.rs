@@ -3,11 +3,10 @@
 //!
 //! Each access costs what the state of its line says: R_L where the core has it in the state that it
 //! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
-//! each other, all as in [`run`](super::run). A line serves one write, or several reads, at a time;
+//! each other, all as in [`run`](super::run()). A line serves one write, or several reads, at a time;
 //! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
 //! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
-//! more (rule 3 of section 2.4); what a core does to a line at one instant, nobody comes between.
-//! Nothing is ever evicted.
+//! more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.
 //!
 //! The values are somebody else's: this says how long accesses take, whose copies they end, and
 //! counts what Petrović calls remote memory references.
@@ -485,7 +484,7 @@ impl Memory {
         now + taken_back + busy + transfer
     }
 
-    /// Of having a line alone, as [`run`](super::run) has it.
+    /// Of having a line alone, as [`run`](super::run()) has it.
     fn price(&self, core: usize, line: usize) -> Time {
         let Chip { machine, .. } = &self.chip;
         let p = &machine.parameters;
