@@ -43,6 +43,8 @@ impl Model {
 }
 
 impl Site for Model {
+    type Word = Word;
+
     fn word(&self, index: usize) -> Result<&Word, Stop> {
         self.0.words.get(index).ok_or(Stop::Corrupt)
     }

@@ -4,8 +4,10 @@ use std::cell::Cell;
 
 use mp_core::{
     Rank,
-    memory::{Region, Word},
+    memory::{self, Region},
 };
+
+pub(super) use mp_core::memory::Word;
 
 use super::error::{Error, Stop};
 
@@ -16,13 +18,49 @@ pub(super) const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
 /// One who takes part. It does one thing at a time.
 pub(super) type Seat = usize;
 
+/// What an algorithm does to a word: see [`Word`], which is what it is in earnest.
+pub(super) trait AnyWord {
+    fn load(&self) -> u64;
+    fn peek(&self) -> u64;
+    fn store(&self, value: u64);
+    fn set(&self, value: u64);
+    fn stream(&self, value: u64);
+    fn swap(&self, value: u64) -> u64;
+    fn add(&self, value: u64) -> u64;
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+}
+
+macro_rules! forward {
+    ($($name:ident($($value:ident),*) $(-> $returns:ty)?;)+) => { $(
+        #[inline(always)]
+        fn $name(&self, $($value: u64),*) $(-> $returns)? {
+            Word::$name(self, $($value),*)
+        }
+    )+ };
+}
+
+impl AnyWord for Word {
+    forward! {
+        load() -> u64;
+        peek() -> u64;
+        store(value);
+        set(value);
+        stream(value);
+        swap(value) -> u64;
+        add(value) -> u64;
+        exchange(current, new) -> Result<(), u64>;
+    }
+}
+
 /// See the [module](self).
 pub(super) trait Site {
+    type Word: AnyWord;
+
     /// Word number `index`. An index that somebody else wrote may be any.
-    fn word(&self, index: usize) -> Result<&Word, Stop>;
+    fn word(&self, index: usize) -> Result<&Self::Word, Stop>;
 
     /// Words from `first` on.
-    fn words(&self, first: usize, count: usize) -> Result<&[Word], Stop>;
+    fn words(&self, first: usize, count: usize) -> Result<&[Self::Word], Stop>;
 
     /// Waits as `me` until `poll` answers, or somebody is gone in the middle of something.
     /// `watched` is the word that decides.
@@ -30,9 +68,21 @@ pub(super) trait Site {
         &self,
         me: Seat,
         on: Option<Seat>,
-        watched: &Word,
+        watched: &Self::Word,
         poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop>;
+
+    /// Looks away for so many of the processor's pauses.
+    #[inline(always)]
+    fn pause(&self, pauses: u32) {
+        (0..pauses).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// See [`memory::settle`].
+    #[inline(always)]
+    fn settle(&self) {
+        memory::settle();
+    }
 
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
@@ -215,6 +265,8 @@ impl Place {
 }
 
 impl Site for Place {
+    type Word = Word;
+
     #[inline(always)]
     fn word(&self, index: usize) -> Result<&Word, Stop> {
         self.region.words().get(index).ok_or(Stop::Corrupt)

@@ -8,13 +8,13 @@
 //! With H-Synch there is a list for each group of ranks that are near each other, and a lock, which
 //! a group's combiner takes for all of its operations.
 
-use mp_core::{Plain, memory::Word};
+use mp_core::Plain;
 
 use crate::critical::{
     error::Stop,
     locks::{Lock, mcs::Mcs, someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// In a node: not 0 as long as its owner has to wait.
@@ -72,7 +72,7 @@ impl CcSynch {
         Self { tail: list, nodes, node, own, me, max_ops, lock }
     }
 
-    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }
 

@@ -10,13 +10,13 @@
 //! The compare-and-swap of line 20 lets a thread starve that fails again and again. After some
 //! failures it is a swap, as the thesis proposes (section 6.1.3, additional comments).
 
-use mp_core::{Plain, memory::Word};
+use mp_core::Plain;
 
 use crate::critical::{
     error::Stop,
     locks::{someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// What the thesis proves, where the model checker looks.
@@ -115,15 +115,28 @@ impl HybComb {
         }
     }
 
-    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
+    /// The words that are messages: to whoever combines, in each of the nodes; and to each seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn messages(
+        &self,
+        seats: usize,
+    ) -> impl Iterator<Item = (std::ops::Range<usize>, Option<Seat>)> {
+        let Self { nodes, node, answers, answer, .. } = *self;
+        let lines =
+            (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
+        let answer = move |seat| answers + seat * answer..answers + (seat + 1) * answer;
+        lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
+    }
+
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }
 
-    fn line<'a>(&self, node: &'a [Word], line: usize) -> &'a [Word] {
+    fn line<'a, W>(&self, node: &'a [W], line: usize) -> &'a [W] {
         &node[NODE + line * self.line..]
     }
 
-    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [Word], Stop> {
+    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [S::Word], Stop> {
         site.words(self.answers.saturating_add(seat.saturating_mul(self.answer)), self.answer)
     }
 
@@ -190,7 +203,7 @@ impl HybComb {
     fn send<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        node: &[Word],
+        node: &[S::Word],
         (round, place): (u32, usize),
         op: &Op,
     ) -> Result<Outcome<Ret>, Stop> {
@@ -216,7 +229,7 @@ impl HybComb {
     fn combine<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        (my_id, mine): (usize, &[Word]),
+        (my_id, mine): (usize, &[S::Word]),
         round: u32,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
@@ -267,7 +280,7 @@ impl HybComb {
     fn serve<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        line: &[Word],
+        line: &[S::Word],
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(), Stop> {
         let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;

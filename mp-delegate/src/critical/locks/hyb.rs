@@ -9,7 +9,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 const UNLOCKED: u64 = 0;
@@ -39,6 +39,12 @@ impl Hyb {
 
     fn mailbox(&self, seat: Seat) -> usize {
         self.boxes.saturating_add(seat.saturating_mul(BLOCK))
+    }
+
+    /// The words that are messages to a seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn messages(&self, seat: Seat) -> std::ops::Range<usize> {
+        self.mailbox(seat)..self.mailbox(seat) + BLOCK
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! MP-SERVER, section 6.1.2 of Petrović's thesis: requests and responses are messages, which go
 //! through two of the library's channels for each client. Nothing is shared but those, so that the
-//! orderings, and the models of them, are the channels' own.
+//! orderings, and the models of them, are the channels' own. In simulations they are simulated ones.
 
 use std::collections::VecDeque;
 
@@ -28,10 +28,47 @@ fn ended(error: mp_core::Error) -> Stop {
     }
 }
 
+/// The end of a channel where messages go in.
+pub(in crate::critical) trait Outlet {
+    /// Sends a message of so many words, written where it will be read; waits for room.
+    fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop>;
+}
+
+/// The end of a channel where messages come out.
+pub(in crate::critical) trait Inlet {
+    /// Waits for a message, and reads it in place.
+    fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop>;
+
+    /// Reads a message in place, if one is there.
+    fn try_receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop>;
+}
+
+impl Outlet for Sender<[u64]> {
+    #[inline(always)]
+    fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop> {
+        let mut slot = self.reserve(words).map_err(ended)?;
+        write(&mut slot);
+        slot.publish().map_err(ended)
+    }
+}
+
+impl Inlet for Receiver<[u64]> {
+    #[inline(always)]
+    fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop> {
+        Receiver::receive(self).map(|message| read(&message)).map_err(ended)
+    }
+
+    #[inline(always)]
+    fn try_receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
+        let message = Receiver::try_receive(self).map_err(ended)?;
+        Ok(message.map(|message| read(&message)))
+    }
+}
+
 /// One client.
-pub(in crate::critical) struct Client<Ret> {
-    ask: Sender<[u64]>,
-    told: Receiver<[u64]>,
+pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>> {
+    ask: A,
+    told: B,
     in_flight: usize,
     /// Requests, and responses that came.
     asked: u64,
@@ -50,7 +87,14 @@ impl<Ret: Plain> Client<Ret> {
         let (ask, tell) = names(object);
         let ask = rank.sender(&ask, server, channel::<Op>(in_flight, 0))?;
         let told = rank.receiver(&tell, server, channel::<Ret>(in_flight, 1))?;
-        Ok(Self { ask, told, in_flight, asked: 0, answered: 0, kept: VecDeque::new() })
+        Ok(Self::over(ask, told, in_flight))
+    }
+}
+
+impl<Ret: Plain, A: Outlet, B: Inlet> Client<Ret, A, B> {
+    /// With channels that have room for so many messages.
+    pub(in crate::critical) fn over(ask: A, told: B, in_flight: usize) -> Self {
+        Self { ask, told, in_flight, asked: 0, answered: 0, kept: VecDeque::new() }
     }
 
     /// Hands over an operation; its number. Waits only where as many as there is room for are in
@@ -64,9 +108,7 @@ impl<Ret: Plain> Client<Ret> {
         if self.asked - self.answered >= self.in_flight as u64 {
             self.receive()?;
         }
-        let mut slot = self.ask.reserve(words_of::<Op>()).map_err(ended)?;
-        write(op, &mut slot);
-        slot.publish().map_err(ended)?;
+        self.ask.send(words_of::<Op>(), |words| write(op, words))?;
         site.wake_server();
         self.asked += 1;
         Ok(self.asked)
@@ -74,10 +116,8 @@ impl<Ret: Plain> Client<Ret> {
 
     pub(in crate::critical) fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
         while self.answered < number.min(self.asked) {
-            let Some(response) = self.told.try_receive().map_err(ended)? else { return Ok(false) };
-            let outcome = decode(&response)?;
-            drop(response);
-            self.keep(outcome);
+            let Some(outcome) = self.told.try_receive(decode)? else { return Ok(false) };
+            self.keep(outcome?);
         }
         Ok(true)
     }
@@ -101,9 +141,7 @@ impl<Ret: Plain> Client<Ret> {
 
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
-        let response = self.told.receive().map_err(ended)?;
-        let outcome = decode(&response)?;
-        drop(response);
+        let outcome = self.told.receive(decode)??;
         self.keep(outcome);
         Ok(())
     }
@@ -136,14 +174,14 @@ fn decode<Ret: Plain>(response: &[u64]) -> Result<Outcome<Ret>, Stop> {
 }
 
 /// The server's side of a client.
-struct Line {
+struct Line<A, B> {
     seat: Seat,
-    asked: Receiver<[u64]>,
-    tell: Sender<[u64]>,
+    asked: A,
+    tell: B,
 }
 
 /// The server's side.
-pub(in crate::critical) struct Served(Vec<Line>);
+pub(in crate::critical) struct Served<A = Receiver<[u64]>, B = Sender<[u64]>>(Vec<Line<A, B>>);
 
 impl Served {
     /// `seat_of` is a rank's first seat.
@@ -164,6 +202,14 @@ impl Served {
         });
         Ok(Self(lines.collect::<Result<_, mp_core::Error>>()?))
     }
+}
+
+impl<A: Inlet, B: Outlet> Served<A, B> {
+    /// With the other ends of clients' channels, by seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
+        Self(clients.map(|(seat, asked, tell)| Line { seat, asked, tell }).collect())
+    }
 
     /// Executes an operation of each client that has one. Whether there was any.
     #[inline(always)]
@@ -174,17 +220,14 @@ impl Served {
         let mut worked = false;
         for Line { seat, asked, tell } in &mut self.0 {
             // A client that is gone asks no more; what it had asked before comes first.
-            let Ok(Some(request)) = asked.try_receive() else { continue };
-            let op = read(&request)?;
-            drop(request);
-            let outcome = run(*seat, op);
+            let Ok(Some(op)) = asked.try_receive(read::<Op>) else { continue };
+            let outcome = run(*seat, op?);
             worked = true;
             // There is room: a client has not more in flight than that. Or it is gone.
-            if let Ok(mut response) = tell.reserve(1 + words_of::<Ret>()) {
+            let _ = tell.send(1 + words_of::<Ret>(), |response| {
                 response[0] = outcome.fate as u64;
                 write(&outcome.ret, &mut response[1..]);
-                let _ = response.publish();
-            }
+            });
         }
         Ok(worked)
     }

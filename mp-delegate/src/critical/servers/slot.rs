@@ -25,16 +25,13 @@
 //! each operation whether it was executed, was not, or was in the middle: of that one operation
 //! nobody knows, and its client is told so.
 
-use mp_core::{
-    Plain,
-    memory::{Word, settle},
-};
+use mp_core::Plain;
 
 use crate::critical::{
     error::Stop,
     object::{Fate, Outcome, get, put, words_of},
     section::Backoff,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// Words of a cache line.
@@ -111,7 +108,7 @@ impl Slots {
     }
 
     /// Where results are until the line is full: nobody but the server looks there.
-    fn draft<'a, S: Site>(&self, site: &'a S) -> Result<&'a [Word], Stop> {
+    fn draft<'a, S: Site>(&self, site: &'a S) -> Result<&'a [S::Word], Stop> {
         site.words(self.first + BLOCK, self.line)
     }
 
@@ -121,7 +118,7 @@ impl Slots {
         site: &'a S,
         ring: usize,
         number: u64,
-    ) -> Result<&'a [Word], Stop> {
+    ) -> Result<&'a [S::Word], Stop> {
         let line = number as usize & (self.depth - 1);
         site.words(self.rings() + ring * self.ring + line * self.line, self.line)
     }
@@ -132,7 +129,7 @@ impl Slots {
         site: &'a S,
         seat: Seat,
         number: u64,
-    ) -> Result<&'a [Word], Stop> {
+    ) -> Result<&'a [S::Word], Stop> {
         self.lines(site, 2 * seat, number)
     }
 
@@ -142,7 +139,7 @@ impl Slots {
         site: &'a S,
         seat: Seat,
         number: u64,
-    ) -> Result<&'a [Word], Stop> {
+    ) -> Result<&'a [S::Word], Stop> {
         self.lines(site, 2 * seat + 1, number)
     }
 
@@ -305,7 +302,7 @@ impl Client {
             answered.then_some(Ok(()))
         };
         if self.pauses > 0 && site.spins() {
-            self.look_seldom(|| look().is_some());
+            self.look_seldom(site, || look().is_some());
         }
         site.wait(self.me, None, head, || {
             look().or_else(|| {
@@ -317,12 +314,12 @@ impl Client {
         Ok(())
     }
 
-    fn look_seldom(&mut self, mut look: impl FnMut() -> bool) {
+    fn look_seldom<S: Site>(&mut self, site: &S, mut look: impl FnMut() -> bool) {
         /// Then the server is busy with others, or not there.
         const LOOKS: u32 = 100;
         let mut looks = 0;
         while looks < LOOKS {
-            (0..self.pauses).for_each(|_| std::hint::spin_loop());
+            site.pause(self.pauses);
             looks += 1;
             if look() {
                 break;
@@ -390,7 +387,7 @@ impl Served {
             }
         }
         if self.streamed && !worked {
-            settle();
+            site.settle();
             self.streamed = false;
         }
         Ok(worked)
