@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell, RefMut};
 
 use mp_comm::{Call, Communicator, Error, Result};
 
-use super::{Check, Settings};
+use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::exchange::Exchanges;
@@ -25,41 +25,46 @@ pub(super) struct Fronts {
     settings: RefCell<Settings>,
 }
 
+/// Settings, and how many ranks they are for.
+struct HandedDown {
+    ranks: usize,
+    settings: Settings,
+}
+
 impl Fronts {
     #[inline(always)]
     pub(super) fn of(communicator: &Communicator) -> Result<&Fronts> {
-        communicator.joint().keep(|_| {
-            let fronts = Fronts {
-                checks: Cell::new(false),
+        communicator.joint().keep(|joint| {
+            let ranks = communicator.size();
+            let handed_down = joint.handed_down::<HandedDown>();
+            let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
+            Ok(Fronts {
+                checks: Cell::new(joint.checks()),
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
                 exchanges: RefCell::default(),
-                settings: RefCell::default(),
-            };
-            fronts.set(Settings::default())?;
-            Ok(fronts)
+                settings: settings.unwrap_or_default().into(),
+            })
         })
     }
 
-    pub(super) fn set(&self, settings: Settings) -> Result<()> {
+    pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
         take(&self.barriers)?.take();
         take(&self.broadcasts)?.take();
         take(&self.reductions)?.take();
         take(&self.exchanges)?.take();
-        self.checks.set(settings.check.is_on());
+        let joint = of.joint();
+        joint.set_check(settings.check);
+        self.checks.set(joint.checks());
+        joint.hand_down(HandedDown { ranks: of.size(), settings: settings.clone() });
         self.settings.replace(settings);
         Ok(())
     }
 
     #[cold]
     fn check(&self, of: &Communicator, call: impl FnOnce(&Settings) -> Call) -> Result<()> {
-        let settings = self.settings.borrow();
-        let limit = match settings.check {
-            Check::Within(limit) => Some(limit),
-            _ => None,
-        };
-        of.joint().check(&call(&settings), limit)
+        of.joint().check_if_set(|| call(&self.settings.borrow()))
     }
 }
 
