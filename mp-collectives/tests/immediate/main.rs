@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod checks;
 mod communicators;
 mod ends;
 mod operations;
