@@ -5,7 +5,7 @@ use std::ops::Range;
 use mp_comm::Call;
 use mp_core::Plain;
 
-use super::collectives::{Buffer, Element, Immediate, Settings};
+use super::collectives::{Buffer, Element, Immediate, Settings, Told};
 use super::request::CollectiveRequest;
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter};
 use crate::layout::Blocks;
@@ -32,27 +32,29 @@ impl Layout {
         [equal, varying]: [&'static str; 2],
         count: usize,
         root: Option<usize>,
-    ) -> impl FnOnce(&Settings) -> Call + use<T> {
-        let (name, count) = match self {
+    ) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
+        let (name, alike) = match self {
             Layout::Equal => (equal, Some(count)),
             Layout::At(_) => (varying, None),
         };
-        move |settings| said::exchange::<T>(name, count, root, &settings.exchanges)
+        Told::new::<T>(name, count, move |name, settings| {
+            said::exchange::<T>(name, alike, root, &settings.exchanges)
+        })
     }
 
     /// What is told of a reduction.
     fn told_reduction<T: Plain, O>(
         &self,
         count: usize,
-    ) -> impl FnOnce(&Settings) -> Call + use<T, O> {
+    ) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T, O>> {
         let (name, blocks) = match self {
             Layout::Equal => ("immediate reduce_scatter", None),
             Layout::At(ranges) => ("immediate reduce_scatter_varying", Some(ranges.clone())),
         };
-        move |settings| {
+        Told::new::<T>(name, count, move |name, settings| {
             let (blocks, settings) = (blocks.as_deref(), &settings.reductions);
             said::reduction::<T, O>(name, count, None, blocks, settings)
-        }
+        })
     }
 }
 

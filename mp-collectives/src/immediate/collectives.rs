@@ -207,7 +207,7 @@ impl Immediate {
     /// Calls an operation, which begins when all ranks have called the same, where they compare that.
     pub(super) fn submit<B, F>(
         &mut self,
-        told: impl FnOnce(&Settings) -> Call,
+        told: Told<impl FnOnce(&'static str, &Settings) -> Call>,
         buffer: B,
         operation: F,
     ) -> CollectiveRequest<B>
@@ -217,10 +217,13 @@ impl Immediate {
             + Send
             + 'static,
     {
-        let Some(ledger) = &self.ledger else { return self.front.submit(buffer, operation) };
+        let Told { name, bytes, call } = told;
+        let Some(ledger) = &self.ledger else {
+            return self.front.submit_as(name, bytes, buffer, operation);
+        };
         // Now, so that it has its place among those calls, too, that wait.
-        let entered = ledger.enter(told(&self.settings));
-        self.front.submit(buffer, move |all, buffer| {
+        let entered = ledger.enter(call(name, &self.settings));
+        self.front.submit_as(name, bytes, buffer, move |all, buffer| {
             Box::pin(async move {
                 all.compared(&entered?).await?;
                 operation(all, buffer).await
@@ -245,7 +248,9 @@ impl Immediate {
 
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
-        let told = |settings: &Settings| said::barrier("immediate barrier", &settings.barriers);
+        let told = Told::new::<u8>("immediate barrier", 0, |name, settings| {
+            said::barrier(name, &settings.barriers)
+        });
         self.submit(told, (), |all, _| Box::pin(all.barriers.run()))
     }
 
@@ -256,9 +261,9 @@ impl Immediate {
         B: Buffer<T>,
     {
         let count = message.as_ref().len();
-        let told = move |settings: &Settings| {
-            said::broadcast::<T>("immediate broadcast", count, root, &settings.broadcasts)
-        };
+        let told = Told::new::<T>("immediate broadcast", count, move |name, settings| {
+            said::broadcast::<T>(name, count, root, &settings.broadcasts)
+        });
         self.submit(told, message, move |all, message| {
             Box::pin(async move {
                 all.broadcasts()?.run(bytemuck::cast_slice_mut(message.as_mut()), root).await
@@ -335,11 +340,27 @@ impl Immediate {
     }
 }
 
+/// What is told of a call.
+pub(super) struct Told<F> {
+    name: &'static str,
+    bytes: usize,
+    call: F,
+}
+
+impl<F: FnOnce(&'static str, &Settings) -> Call> Told<F> {
+    /// With so many elements of the rank's own; `call` says the rest, where ranks compare it.
+    pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
+        Told { name, bytes: count * size_of::<T>(), call }
+    }
+}
+
 /// What is told of a reduction.
 fn reduction<T: Plain, O>(
     name: &'static str,
     count: usize,
     root: Option<usize>,
-) -> impl FnOnce(&Settings) -> Call {
-    move |settings| said::reduction::<T, O>(name, count, root, None, &settings.reductions)
+) -> Told<impl FnOnce(&'static str, &Settings) -> Call> {
+    Told::new::<T>(name, count, move |name, settings| {
+        said::reduction::<T, O>(name, count, root, None, &settings.reductions)
+    })
 }

@@ -10,6 +10,7 @@ mod ends;
 mod operations;
 mod overlap;
 mod requests;
+mod traces;
 
 use mp_collectives::Members;
 use mp_collectives::immediate::{Immediate, Settings};
