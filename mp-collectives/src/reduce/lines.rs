@@ -87,26 +87,8 @@ impl LineReduce {
             };
             return done.map_err(ReduceError::Mpb);
         }
-        // Two ranks and one line: as `double` does it, without what it takes to have more.
-        let (me, other) = (mpb.rank(), 1 - mpb.rank());
-        let pairs = &mut self.pairs;
-        let Numbered { number, line } = pairs.next_to(me, other);
-        if let Some(before) = pairs.must_wait(other, number) {
-            pairs.wait_until_taken(mpb, other, before).await?;
-        }
-        let own = bytemuck::cast_slice(vector);
-        mpb.set_flag_with(Line { rank: other, line }, number, own).await?;
-        let Numbered { number, line } = pairs.next_from(other);
-        let theirs = self.scratch.elements::<T>(vector.len());
-        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
-        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
-        if let Some(flag) = pairs.says_taken(me, other, number - 1, number) {
-            mpb.set_flag(flag, number).await?;
-        }
-        match me {
-            0 => append(operation, vector, theirs),
-            _ => prepend(operation, theirs, vector),
-        }
+        self.send_one(mpb, vector, 1 - mpb.rank()).await?;
+        self.take_one(mpb, vector, operation).await?;
         Ok(())
     }
 
@@ -128,10 +110,12 @@ impl LineReduce {
         if size_of_val(vector) == 0 {
             return Ok(());
         }
-        if mpb.rank() == root {
-            self.collect(mpb, vector, operation).await?;
-        } else {
-            self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        let one = size_of_val(vector) <= self.pairs.payload();
+        match mpb.rank() == root {
+            true if one && mpb.ranks() == 2 => self.take_one(mpb, vector, operation).await?,
+            true => self.collect(mpb, vector, operation).await?,
+            false if one => self.send_one(mpb, vector, root).await?,
+            false => self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?,
         }
         Ok(())
     }
@@ -199,6 +183,46 @@ impl LineReduce {
         }
         if prefix == Prefix::Exclusive && me > 0 {
             vector.copy_from_slice(before);
+        }
+        Ok(())
+    }
+
+    /// A vector in one line: as [`Pairs::send`] does it, without what it takes to have many.
+    #[inline(always)]
+    async fn send_one<T: Plain, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &[T],
+        to: usize,
+    ) -> Result<(), M::Error> {
+        let pairs = &mut self.pairs;
+        let Numbered { number, line } = pairs.next_to(mpb.rank(), to);
+        if let Some(before) = pairs.must_wait(to, number) {
+            pairs.wait_until_taken(mpb, to, before).await?;
+        }
+        let own = bytemuck::cast_slice(vector);
+        mpb.set_flag_with(Line { rank: to, line }, number, own).await
+    }
+
+    /// Of two ranks: the other one's vector in one line, combined with the own one.
+    #[inline(always)]
+    async fn take_one<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let (me, other) = (mpb.rank(), 1 - mpb.rank());
+        let Numbered { number, line } = self.pairs.next_from(other);
+        let theirs = self.scratch.elements::<T>(vector.len());
+        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
+        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
+        if let Some(flag) = self.pairs.says_taken(me, other, number - 1, number) {
+            mpb.set_flag(flag, number).await?;
+        }
+        match me {
+            0 => append(operation, vector, theirs),
+            _ => prepend(operation, theirs, vector),
         }
         Ok(())
     }
