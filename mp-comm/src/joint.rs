@@ -149,7 +149,10 @@ impl<'a> Joint<'a> {
     /// [`Error::World`](crate::Error::World) for lack of memory.
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
-            true => self.opened_ledger().map(Some),
+            true => {
+                let limit = self.communicator.check.get().limit();
+                Ok(Some(self.opened_ledger()?.with_limit(limit)))
+            }
             false => Ok(None),
         }
     }
@@ -198,7 +201,8 @@ impl<'a> Joint<'a> {
         if self.communicator.size() == 1 {
             return Ok(());
         }
-        self.opened_ledger()?.enter(call.clone())?.wait(self.communicator, limit)
+        let ledger = self.opened_ledger()?.with_limit(limit);
+        ledger.enter(call.clone())?.wait(self.communicator)
     }
 
     /// [`check`](Self::check) where ranks compare what they call together, as [set](Self::set_check).

@@ -54,7 +54,11 @@ const SLICE: Duration = Duration::from_millis(1);
 /// One rank's view of what the ranks of a communicator call together: see [`Joint::ledger`]. Clones are
 /// the same, and any thread may have one.
 #[derive(Clone, Debug)]
-pub struct Ledger(Arc<Shared>);
+pub struct Ledger {
+    shared: Arc<Shared>,
+    /// How long calls wait that block.
+    limit: Option<Duration>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -109,7 +113,13 @@ impl Ledger {
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
         let mpb = joint.rank().mpb_of(&joint.name("calls"), &joint.world_ranks(), mpbs)?;
         let polled = Arc::new(Polled::new(mpb));
-        Ok(Self(Arc::new(Shared { polled, state: Mutex::default() })))
+        let shared = Arc::new(Shared { polled, state: Mutex::default() });
+        Ok(Self { shared, limit: None })
+    }
+
+    /// The same, where calls that block wait so long.
+    pub(crate) fn with_limit(&self, limit: Option<Duration>) -> Self {
+        Self { limit, ..self.clone() }
     }
 
     /// Enters this rank's next call, and waits for nobody.
@@ -117,11 +127,11 @@ impl Ledger {
     /// # Errors
     /// [`Error::World`] when the world's memory is broken.
     pub fn enter(&self, call: Call) -> Result<Entered> {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         let number = state.entered;
         state.entered += 1;
         state.calls.push_back(call.clone());
-        self.0.post(&mut state)?;
+        self.shared.post(&mut state)?;
         Ok(Entered { ledger: self.clone(), number, call })
     }
 }
@@ -323,7 +333,7 @@ impl Entered {
     /// [`Error::CallsDiffer`], [`Error::NotCome`] where another rank has given up; [`Error::World`] when
     /// the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
-        let shared = &self.ledger.0;
+        let shared = &self.ledger.shared;
         let mut state = shared.lock();
         if state.compared <= self.number {
             let missing = shared.advance(&mut state)?;
@@ -334,29 +344,30 @@ impl Entered {
         match state.verdicts.remove(&self.number) {
             None => Ok(None),
             Some(Verdict::Differ(calls)) => Err(Error::CallsDiffer(Box::new(calls))),
-            Some(Verdict::NotCome(rank)) => Err(self.not_come(rank, Duration::ZERO)),
+            Some(Verdict::NotCome(rank)) => Err(self.not_come(rank)),
             Some(Verdict::Broken(rank, reason)) => Err(Error::Broken { rank, reason }),
         }
     }
 
     /// The MPBs that [`Missing`] is about.
     pub fn polled(&self) -> &Arc<Polled> {
-        &self.ledger.0.polled
+        &self.ledger.shared.polled
     }
 
-    fn not_come(&self, rank: usize, limit: Duration) -> Error {
+    fn not_come(&self, rank: usize) -> Error {
+        let limit = self.ledger.limit.unwrap_or_default();
         Error::NotCome { rank, call: Box::new(self.call.clone()), limit }
     }
 
     /// Waits until it is compared. What the communicator has under way gets on meanwhile.
-    pub(crate) fn wait(&self, of: &Communicator, limit: Option<Duration>) -> Result<()> {
-        let began = Instant::now();
-        let shared = &self.ledger.0;
-        while let Some(missing) = self.look().map_err(|error| with_limit(error, limit))? {
+    pub(crate) fn wait(&self, of: &Communicator) -> Result<()> {
+        let (began, limit) = (Instant::now(), self.ledger.limit);
+        let shared = &self.ledger.shared;
+        while let Some(missing) = self.look()? {
             let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
                 shared.give_up(self.number, missing.rank)?;
-                return Err(self.not_come(missing.rank, limit.unwrap_or_default()));
+                return Err(self.not_come(missing.rank));
             }
             let slice = of.engine.borrow_mut().bring_on().then_some(SLICE);
             let wait = match left.into_iter().chain(slice).min() {
@@ -381,15 +392,6 @@ impl Entered {
             }
         }
         Ok(())
-    }
-}
-
-fn with_limit(error: Error, of_this: Option<Duration>) -> Error {
-    match error {
-        Error::NotCome { rank, call, limit } => {
-            Error::NotCome { rank, call, limit: of_this.unwrap_or(limit) }
-        }
-        error => error,
     }
 }
 
