@@ -29,7 +29,9 @@ use crate::{
 /// [crate's page](crate) for what calls there are.
 ///
 /// A communicator belongs to the thread that made it. Communicators made from one another share
-/// their channels; what is sent in one is never received in another.
+/// their channels; what is sent in one is never received in another. What was said of how one's
+/// collective operations are to be done, and whether they are [checked](crate::Check), holds for
+/// those that are made of it afterwards.
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Rc<Members>,
@@ -39,7 +41,9 @@ pub struct Communicator {
     pub(crate) kept: Shelf,
     /// See [`Joint::hand_down`](crate::Joint::hand_down).
     pub(crate) handed_down: RefCell<Vec<Rc<dyn Any>>>,
-    pub(crate) check: Cell<Check>,
+    check: Cell<Check>,
+    /// Whether that is so here: looked at by every collective operation.
+    checks: Cell<bool>,
     /// Opened when it is first needed.
     pub(crate) ledger: OnceCell<Ledger>,
     /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
@@ -83,7 +87,7 @@ impl Communicator {
     /// are to be done holds there, too.
     pub(crate) fn of(&self, members: Members, context: u32) -> Self {
         let of = Self::new(Rc::clone(&self.engine), members, context);
-        of.check.set(self.check.get());
+        of.set_check(self.check.get());
         of.handed_down.replace(self.handed_down.borrow().clone());
         of
     }
@@ -91,16 +95,34 @@ impl Communicator {
     fn new(engine: Shared, members: Members, context: u32) -> Self {
         engine.borrow_mut().communicators += 1;
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
-        Self {
+        let of = Self {
             engine,
             members: Rc::new(members),
             context,
             kept,
             handed_down: RefCell::default(),
             check: Cell::default(),
+            checks: Cell::default(),
             ledger: OnceCell::new(),
             agreements,
-        }
+        };
+        of.set_check(Check::default());
+        of
+    }
+
+    pub(crate) fn set_check(&self, check: Check) {
+        self.check.set(check);
+        // One rank has nobody to compare with.
+        self.checks.set(self.size() > 1 && check.is_on());
+    }
+
+    pub(crate) fn check(&self) -> Check {
+        self.check.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn checks(&self) -> bool {
+        self.checks.get()
     }
 
     /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).

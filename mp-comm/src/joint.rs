@@ -139,7 +139,7 @@ impl<'a> Joint<'a> {
     /// Whether ranks compare what they call together, from the next call on: also in communicators that
     /// are made of this one from now on. All ranks must say the same between the same calls.
     pub fn set_check(self, check: Check) {
-        self.communicator.check.set(check);
+        self.communicator.set_check(check);
     }
 
     /// Whether ranks compare what they call together, and what all know of that, for calls that only
@@ -150,7 +150,7 @@ impl<'a> Joint<'a> {
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
             true => {
-                let limit = self.communicator.check.get().limit();
+                let limit = self.communicator.check().limit();
                 Ok(Some(self.opened_ledger()?.with_limit(limit)))
             }
             false => Ok(None),
@@ -158,8 +158,9 @@ impl<'a> Joint<'a> {
     }
 
     /// Whether ranks compare what they call together.
+    #[inline(always)]
     pub fn checks(self) -> bool {
-        self.communicator.size() > 1 && self.communicator.check.get().is_on()
+        self.communicator.checks()
     }
 
     fn opened_ledger(self) -> Result<Ledger> {
@@ -211,7 +212,7 @@ impl<'a> Joint<'a> {
     /// As that.
     pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
         match self.checks() {
-            true => self.check(&call(), self.communicator.check.get().limit()),
+            true => self.check(&call(), self.communicator.check().limit()),
             false => Ok(()),
         }
     }

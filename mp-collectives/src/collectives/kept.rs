@@ -1,6 +1,6 @@
 //! What a communicator keeps for its collective operations, and how they find it.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 
 use mp_comm::{Call, Communicator, Error, Result};
 
@@ -16,8 +16,6 @@ type Slot<F> = RefCell<Option<F>>;
 
 /// What a communicator keeps for its collective operations.
 pub(super) struct Fronts {
-    /// Looked at by every call.
-    checks: Cell<bool>,
     broadcasts: Slot<Broadcasts>,
     reductions: Slot<Reductions>,
     barriers: Slot<Barriers>,
@@ -39,7 +37,6 @@ impl Fronts {
             let handed_down = joint.handed_down::<HandedDown>();
             let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
             Ok(Fronts {
-                checks: Cell::new(joint.checks()),
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
@@ -56,7 +53,6 @@ impl Fronts {
         take(&self.exchanges)?.take();
         let joint = of.joint();
         joint.set_check(settings.check);
-        self.checks.set(joint.checks());
         joint.hand_down(HandedDown { ranks: of.size(), settings: settings.clone() });
         self.settings.replace(settings);
         Ok(())
@@ -156,7 +152,7 @@ pub(super) fn call<'a, F: Front>(
     call: impl FnOnce(&mut F) -> mp_core::Result<()>,
 ) -> Result<RefMut<'a, Option<F>>> {
     let fronts = Fronts::of(of)?;
-    if fronts.checks.get() {
+    if of.joint().checks() {
         fronts.check(of, told)?;
     }
     if let Some(root) = root

@@ -68,11 +68,20 @@ pub enum By {
 }
 
 impl By {
-    fn lines(self) -> u64 {
+    /// Lines that are moved together.
+    fn width(self) -> u64 {
         match self {
-            By::Lines { lines } => lines,
+            By::Lines { .. } => 1,
             // The last piece may be shorter; this is what one has on average.
             By::Buffers { lines, .. } => lines.div_ceil(self.pieces()),
+        }
+    }
+
+    /// How many there are of those in a piece of a message.
+    fn count(self) -> u64 {
+        match self {
+            By::Lines { lines } => lines,
+            By::Buffers { .. } => 1,
         }
     }
 
@@ -261,9 +270,9 @@ impl Schedule {
             self.rounds.iter().map(|round| Ways::new(&mut program, self.ranks, round)).collect();
         // Each rank's own elements, which it combines with what comes.
         let mut own: Vec<Vec<Line>> = Vec::new();
-        let width = self.rounds.iter().map(|round| round.by.line_count()).max().unwrap_or(0);
+        let count = self.rounds.iter().map(|round| round.by.count()).max().unwrap_or(0);
         for rank in 0..self.ranks {
-            own.push((0..width).map(|_| program.data(rank, self.line_width())).collect());
+            own.push((0..count).map(|_| program.data(rank, self.width())).collect());
         }
         for piece in 0..self.pieces {
             for (round, way) in self.rounds.iter().zip(&mut ways) {
@@ -280,23 +289,9 @@ impl Schedule {
         program
     }
 
-    /// Lines that are moved together.
-    fn line_width(&self) -> u64 {
-        let together = |round: &Round| match round.by {
-            By::Lines { .. } => 1,
-            By::Buffers { .. } => round.by.lines(),
-        };
-        self.rounds.iter().map(together).max().unwrap_or(1)
-    }
-}
-
-impl By {
-    /// How many there are of what is moved together.
-    fn line_count(self) -> u64 {
-        match self {
-            By::Lines { lines } => lines,
-            By::Buffers { .. } => 1,
-        }
+    /// Of what a rank has itself: see [`By::width`].
+    fn width(&self) -> u64 {
+        self.rounds.iter().map(|round| round.by.width()).max().unwrap_or(1)
     }
 }
 
@@ -328,10 +323,7 @@ impl Ways {
         // By sender: buffers that all who read have in common.
         let mut common: Vec<Option<Vec<Line>>> = vec![None; ranks];
         for &(from, to) in &round.messages {
-            let (count, width) = match round.by {
-                By::Lines { lines } => (lines, 1),
-                By::Buffers { .. } => (1, round.by.lines()),
-            };
+            let (count, width) = (round.by.count(), round.by.width());
             let mut of = |count: u64, owner: usize| -> Vec<Line> {
                 (0..count).map(|_| program.data(owner, width)).collect()
             };
