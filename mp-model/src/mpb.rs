@@ -222,6 +222,33 @@ pub trait Mpb {
         self.wait_flag(line, reached)
     }
 
+    /// Sets the flag in this line of every other MPB: for those who are let go at the same time, where to
+    /// wake them is what costs.
+    fn set_flags(
+        &mut self,
+        line: usize,
+        value: u64,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            let me = self.rank();
+            for rank in (0..self.ranks()).filter(|&rank| rank != me) {
+                self.set_flag(Line { rank, line }, value).await?;
+            }
+            Ok(())
+        }
+    }
+
+    /// [`wait_flag_from`](Mpb::wait_flag_from) for a flag that rank `setter` sets by
+    /// [`set_flags`](Mpb::set_flags).
+    fn wait_flag_together(
+        &mut self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> impl Future<Output = Result<u64, Self::Error>> {
+        self.wait_flag_from(setter, line, reached)
+    }
+
     /// Reads what was set beside a flag of the own MPB, after the flag was seen.
     fn flag_payload(
         &mut self,

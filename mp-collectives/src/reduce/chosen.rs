@@ -45,12 +45,15 @@ pub struct Settings {
 }
 
 /// Chunks that a rank may have under way to a root.
-const BUFFERS: usize = 4;
+pub(super) const BUFFERS: usize = 4;
+
+/// Segments of a long vector that may be under way at a time.
+pub(super) const SEGMENTS: usize = 2;
 
 /// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
 /// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
 /// the segment of all ranks' blocks should stay in a cache of the second level.
-fn block_lines(ranks: usize) -> usize {
+pub(super) fn block_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 1024)
 }
 

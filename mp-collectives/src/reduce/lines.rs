@@ -14,7 +14,7 @@ use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
 use crate::others::after;
-use crate::pairs::Pairs;
+use crate::pairs::{Numbered, Pairs};
 use crate::real::{RealError, RealMpb};
 
 /// One rank's part in a series of reductions of few elements.
@@ -145,10 +145,12 @@ impl LineReduce {
         if size_of_val(vector) == 0 {
             return Ok(());
         }
-        if mpb.rank() == root {
-            self.collect(mpb, vector, operation).await?;
-        } else {
-            self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        let one = size_of_val(vector) <= self.pairs.payload();
+        match mpb.rank() == root {
+            true if one && mpb.ranks() == 2 => self.take_one(mpb, vector, operation).await?,
+            true => self.collect(mpb, vector, operation).await?,
+            false if one => self.send_one(mpb, vector, root).await?,
+            false => self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?,
         }
         Ok(())
     }
@@ -217,6 +219,43 @@ impl LineReduce {
         if prefix == Prefix::Exclusive && me > 0 {
             vector.copy_from_slice(before);
         }
+        Ok(())
+    }
+
+    /// A vector in one line: as [`Pairs::send`] does it, without what it takes to have many.
+    #[inline(always)]
+    async fn send_one<T: Plain, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &[T],
+        to: usize,
+    ) -> Result<(), M::Error> {
+        let pairs = &mut self.pairs;
+        let Numbered { number, line } = pairs.next_to(mpb.rank(), to);
+        if let Some(before) = pairs.must_wait(to, number) {
+            pairs.wait_until_taken(mpb, to, before).await?;
+        }
+        let own = bytemuck::cast_slice(vector);
+        mpb.set_flag_with(Line { rank: to, line }, number, own).await
+    }
+
+    /// Of two ranks: the other one's vector in one line, combined with the own one.
+    #[inline(always)]
+    async fn take_one<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let (me, other) = (mpb.rank(), 1 - mpb.rank());
+        let Numbered { number, line } = self.pairs.next_from(other);
+        let theirs = self.scratch.elements::<T>(vector.len());
+        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
+        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
+        if let Some(flag) = self.pairs.says_taken(me, other, number - 1, number) {
+            mpb.set_flag(flag, number).await?;
+        }
+        combine(operation, vector, theirs, me == 0);
         Ok(())
     }
 

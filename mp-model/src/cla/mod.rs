@@ -14,6 +14,7 @@
 //! | `equations.rs` | 3–5 | equations 6–35 as printed, and where they disagree with each other |
 //! | `tree.rs` | 3–5 | trees as data |
 //! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
+//! | `schedule.rs` | | this library's other collective operations as programs: who sends to whom |
 //! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
 //! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
 //! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
@@ -31,6 +32,7 @@ mod parameters;
 pub mod patterns;
 mod program;
 pub mod run;
+pub mod schedule;
 pub mod search;
 mod tree;
 
@@ -40,6 +42,7 @@ pub use machine::{Machine, Placement, PlacementError};
 pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Parameters, State};
 pub use program::{Line, Primitive, Program};
 pub use run::run;
+pub use schedule::Schedule;
 pub use search::{Pattern, TreeChoice, best_tree};
 pub use tree::{Tree, TreeError};
 
