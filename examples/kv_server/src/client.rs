@@ -120,6 +120,8 @@ struct Client<'a, const N: usize> {
     log: Log,
     window: VecDeque<Pending<N>>,
     latencies: Histogram<u64>,
+    /// When it asked last, and when it was answered last.
+    asked: Instant,
     last: Instant,
     /// When somebody is killed.
     death: Option<Instant>,
@@ -145,6 +147,7 @@ pub fn run<const N: usize>(
         log: Log::new(number, plan.keys, plan.value_bytes),
         window: VecDeque::with_capacity(plan.in_flight),
         latencies: latencies().map_err(onchip::Error::other)?,
+        asked: Instant::now(),
         last: Instant::now(),
         death: None,
         fared: Fared { client: number, ..Fared::default() },
@@ -176,10 +179,10 @@ impl<const N: usize> Client<'_, N> {
     /// Puts half of the keys into the store, so that there is something to begin with.
     fn fill(&mut self) -> onchip::Result<()> {
         for index in (0..self.plan.keys).step_by(2) {
+            self.submit(Kind::Put, index)?;
             if self.window.len() == self.plan.in_flight {
                 self.take()?;
             }
-            self.submit(Kind::Put, index, Instant::now())?;
         }
         while !self.window.is_empty() {
             self.take()?;
@@ -192,27 +195,26 @@ impl<const N: usize> Client<'_, N> {
 
     fn work(&mut self, until: Limit) -> onchip::Result<()> {
         let begun = Instant::now();
-        self.last = begun;
+        (self.asked, self.last) = (begun, begun);
         self.death = match (self.plan.limit, self.plan.kill) {
             (Limit::Time(time), Some(_)) => Some(begun + time / 2),
             _ => None,
         };
         let mut asked = 0;
         while self.fared.stopped.is_none() {
-            let now = Instant::now();
             let enough = match until {
-                Limit::Time(time) => now - begun >= time,
+                Limit::Time(time) => self.asked - begun >= time,
                 Limit::Operations(operations) => asked >= operations,
             };
             if enough {
                 break;
             }
+            let (kind, index) = self.load.pick();
+            self.submit(kind, index)?;
+            asked += 1;
             if self.window.len() == self.plan.in_flight {
                 self.take()?;
             }
-            let (kind, index) = self.load.pick();
-            self.submit(kind, index, now)?;
-            asked += 1;
         }
         while !self.window.is_empty() {
             self.take()?;
@@ -221,8 +223,10 @@ impl<const N: usize> Client<'_, N> {
         Ok(())
     }
 
-    fn submit(&mut self, kind: Kind, index: usize, since: Instant) -> onchip::Result<()> {
+    fn submit(&mut self, kind: Kind, index: usize) -> onchip::Result<()> {
         let (asked, op) = self.log.ask(kind, index);
+        let since = Instant::now();
+        self.asked = since;
         match self.store.submit(op) {
             Ok(request) => self.window.push_back(Pending { asked, request, since }),
             Err(error) => self.ended(&asked, error)?,
@@ -342,13 +346,13 @@ impl<const N: usize> Client<'_, N> {
             die()
         });
         for index in keys.into_iter().cycle() {
+            self.submit(Kind::Put, index)?;
             if self.window.len() == self.plan.in_flight
                 && let Some(oldest) = self.window.pop_front()
             {
                 // Whatever comes of it, nobody will ask.
                 let _ = self.store.wait(oldest.request);
             }
-            self.submit(Kind::Put, index, Instant::now())?;
         }
         Err(onchip::Error::other("it was to be killed"))
     }

@@ -43,7 +43,14 @@ pub fn weight(stamp: Stamp) -> u64 {
 
 /// A key by its number.
 pub fn key(index: usize) -> Key {
-    bytes(format!("key:{index:08}").as_bytes())
+    // `format!` would take longer than many a store.
+    let mut text = *b"key:00000000";
+    let mut rest = index;
+    for digit in text[4..].iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    bytes(&text)
 }
 
 fn bytes<const N: usize>(bytes: &[u8]) -> Bytes<N> {
