@@ -492,7 +492,7 @@ impl<O: Object> Core<O> {
 
     #[cold]
     fn stopped(&mut self, stop: Stop) -> Error {
-        if let Stop::Lost(rank) = stop {
+        if let Stop::Lost(rank) | Stop::Unsure(rank) = stop {
             self.broken = Some(rank);
         }
         Error::stopped(self.name(), stop)
@@ -640,6 +640,10 @@ impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
         // What was submitted is executed, if anybody serves.
         let _ = self.flush();
+        // An algorithm may still expect somebody on a seat that was left in the middle.
+        if self.broken.is_some() {
+            return;
+        }
         let seat = self.me % self.place.seats;
         if let Some(taken) = locked(&self.family.taken).get_mut(seat) {
             *taken = false;
