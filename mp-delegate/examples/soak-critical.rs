@@ -1,9 +1,9 @@
 //! Ranks killed in and around critical sections, for as long as one likes:
 //! `cargo run --release -p mp-delegate --example soak-critical -- [SECONDS] [SEED]`.
 //!
-//! Every round is a world with each scheme, in which one rank is killed, be it a client, the server or
-//! one that stands by. It has a seed, which is printed when it fails: `soak-critical 0 SEED` runs
-//! that round alone.
+//! Every round is a world in which one rank is killed, be it a client, the server or one that stands
+//! by; rounds try all schemes in turn. Each has a seed, which is printed when it fails:
+//! `soak-critical 0 SEED` runs that round alone.
 
 #[path = "../../mp-core/tests/support/mod.rs"]
 #[macro_use]
@@ -13,7 +13,6 @@ mod kills;
 
 use std::time::{Duration, Instant};
 
-use mp_delegate::critical::Scheme;
 use support::Watchdog;
 
 fn main() {
@@ -34,14 +33,12 @@ fn main() {
     println!("{rounds} rounds from seed {first}, {:?}", started.elapsed());
 }
 
-/// A world with each scheme. Its ranks are told the seed by their arguments, and come straight here.
+/// Its ranks are told the seed by their arguments, and come straight here.
 fn round(seed: u64) {
     let args = ["0".to_owned(), seed.to_string()];
-    for scheme in Scheme::ALL {
-        let _watchdog = Watchdog::start();
-        if let Err(error) = kills::check(scheme, seed, |world| world.args(args.clone())) {
-            eprintln!("{error}");
-            std::process::exit(1);
-        }
+    let _watchdog = Watchdog::start();
+    if let Err(error) = kills::check(seed, |world| world.args(args.clone())) {
+        eprintln!("{error}");
+        std::process::exit(1);
     }
 }

@@ -133,6 +133,12 @@ impl Region {
         self.opened.is_lost(rank)
     }
 
+    /// Whether nothing of the rank can touch the region any more. One that is merely gone may have
+    /// threads that do.
+    pub fn is_released(&self, rank: usize) -> bool {
+        self.opened.is_released(rank)
+    }
+
     /// Whether nothing of the rank runs any more, in any thread of it.
     pub fn is_dead(&self, rank: usize) -> bool {
         self.opened.context.dead(rank as u32)
@@ -306,6 +312,7 @@ mod tests {
             let left = || (region.ends() != 0 && region.is_gone(1)).then_some(());
             region.wait(10, Some(1), None, left)?;
             assert!(!region.is_lost(1) && !region.is_dead(1) && region.is_in_one_process());
+            assert!(region.is_released(1) && !region.is_released(0));
             Ok(())
         });
         ran.unwrap();

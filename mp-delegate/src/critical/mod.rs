@@ -29,9 +29,10 @@
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
 //! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
 //! waits for the dead: a rank that is lost outside of all operations disturbs nobody; one that is lost
-//! within one, or in a queue, ends the others' waits with [`Error::Lost`], where nobody can go past
-//! it; a server that is lost is followed by one that stands by, or its clients get
-//! [`Error::Unknown`].
+//! within one, or in a queue, ends the others' waits where nobody can go past it, with
+//! [`Error::Lost`], or [`Error::Unknown`] where somebody else may execute what was asked for; a
+//! server that is lost is followed by one that stands by, or its clients get [`Error::Unknown`]. No
+//! operation is executed twice.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -59,6 +60,8 @@ mod locks;
 mod model;
 mod nesting;
 mod object;
+#[cfg(all(test, not(loom)))]
+mod on_heap;
 mod once;
 mod protected;
 mod section;

@@ -191,9 +191,9 @@ impl<O: Object> Protected<O> {
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
     ///
     /// # Errors
-    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; [`Error::Unknown`] when the
-    /// server is gone and nobody takes over, [`Error::Lost`] when a rank is gone that others have to
-    /// wait for.
+    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; when a rank is gone that this one
+    /// has to wait for, [`Error::Unknown`] or [`Error::Lost`]. After `Lost`, and after `Unknown` where
+    /// there is no server, the handle gets nothing but `Lost`.
     #[inline]
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {

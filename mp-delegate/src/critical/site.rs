@@ -224,7 +224,9 @@ impl Place {
         // Whoever has given up, because somebody was lost, may have left as well.
         let lost = first(&|rank| self.region.is_lost(rank));
         let missing = lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost);
-        if missing.is_none() {
+        // A thread that outlives its rank's code may still begin something.
+        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
+        if missing.is_none() && !(0..self.region.ranks()).any(restless) {
             self.whole.set(ends);
         }
         missing

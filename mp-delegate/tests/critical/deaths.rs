@@ -444,10 +444,8 @@ fn a_thread_that_panics_within_a_lock_is_told_to_all() {
 /// A little of what `soak-critical` does for as long as one likes.
 #[test]
 fn whoever_is_killed_the_others_come_to_an_end() {
-    for (number, scheme) in Scheme::ALL.into_iter().enumerate() {
-        for seed in 0..4 {
-            let _watchdog = Watchdog::start();
-            crate::kills::check(scheme, 100 * number as u64 + seed, |world| world).unwrap();
-        }
+    for seed in 0..4 * Scheme::ALL.len() as u64 {
+        let _watchdog = Watchdog::start();
+        crate::kills::check(seed, |world| world).unwrap();
     }
 }

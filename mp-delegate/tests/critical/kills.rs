@@ -10,7 +10,7 @@ use mp_core::{Channel, Error as WorldError, Rank, Result, WaitPolicy, World, mem
 use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
 
 use crate::support::{
-    Random,
+    Random, Together,
     scenarios::{self, die},
 };
 
@@ -43,7 +43,8 @@ enum End {
 }
 
 impl Plan {
-    fn new(scheme: Scheme, seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
+        let scheme = Scheme::ALL[(seed % Scheme::ALL.len() as u64) as usize];
         let mut random = Random::new(seed);
         let mut below = |bound: u64| random.below(bound);
         let in_flight = 1 + below(32);
@@ -117,12 +118,15 @@ impl Object for Ledger {
     }
 }
 
-/// A world with this scheme in which one rank is killed.
-pub fn check(scheme: Scheme, seed: u64, configure: impl Fn(World) -> World) -> Result<(), String> {
-    let plan = Plan::new(scheme, seed);
+/// A world in which one rank is killed. Seeds that follow each other try all schemes in turn.
+pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String> {
+    let plan = Plan::new(seed);
     let world = configure(World::processes(RANKS).wait(plan.policy));
     let result = world.run(|rank| run(rank, &plan));
-    scenarios::check(result, plan.victim).map_err(|error| format!("{scheme:?}, seed {seed}: {error}"))
+    scenarios::check(result, plan.victim).map_err(|error| {
+        let scheme = plan.section.scheme();
+        format!("{scheme:?}, seed {seed}: {error}")
+    })
 }
 
 fn run(rank: &Rank, plan: &Plan) -> Result<()> {
@@ -130,6 +134,17 @@ fn run(rank: &Rank, plan: &Plan) -> Result<()> {
     let words = 2 * OBSERVER * (OPERATIONS as usize + 1);
     let log = Log { region: Region::open(rank, "log", words, 0)?, left: None };
     let object = Protected::<Ledger>::open(rank, "ledger", plan.section, |_| ())?;
+    // One that serves, and one that follows.
+    let (mut server, mut object) = (Server::new(), Some(object));
+    if plan.section.scheme().needs_server() {
+        if me < 2
+            && let Some(object) = object.take()
+        {
+            server.add(object)?;
+        }
+        // Else nobody might follow yet.
+        Together::new(rank)?.wait()?;
+    }
     if me == OBSERVER {
         drop(object);
         return observe(rank, &log, plan);
@@ -149,13 +164,9 @@ fn run(rank: &Rank, plan: &Plan) -> Result<()> {
             die()
         });
     }
-    // One that serves, and one that follows.
-    if plan.section.scheme().needs_server() && me < 2 {
-        let mut server = Server::new();
-        server.add(object)?;
-        server.serve()?;
-    } else {
-        ask(rank, object, plan.window)?;
+    match object {
+        Some(object) => ask(rank, object, plan.window)?,
+        None => server.serve()?,
     }
     if me != plan.victim {
         return Ok(());
@@ -255,7 +266,10 @@ fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
                 NOT_EXECUTED => begun == 0,
                 _ => begun <= 1,
             };
-            ensure!(fits, "operation {id} of {client} was begun {begun} times and ended as {ended}");
+            ensure!(
+                fits,
+                "operation {id} of {client} was begun {begun} times and ended as {ended}"
+            );
             unsure += u32::from(ended == UNKNOWN);
         }
     }

@@ -1,6 +1,11 @@
 //! Several threads of a rank, and guards of locks.
 
-use mp_core::World;
+use std::{
+    sync::{Mutex, mpsc},
+    time::Duration,
+};
+
+use mp_core::{Channel, Error as WorldError, World};
 use mp_delegate::critical::{Error, Protected, Scheme, Section, Server};
 
 use crate::{
@@ -172,7 +177,7 @@ fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
                 *value = 7;
                 others.wait().unwrap();
                 // The other one queues up.
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                std::thread::sleep(Duration::from_millis(50));
                 panic!("in the middle");
             }));
             expect(panicked.is_err(), true)?;
@@ -215,4 +220,50 @@ fn a_guard_is_looked_through_more_than_once() {
     value.copy_from_slice(&[1, 2, 3]);
     let (first, second): (&[u64], &[u64]) = (&value, &value);
     assert_eq!((first[0], second[2], first[1]), (1, 3, 2));
+}
+
+/// It may end at any time, in the middle of something: nobody waits for it.
+#[test]
+fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
+    let _watchdog = Watchdog::start();
+    let (told, tell) = (mpsc::channel(), mpsc::channel());
+    let ends = Mutex::new(Some((told.1, tell.0)));
+    let (go, begun) = (told.0, Mutex::new(tell.1));
+    let result = World::threads(2).run(|rank| {
+        let section = Section::new(Scheme::Mcs).seats(2);
+        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        if rank.id() == 0 {
+            std::mem::forget(rank.sender::<u8>("here", 1, Channel::degree(1))?);
+            let (told, tell) = ends.lock().unwrap().take().unwrap();
+            std::thread::spawn(move || {
+                told.recv().unwrap();
+                let guard = counter.lock().unwrap();
+                tell.send(()).unwrap();
+                told.recv().unwrap();
+                drop(guard);
+            });
+            return Ok(());
+        }
+        let ended = rank.receiver::<u8>("here", 0, Channel::degree(1))?.receive().map(drop);
+        expect(matches!(ended, Err(WorldError::Disconnected { .. })), true)?;
+        // A wait that finds nobody missing.
+        let mut another = counter.another()?;
+        let (held, holds) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let guard = another.lock().unwrap();
+                held.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+                drop(guard);
+            });
+            holds.recv().unwrap();
+            counter.apply(1)
+        })?;
+        go.send(()).unwrap();
+        begun.lock().unwrap().recv().unwrap();
+        let lost = counter.apply(1);
+        go.send(()).unwrap();
+        expect(matches!(lost, Err(Error::Lost { rank: 0, .. })), true)
+    });
+    result.unwrap();
 }

@@ -115,6 +115,12 @@ impl HybComb {
         }
     }
 
+    /// One that never tries a compare-and-swap.
+    #[cfg(all(test, loom))]
+    pub(super) fn impatient(self) -> Self {
+        Self { failures: 0, ..self }
+    }
+
     fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }

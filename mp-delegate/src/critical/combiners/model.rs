@@ -64,6 +64,23 @@ impl Combiner for HybComb {
     }
 }
 
+/// With a swap at once, so that several register one after the other.
+struct Impatient(HybComb);
+
+impl Combiner for Impatient {
+    fn words(seats: usize, max_ops: usize) -> usize {
+        HybComb::words::<u64, u64>(seats, max_ops)
+    }
+
+    fn new(seats: usize, me: Seat, max_ops: usize) -> Self {
+        Self(<HybComb as Combiner>::new(seats, me, max_ops).impatient())
+    }
+
+    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer {
+        Combiner::apply(&mut self.0, model, op, run)
+    }
+}
+
 /// How many seats ask how often, and how many preemptions are tried.
 #[derive(Clone, Copy)]
 struct Case {
@@ -168,6 +185,13 @@ fn hybcomb_hands_over() {
     combines::<HybComb>(THREE);
 }
 
+/// Nobody starves that can't have the compare-and-swap.
+#[test]
+fn hybcomb_swaps() {
+    combines::<Impatient>(TWO);
+    combines::<Impatient>(THREE);
+}
+
 #[test]
 fn cc_synch_outlives_a_seat() {
     outlives::<CcSynch>(Case { times: 2, ..TWO });
@@ -184,4 +208,5 @@ fn h_synch_outlives_a_seat() {
 fn hybcomb_outlives_a_seat() {
     outlives::<HybComb>(Case { times: 2, ..TWO });
     outlives::<HybComb>(Case { preemptions: 1, ..THREE });
+    outlives::<Impatient>(Case { preemptions: 1, ..THREE });
 }

@@ -54,7 +54,8 @@ fn survives<L: Lock>(
             let mut lock = lock(me);
             for time in 0..times {
                 let op = (100 * me + time) as u64;
-                let executed = within(model, me, || locked(&mut lock, model, || model.execute(me, op)));
+                let executed =
+                    within(model, me, || locked(&mut lock, model, || model.execute(me, op)));
                 let ended = match executed {
                     Ok(()) => Ended::Done,
                     Err(Stop::Lost(0)) => Ended::Lost,

@@ -125,8 +125,7 @@ fn a_server_that_dies_is_followed() {
                     leave(model, slots);
                     return true;
                 }
-                let lived =
-                    model.live_for(me, stores, || serve(model, slots, clients).unwrap());
+                let lived = model.live_for(me, stores, || serve(model, slots, clients).unwrap());
                 if !lived {
                     serve(model, slots, clients).unwrap();
                 }
