@@ -50,6 +50,9 @@ fn ended(error: mp_core::Error) -> Stop {
     }
 }
 
+/// A client's ends.
+type Ends = (Sender<[u64]>, Receiver<[u64]>);
+
 /// One client.
 pub(in crate::critical) struct Client<Ret> {
     rank: Rank,
@@ -98,7 +101,7 @@ impl<Ret: Plain> Client<Ret> {
         names: &Names,
         server: usize,
         in_flight: usize,
-    ) -> Result<(Sender<[u64]>, Receiver<[u64]>), mp_core::Error> {
+    ) -> Result<Ends, mp_core::Error> {
         let ask = rank.sender(&names.ask, server, channel::<Op>(in_flight, 0))?;
         Ok((ask, rank.receiver(&names.tell, server, channel::<Ret>(in_flight, 1))?))
     }
