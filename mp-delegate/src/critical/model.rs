@@ -194,6 +194,10 @@ impl Site for Model {
         self.0.inside[me].store(0);
     }
 
+    fn gone(&self, seat: Seat) -> Option<Stop> {
+        (self.0.dead.load() >> seat & 1 != 0).then_some(Stop::Lost(seat))
+    }
+
     fn wake(&self, seat: Seat) {
         if let Some((bed, bell)) = self.0.beds.get(seat) {
             *bed.lock().unwrap() += 1;

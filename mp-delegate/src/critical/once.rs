@@ -4,11 +4,12 @@ use mp_core::memory::Word;
 
 use super::{
     error::Stop,
+    locks::{someone, who},
     site::{Seat, Site},
 };
 
-const BEGUN: u64 = 1;
-const DONE: u64 = 2;
+/// Before that, who does it.
+const DONE: u64 = u64::MAX;
 
 /// Does it, if nobody has begun; returns when it is done.
 pub(super) fn once<S: Site>(
@@ -17,17 +18,22 @@ pub(super) fn once<S: Site>(
     state: &Word,
     act: impl FnOnce(),
 ) -> Result<(), Stop> {
-    // Before it begins: the others know who is in the middle of it, at every moment.
-    site.enter(me);
-    if state.exchange(0, BEGUN).is_ok() {
+    // In one step, so that there is always somebody to look for.
+    if state.exchange(0, someone(me)).is_ok() {
         act();
         state.store(DONE);
-        site.leave(me);
         site.wake_all();
         return Ok(());
     }
-    site.leave(me);
-    site.wait(me, None, state, || (state.load() == DONE).then_some(()))
+    site.wait(me, None, state, || {
+        let seen = state.load();
+        if seen == DONE {
+            return Some(Ok(()));
+        }
+        let lost = site.gone(who(seen))?;
+        // What was done before the end is visible by now.
+        Some(if state.load() == DONE { Ok(()) } else { Err(lost) })
+    })?
 }
 
 #[cfg(all(test, loom))]

@@ -36,6 +36,9 @@ pub(super) trait Site {
 
     fn leave(&self, me: Seat);
 
+    /// That nothing more comes from a seat.
+    fn gone(&self, seat: Seat) -> Option<Stop>;
+
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
 
@@ -272,6 +275,11 @@ impl Site for Place {
     #[inline(always)]
     fn leave(&self, me: Seat) {
         self.seat(me)[seat::INSIDE].store(0);
+    }
+
+    fn gone(&self, seat: Seat) -> Option<Stop> {
+        let rank = self.rank_of(seat);
+        self.region.is_gone(rank).then_some(Stop::Lost(rank))
     }
 
     #[inline(always)]
