@@ -7,7 +7,7 @@ use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Collective, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
+    Collective, Critical, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
     Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
@@ -51,6 +51,7 @@ pub enum Job {
     BarrierIdle,
     Tagged(Tagged),
     TaggedRate(Tagged),
+    Critical(Critical),
     /// What the caller pays for delegating.
     Delegate(Delegations),
     /// Delegated messages end to end.
@@ -91,6 +92,7 @@ impl Job {
             Job::BarrierIdle => rows::barrier::wait_in_one(rank),
             Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
             Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
+            Job::Critical(plan) => rows::critical::perform(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
             Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),
@@ -220,9 +222,18 @@ impl IdleKts {
 
 /// A side that performs `task` and takes its figure from what the ranks gave.
 pub fn side(ranks: Ranks, task: Task, figure: impl Fn(&[Vec<f64>]) -> f64 + 'static) -> Side {
+    judged(ranks, task, move |results| Ok(figure(results)))
+}
+
+/// The same where only all ranks together show whether what they did was right.
+pub fn judged(
+    ranks: Ranks,
+    task: Task,
+    figure: impl Fn(&[Vec<f64>]) -> Result<f64, Trouble> + 'static,
+) -> Side {
     Side::new("onchip", task.waits.name(), move |setup| {
         let results = task.run(ranks, setup).map_err(failed)?;
-        Ok(figure(&results).into())
+        Ok(figure(&results)?.into())
     })
 }
 
@@ -276,6 +287,11 @@ impl Start {
 
     /// Every rank proposes a moment, and all begin at the latest.
     pub fn together(&mut self) -> onchip::Result<()> {
+        self.together_at().map(drop)
+    }
+
+    /// The same; which moment it was.
+    pub fn together_at(&mut self) -> onchip::Result<u64> {
         let me = self.flags.rank();
         let ranks = self.flags.ranks();
         let others = || (0..ranks).filter(|&peer| peer != me);
@@ -291,7 +307,7 @@ impl Start {
         }
         self.at = at;
         while monotonic_ns() < at {}
-        Ok(())
+        Ok(at)
     }
 }
 
