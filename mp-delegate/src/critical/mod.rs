@@ -43,6 +43,7 @@
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
 //! | `value` | the one place that takes shared memory for a value |
+//! | `once` | what is done once, by whoever comes first |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -58,6 +59,7 @@ mod locks;
 mod model;
 mod nesting;
 mod object;
+mod once;
 mod protected;
 mod section;
 mod server;

@@ -12,12 +12,12 @@ use nix::sched::sched_getcpu;
 use super::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
-    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    locks::{self, AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{Place, Seat, head},
+    site::{Place, Seat, head, within},
     value::{Guard, Value},
 };
 
@@ -543,17 +543,14 @@ impl<O: Object> Core<O> {
             Algorithm::Server => {
                 return Err(self.bad("its server has no channel to itself"));
             }
-            Algorithm::Lock(lock) => within(place, *me, || {
-                lock.acquire(place)?;
-                let outcome = value.runner(place)(*me, op);
-                lock.release(place)?;
-                Ok(outcome)
-            }),
+            Algorithm::Lock(lock) => {
+                inside(place, *me, || locks::locked(lock, place, || value.runner(place)(*me, op)))
+            }
             Algorithm::Cc(combiner) => {
-                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
+                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
             }
             Algorithm::Comb(combiner) => {
-                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
+                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
             }
         };
         outcome.map(Submitted::Done).map_err(|stop| self.stopped(stop))
@@ -628,18 +625,15 @@ impl<O: Object> Core<O> {
     }
 }
 
-/// In an operation that others may have to wait for.
+/// In an operation, of which this thread knows.
 #[inline(always)]
-fn within<T>(
+fn inside<T>(
     place: &Place,
     me: Seat,
     execute: impl FnOnce() -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let _inside = Inside::enter(place.region.id(), false);
-    place.enter(me);
-    let result = execute()?;
-    place.leave(me);
-    Ok(result)
+    within(place, me, execute)
 }
 
 impl<O: Object> Drop for Core<O> {

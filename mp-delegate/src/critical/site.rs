@@ -31,6 +31,11 @@ pub(super) trait Site {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop>;
 
+    /// From here to [`leave`](Self::leave) others may wait for this seat.
+    fn enter(&self, me: Seat);
+
+    fn leave(&self, me: Seat);
+
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
 
@@ -49,6 +54,19 @@ pub(super) trait Site {
     /// Between what is written for somebody who may just come to wait, and the look who it is; see
     /// [`Region::fence`].
     fn fence(&self);
+}
+
+/// In something that others may have to wait for. Who has given up does not come out of it.
+#[inline(always)]
+pub(super) fn within<S: Site, T>(
+    site: &S,
+    me: Seat,
+    execute: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    site.enter(me);
+    let result = execute()?;
+    site.leave(me);
+    Ok(result)
 }
 
 /// Words of a seat that all algorithms have.
@@ -121,17 +139,6 @@ impl Place {
     pub(super) fn seat(&self, seat: Seat) -> &[Word] {
         let first = head::WORDS + seat * BLOCK;
         &self.region.words()[first..first + BLOCK]
-    }
-
-    /// From here to [`leave`](Self::leave) others may wait for this seat.
-    #[inline(always)]
-    pub(super) fn enter(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(1);
-    }
-
-    #[inline(always)]
-    pub(super) fn leave(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(0);
     }
 
     #[cold]
@@ -227,6 +234,16 @@ impl Site for Place {
             // What was done before the end is visible by now.
             Some(poll().ok_or(broken))
         })?
+    }
+
+    #[inline(always)]
+    fn enter(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(1);
+    }
+
+    #[inline(always)]
+    fn leave(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(0);
     }
 
     #[inline(always)]

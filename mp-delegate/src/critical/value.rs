@@ -19,6 +19,7 @@ use super::{
     locks::{AnyLock, Lock},
     nesting::Inside,
     object::{Fate, Object, Outcome},
+    once::once,
     site::{Place, Seat, Site, head},
 };
 
@@ -65,19 +66,8 @@ impl<O: Object> Value<O> {
         me: Seat,
         make: impl FnOnce(&mut O::State),
     ) -> Result<(), Stop> {
-        const BEGUN: u64 = 1;
-        const MADE: u64 = 2;
-        let made = place.head(head::MADE);
-        if made.exchange(0, BEGUN).is_ok() {
-            place.enter(me);
-            // SAFETY: the others wait for `MADE`, whatever becomes of this.
-            make(unsafe { self.state() });
-            made.store(MADE);
-            place.leave(me);
-            place.wake_all();
-            return Ok(());
-        }
-        place.wait(me, None, made, || (made.load() == MADE).then_some(()))
+        // SAFETY: nobody else has it before it is made, whatever becomes of this.
+        once(place, me, place.head(head::MADE), || make(unsafe { self.state() }))
     }
 
     /// Executes operations for an algorithm, which calls it for one at a time: in all ranks

@@ -21,6 +21,21 @@ pub(super) trait Lock {
     fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop>;
 }
 
+/// Executes an operation with the lock.
+#[inline(always)]
+pub(super) fn locked<S: Site, T>(
+    lock: &mut impl Lock,
+    site: &S,
+    run: impl FnOnce() -> T,
+) -> Result<T, Stop> {
+    lock.acquire(site)?;
+    let result = run();
+    // It was executed, and has its result. That a rank is lost to whom the lock should go, whoever
+    // takes it next finds out.
+    let _ = lock.release(site);
+    Ok(result)
+}
+
 /// A lock of some kind.
 #[derive(Debug)]
 pub(super) enum AnyLock {

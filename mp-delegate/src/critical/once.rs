@@ -1,0 +1,67 @@
+//! What is done once, by whoever comes first.
+
+use mp_core::memory::Word;
+
+use super::{
+    error::Stop,
+    site::{Seat, Site},
+};
+
+const BEGUN: u64 = 1;
+const DONE: u64 = 2;
+
+/// Does it, if nobody has begun; returns when it is done.
+pub(super) fn once<S: Site>(
+    site: &S,
+    me: Seat,
+    state: &Word,
+    act: impl FnOnce(),
+) -> Result<(), Stop> {
+    // Before it begins: the others know who is in the middle of it, at every moment.
+    site.enter(me);
+    if state.exchange(0, BEGUN).is_ok() {
+        act();
+        state.store(DONE);
+        site.leave(me);
+        site.wake_all();
+        return Ok(());
+    }
+    site.leave(me);
+    site.wait(me, None, state, || (state.load() == DONE).then_some(()))
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::once;
+    use crate::critical::{
+        error::Stop,
+        model::{Ended, Model, at_every_store, each},
+        site::Site,
+    };
+
+    /// Whoever comes first, or dies in the middle: nobody goes on before it is done, and nobody
+    /// waits for the dead.
+    #[test]
+    fn it_is_done_once_or_given_up() {
+        at_every_store(3, |stores| {
+            let model = Model::new(1, 2);
+            let lived = each(&model, 2, move |me, model| {
+                let act = || {
+                    let done = once(model, me, model.word(0).unwrap(), || model.execute(7));
+                    match done {
+                        Ok(()) => assert_eq!(model.counted(), 1),
+                        Err(Stop::Lost(0)) => model.note(me as u64, Ended::Lost),
+                        Err(other) => panic!("{other:?}"),
+                    }
+                };
+                if me == 0 {
+                    return model.live_for(me, stores, act);
+                }
+                act();
+                true
+            });
+            model.check();
+            lived[0]
+        });
+    }
+}
