@@ -13,16 +13,17 @@ thread_local! {
     static SECTIONS: [Cell<u64>; DEPTH] = const { [const { Cell::new(0) }; DEPTH] };
 }
 
-/// Whether an operation on the object would wait for one that this thread is in the middle of.
-/// `served` objects are waited for as long as a server takes for all of its objects.
+/// Whether this thread is in the middle of any operation.
 #[inline(always)]
-pub(super) fn refuses(object: u64, served: bool) -> bool {
-    let deep = DEEP.get();
-    deep != 0 && refuses_within(deep, object, served)
+pub(super) fn is_deep() -> bool {
+    DEEP.get() != 0
 }
 
+/// Whether an operation on the object would wait for one that this thread is in the middle of.
+/// `served` objects are waited for as long as a server takes for all of its objects.
 #[cold]
-fn refuses_within(deep: usize, object: u64, served: bool) -> bool {
+pub(super) fn refuses(object: u64, served: bool) -> bool {
+    let deep = DEEP.get();
     deep >= DEPTH
         || SECTIONS.with(|sections| {
             let within =

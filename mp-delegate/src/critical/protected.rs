@@ -12,7 +12,7 @@ use nix::sched::sched_getcpu;
 use super::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
-    locks::{self, AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    locks::{self, AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
@@ -198,7 +198,7 @@ impl<O: Object> Protected<O> {
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.apply(op),
-            Access::Shared(core) => locked(core).apply(op),
+            Access::Shared(core) => apply_among(core, op),
         }
     }
 
@@ -219,11 +219,7 @@ impl<O: Object> Protected<O> {
     pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
         match &mut self.0 {
             Access::Own(core) => core.submit(op).map(Request),
-            Access::Shared(core) => {
-                let mut core = locked(core);
-                let submitted = core.submit(op)?;
-                core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
-            }
+            Access::Shared(core) => submit_among(core, op),
         }
     }
 
@@ -235,7 +231,7 @@ impl<O: Object> Protected<O> {
     pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.wait(request.0),
-            Access::Shared(core) => locked(core).wait(request.0),
+            Access::Shared(core) => wait_among(core, request),
         }
     }
 
@@ -267,6 +263,7 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// As [`apply`](Self::apply); [`Error::Bad`].
+    #[inline]
     pub fn lock(&mut self) -> Result<Guard<'_, O>> {
         match &mut self.0 {
             Access::Own(core) => core.lock(),
@@ -319,6 +316,24 @@ impl<O: Object> Protected<O> {
         let value = Value::new(&place.region, len, poison).ok_or_else(misfit)?;
         Ok(Served { rank: family.rank.clone(), section: family.section, place, value })
     }
+}
+
+/// For handles that share a seat.
+#[inline(never)]
+fn apply_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<O::Ret> {
+    locked(core).apply(op)
+}
+
+#[inline(never)]
+fn submit_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<Request<O>> {
+    let mut core = locked(core);
+    let submitted = core.submit(op)?;
+    core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
+}
+
+#[inline(never)]
+fn wait_among<O: Object>(core: &Mutex<Core<O>>, request: Request<O>) -> Result<O::Ret> {
+    locked(core).wait(request.0)
 }
 
 /// What a server needs of an object.
@@ -509,8 +524,8 @@ impl<O: Object> Core<O> {
         Error::Nested { object: self.name().to_owned() }
     }
 
-    /// Whether an operation can be asked for, here and now.
-    #[inline(always)]
+    /// Whether an operation can be asked for, in the middle of another or after a loss.
+    #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
             return Err(self.nested());
@@ -527,9 +542,13 @@ impl<O: Object> Core<O> {
         self.wait(submitted)
     }
 
+    /// A client of lines is inlined into the caller, so that its requests stay in registers: one that
+    /// goes through memory takes longer than all else. The others are a call away, each alone.
     #[inline(always)]
     fn submit(&mut self, op: O::Op) -> Result<Submitted<O::Ret>> {
-        self.check(matches!(self.algorithm, Algorithm::Slot(_) | Algorithm::Mp(_)))?;
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(self.family.section.scheme.needs_server())?;
+        }
         let Self { place, value, me, algorithm, .. } = self;
         let outcome = match algorithm {
             Algorithm::Slot(client) => {
@@ -543,17 +562,17 @@ impl<O: Object> Core<O> {
             Algorithm::Server => {
                 return Err(self.bad("its server has no channel to itself"));
             }
-            Algorithm::Lock(lock) => {
-                inside(place, *me, || locks::locked(lock, place, || value.runner(place)(*me, op)))
-            }
-            Algorithm::Cc(combiner) => {
-                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
-            Algorithm::Comb(combiner) => {
-                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
+            Algorithm::Lock(AnyLock::Tas(lock)) => under(lock, place, value, *me, op),
+            Algorithm::Lock(AnyLock::Mcs(lock)) => under(lock, place, value, *me, op),
+            Algorithm::Lock(AnyLock::Clh(lock)) => under(lock, place, value, *me, op),
+            Algorithm::Lock(AnyLock::Hyb(lock)) => under(lock, place, value, *me, op),
+            Algorithm::Cc(combiner) => by_list(combiner, place, value, *me, op),
+            Algorithm::Comb(combiner) => by_messages(combiner, place, value, *me, op),
         };
-        outcome.map(Submitted::Done).map_err(|stop| self.stopped(stop))
+        match outcome {
+            Ok(outcome) => Ok(Submitted::Done(outcome)),
+            Err(stop) => Err(self.stopped(stop)),
+        }
     }
 
     #[inline(always)]
@@ -604,8 +623,11 @@ impl<O: Object> Core<O> {
         flushed.map_err(|stop| self.stopped(stop))
     }
 
+    #[inline(always)]
     fn lock(&mut self) -> Result<Guard<'_, O>> {
-        self.check(false)?;
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(false)?;
+        }
         if !matches!(self.algorithm, Algorithm::Lock(_)) {
             return Err(self.bad("it is not protected by a lock"));
         }
@@ -623,6 +645,39 @@ impl<O: Object> Core<O> {
             Error::stopped(place.region.name(), stop)
         })
     }
+}
+
+#[inline(never)]
+fn under<O: Object>(
+    lock: &mut impl Lock,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, || locks::locked(lock, place, || value.runner(place)(me, op)))
+}
+
+#[inline(never)]
+fn by_list<O: Object>(
+    combiner: &mut CcSynch,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, || combiner.apply(place, &op, &mut value.runner(place)))
+}
+
+#[inline(never)]
+fn by_messages<O: Object>(
+    combiner: &mut HybComb,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, || combiner.apply(place, &op, &mut value.runner(place)))
 }
 
 /// In an operation, of which this thread knows.

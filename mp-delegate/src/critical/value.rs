@@ -120,6 +120,7 @@ pub struct Guard<'a, O: Object> {
 
 impl<'a, O: Object> Guard<'a, O> {
     /// Waits until the seat has the lock, which protects the value.
+    #[inline(always)]
     pub(super) fn acquire(
         value: &'a Value<O>,
         place: &'a Place,
@@ -152,6 +153,7 @@ impl<O: Object> DerefMut for Guard<'_, O> {
 }
 
 impl<O: Object> Drop for Guard<'_, O> {
+    #[inline]
     fn drop(&mut self) {
         if self.value.poisons && std::thread::panicking() {
             self.place.head(head::POISONED).store(1);

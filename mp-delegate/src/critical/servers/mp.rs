@@ -55,7 +55,7 @@ impl<Ret: Plain> Client<Ret> {
 
     /// Hands over an operation; its number. Waits only where as many as there is room for are in
     /// flight.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::critical) fn submit<S: Site, Op: Plain>(
         &mut self,
         site: &S,
@@ -84,7 +84,7 @@ impl<Ret: Plain> Client<Ret> {
 
     /// Waits for the result of an operation. `None` if so many were submitted since that it is not
     /// kept any more, or if it is none of this client's.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::critical) fn collect(
         &mut self,
         number: u64,
