@@ -90,10 +90,15 @@ impl Region {
         self.opened.ranks
     }
 
-    /// Tells the region from all others of the world, also in other processes.
+    /// Tells the region from all others that are open in the world, in the same way in all processes.
     #[inline]
     pub fn id(&self) -> u64 {
         self.opened.place()
+    }
+
+    /// Tells the region from all others that were ever opened in the world, in the same way.
+    pub fn serial(&self) -> u64 {
+        self.opened.serial()
     }
 
     /// Whether all ranks are threads of this process.

@@ -36,7 +36,9 @@ struct Inner {
     value: Word,
     /// How often something was done in mutual exclusion.
     count: Cell<usize>,
-    /// The most of that while one seat waited.
+    /// Of each seat: what that was when it began to wait for its operation.
+    since: Vec<Cell<Option<usize>>>,
+    /// The most operations that were executed between that and the seat's own.
     overtaken: Cell<usize>,
     /// How often each operation was begun, and how it ended for whoever had asked for it.
     begun: RefCell<BTreeMap<u64, usize>>,
@@ -64,6 +66,7 @@ impl Model {
             protected: RaceMarker::new(),
             value: Word::new(0),
             count: Cell::default(),
+            since: (0..seats).map(|_| Cell::default()).collect(),
             overtaken: Cell::default(),
             begun: RefCell::default(),
             ended: RefCell::default(),
@@ -81,7 +84,7 @@ impl Model {
         self.0.count.get()
     }
 
-    /// The most operations that were begun while one seat waited.
+    /// The most operations that were executed between the beginning of a seat's wait and its own.
     pub(super) fn overtaken(&self) -> usize {
         self.0.overtaken.get()
     }
@@ -96,10 +99,14 @@ impl Model {
         lived
     }
 
-    /// Executes an operation, which has a number of its own; it may die half way.
-    pub(super) fn execute(&self, op: u64) {
+    /// Executes an operation of a seat, which has a number of its own. One may die half way.
+    pub(super) fn execute(&self, seat: Seat, op: u64) {
         *self.0.begun.borrow_mut().entry(op).or_default() += 1;
-        let value = self.count() as u64;
+        let before = self.count();
+        if let Some(since) = self.0.since[seat].take() {
+            self.0.overtaken.set(self.0.overtaken.get().max(before - since));
+        }
+        let value = before as u64;
         self.0.value.set(value);
         self.0.value.set(value + 1);
     }
@@ -157,7 +164,8 @@ impl Site for Model {
         if let Some(answer) = poll() {
             return Ok(answer);
         }
-        let before = self.0.count.get();
+        let since = &self.0.since[me];
+        since.set(since.get().or(Some(self.0.count.get())));
         let (bed, bell) = &self.0.beds[me];
         loop {
             // Not held meanwhile: one may die while it looks.
@@ -168,8 +176,6 @@ impl Site for Model {
                 Some(poll().ok_or(broken))
             });
             if let Some(answer) = answer {
-                let overtaken = self.0.overtaken.get().max(self.0.count.get() - before);
-                self.0.overtaken.set(overtaken);
                 return answer;
             }
             let rung = bed.lock().unwrap();
@@ -180,6 +186,7 @@ impl Site for Model {
     }
 
     fn enter(&self, me: Seat) {
+        self.0.since[me].set(None);
         self.0.inside[me].store(1);
     }
 

@@ -47,7 +47,7 @@ mod model {
             let model = Model::new(1, 2);
             let lived = each(&model, 2, move |me, model| {
                 let act = || {
-                    let done = once(model, me, model.word(0).unwrap(), || model.execute(7));
+                    let done = once(model, me, model.word(0).unwrap(), || model.execute(me, 7));
                     match done {
                         Ok(()) => assert_eq!(model.counted(), 1),
                         Err(Stop::Lost(0)) => model.note(me as u64, Ended::Lost),

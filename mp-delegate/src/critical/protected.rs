@@ -17,7 +17,7 @@ use super::{
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{Place, Seat, head, within},
+    site::{BLOCK, Place, Seat, head, within},
     value::{Guard, Value},
 };
 
@@ -80,8 +80,8 @@ enum Algorithm<O: Object> {
     Comb(HybComb),
     Slot(slot::Client),
     Mp(Box<mp::Client<O::Ret>>),
-    /// The rank is the server, and has no way to itself.
-    Server,
+    /// The rank is to serve, through these, and has no way to itself.
+    Server(Option<mp::Served>),
 }
 
 /// What all handles of a rank have in common.
@@ -309,12 +309,19 @@ impl<O: Object> Protected<O> {
     }
 
     /// For a server: the seat is given up.
-    pub(super) fn into_served(self) -> Result<Served<O>> {
+    pub(super) fn into_served(mut self) -> Result<Served<O>> {
+        let first = match &mut self.0 {
+            Access::Own(core) => match &mut core.algorithm {
+                Algorithm::Server(channels) => channels.take(),
+                _ => None,
+            },
+            Access::Shared(_) => None,
+        };
         let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
         let Section { len, poison, .. } = family.section;
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
         let value = Value::new(&place.region, len, poison).ok_or_else(misfit)?;
-        Ok(Served { rank: family.rank.clone(), section: family.section, place, value })
+        Ok(Served { rank: family.rank.clone(), section: family.section, place, value, first })
     }
 }
 
@@ -342,6 +349,8 @@ pub(super) struct Served<O: Object> {
     pub(super) section: Section,
     pub(super) place: Place,
     pub(super) value: Value<O>,
+    /// The channels of the server that the scheme names.
+    pub(super) first: Option<mp::Served>,
 }
 
 fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
@@ -385,7 +394,8 @@ fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
         Scheme::HSynch => CcSynch::words::<O::Op, O::Ret>(seats, groups(section)),
         Scheme::HybComb => HybComb::words::<O::Op, O::Ret>(seats, section.max_ops),
         Scheme::SlotServer => slots::<O>(section, seats).words(),
-        Scheme::MpServer(_) => 0,
+        // Its server's: see `server.rs`.
+        Scheme::MpServer(_) => BLOCK,
     }
 }
 
@@ -486,10 +496,16 @@ impl<O: Object> Core<O> {
                 let client = slot::Client::new(slots, &place, me, section.backoff);
                 Algorithm::Slot(client.map_err(stopped)?)
             }
-            Scheme::MpServer(server) if server == family.rank.id() => Algorithm::Server,
+            Scheme::MpServer(server) if server == family.rank.id() => {
+                let (names, in_flight) = (mp::Names::first(&name), section.in_flight);
+                // Here already: who closes this without serving closes them, and clients know.
+                let channels =
+                    mp::Served::open::<O::Op, O::Ret>(&family.rank, &names, in_flight, &place)?;
+                Algorithm::Server(Some(channels))
+            }
             Scheme::MpServer(server) => {
-                let in_flight = section.in_flight;
-                let client = mp::Client::open::<O::Op>(&family.rank, &name, server, in_flight)?;
+                let (rank, in_flight) = (&family.rank, section.in_flight);
+                let client = mp::Client::open::<O::Op>(rank, &name, me, server, in_flight)?;
                 Algorithm::Mp(Box::new(client))
             }
         };
@@ -507,7 +523,7 @@ impl<O: Object> Core<O> {
 
     #[cold]
     fn stopped(&mut self, stop: Stop) -> Error {
-        if let Stop::Lost(rank) = stop {
+        if let Stop::Lost(rank) | Stop::Unsure(rank) = stop {
             self.broken = Some(rank);
         }
         Error::stopped(self.name(), stop)
@@ -559,7 +575,7 @@ impl<O: Object> Core<O> {
                 let number = client.submit(place, &op).map(Submitted::Mp);
                 return number.map_err(|stop| self.stopped(stop));
             }
-            Algorithm::Server => {
+            Algorithm::Server(_) => {
                 return Err(self.bad("its server has no channel to itself"));
             }
             Algorithm::Lock(AnyLock::Tas(lock)) => under(lock, place, value, *me, op),
@@ -631,19 +647,22 @@ impl<O: Object> Core<O> {
         if !matches!(self.algorithm, Algorithm::Lock(_)) {
             return Err(self.bad("it is not protected by a lock"));
         }
-        if self.place.head(head::POISONED).load() != 0 {
-            return Err(self.failed(Fate::Poisoned));
-        }
         let Self { place, value, me, algorithm, broken, .. } = self;
         let Algorithm::Lock(lock) = algorithm else {
             return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
         };
-        Guard::acquire(value, place, lock, *me).map_err(|stop| {
+        let name = place.region.name();
+        let guard = Guard::acquire(value, place, lock, *me).map_err(|stop| {
             if let Stop::Lost(rank) = stop {
                 *broken = Some(rank);
             }
-            Error::stopped(place.region.name(), stop)
-        })
+            Error::stopped(name, stop)
+        })?;
+        // Not before: whoever had the lock may have panicked.
+        if place.head(head::POISONED).peek() != 0 {
+            return Err(Error::Poisoned { object: name.to_owned() });
+        }
+        Ok(guard)
     }
 }
 
@@ -695,6 +714,10 @@ impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
         // What was submitted is executed, if anybody serves.
         let _ = self.flush();
+        // An algorithm may still expect somebody on a seat that was left in the middle.
+        if self.broken.is_some() {
+            return;
+        }
         let seat = self.me % self.place.seats;
         if let Some(taken) = locked(&self.family.taken).get_mut(seat) {
             *taken = false;

@@ -73,7 +73,8 @@ pub(super) fn within<S: Site, T>(
 pub(super) mod seat {
     /// Not 0: in the middle of something that others wait for.
     pub(in super::super) const INSIDE: usize = 0;
-    /// Not 0: the rank serves the object, or will when its server is gone. In its first seat.
+    /// How many servers of the rank serve the object, or will when its server is gone. In its first
+    /// seat.
     pub(in super::super) const SERVES: usize = 1;
     /// The last panic's message: its length in bytes, then the bytes.
     pub(in super::super) const MESSAGE: usize = 2;
@@ -141,19 +142,44 @@ impl Place {
         &self.region.words()[first..first + BLOCK]
     }
 
+    /// How many servers of this rank serve the object, or stand by.
+    pub(super) fn serves(&self) -> &Word {
+        &self.seat(self.region.rank() * self.seats)[seat::SERVES]
+    }
+
+    /// Whether the rank serves the object, or will when its server is gone.
+    pub(super) fn stands_by(&self, rank: usize) -> bool {
+        self.seat(rank * self.seats)[seat::SERVES].load() != 0
+    }
+
+    /// The rank that serves, if it is there.
+    pub(super) fn serving(&self) -> Option<usize> {
+        let server = self.head(head::SERVER).load();
+        let rank = (server & !head::LEFT).checked_sub(1)? as usize;
+        (server & head::LEFT == 0 && !self.region.is_gone(rank)).then_some(rank)
+    }
+
+    /// Whether nobody serves, nor will, where `first` was to begin.
+    #[cold]
+    pub(super) fn unserved_after(&self, first: usize) -> bool {
+        match self.head(head::SERVER).load() {
+            0 => self.nobody_serves(first as u64 + 1),
+            server => self.nobody_serves(server),
+        }
+    }
+
     #[cold]
     fn nobody_serves(&self, server: u64) -> bool {
         let here = |rank: usize| !self.region.is_gone(rank);
-        let stands_by = |rank: usize| self.seat(rank * self.seats)[seat::SERVES].load() != 0;
         if server != 0 && server & head::LEFT == 0 && here(server as usize - 1) {
             return false;
         }
-        let mut ranks = 0..self.region.ranks();
-        match server {
+        let may_come = |rank: usize| match server {
             // Nobody yet: one of the others may come.
-            0 => !ranks.any(|rank| rank != self.region.rank() && here(rank)),
-            _ => !ranks.any(|rank| here(rank) && stands_by(rank)),
-        }
+            0 => rank != self.region.rank() || self.stands_by(rank),
+            _ => self.stands_by(rank),
+        };
+        !(0..self.region.ranks()).any(|rank| here(rank) && may_come(rank))
     }
 
     /// Writes down why an operation of the seat panicked.

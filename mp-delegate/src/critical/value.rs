@@ -10,6 +10,7 @@ use std::{
     ops::{Deref, DerefMut},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
+    thread::panicking,
 };
 
 use mp_core::{Message, memory::Region};
@@ -50,13 +51,19 @@ impl<O: Object> Value<O> {
         fits.then(|| Self { first: first.cast(), len, poisons, object: PhantomData })
     }
 
+    /// Where it lies: in range, aligned, and any bits are one, as `new` and regions see to.
+    #[inline(always)]
+    fn at(&self) -> NonNull<O::State> {
+        O::State::at(self.first, self.len)
+    }
+
     /// # Safety
     /// Nobody else has it meanwhile, in any rank, and the region is open.
     #[inline(always)]
     unsafe fn state<'a>(&self) -> &'a mut O::State {
-        // SAFETY: `new` saw that there is room, and regions are aligned; any bits are a state. It
-        // is the caller's alone, for as long as he says.
-        unsafe { O::State::at(self.first, self.len).as_mut() }
+        // SAFETY: `at` says what of it is so always; it is the caller's alone, for as long as he
+        // says.
+        unsafe { self.at().as_mut() }
     }
 
     /// Sees to it that the value is made before anybody reaches it, by whoever comes first.
@@ -95,14 +102,21 @@ impl<O: Object> Value<O> {
                     if self.poisons {
                         poisoned.store(1);
                     }
+                    // What it carries may panic in its turn, and others wait.
+                    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                        std::mem::forget(another);
+                    }
                     Outcome::without(Fate::Panicked)
                 }
             }
         }
     }
 
-    pub(super) fn poisons(&self) -> bool {
-        self.poisons
+    /// Somebody was lost in the middle of an operation.
+    pub(super) fn broke_off(&self, place: &Place) {
+        if self.poisons {
+            place.head(head::POISONED).store(1);
+        }
     }
 }
 
@@ -115,6 +129,8 @@ pub struct Guard<'a, O: Object> {
     place: &'a Place,
     lock: &'a mut AnyLock,
     me: Seat,
+    /// It was taken in the course of a panic, which so is not one in the middle of it.
+    panicking: bool,
     _inside: Inside,
 }
 
@@ -130,7 +146,7 @@ impl<'a, O: Object> Guard<'a, O> {
         place.enter(me);
         lock.acquire(place)?;
         let inside = Inside::enter(place.region.id(), false);
-        Ok(Self { value, place, lock, me, _inside: inside })
+        Ok(Self { value, place, lock, me, panicking: panicking(), _inside: inside })
     }
 }
 
@@ -139,8 +155,9 @@ impl<O: Object> Deref for Guard<'_, O> {
 
     #[inline]
     fn deref(&self) -> &O::State {
-        // SAFETY: the guard has the lock, and is borrowed.
-        unsafe { self.value.state() }
+        // SAFETY: the guard has the lock, and is borrowed: nobody writes. Not by way of `state`, since
+        // there may be other looks at it.
+        unsafe { self.value.at().as_ref() }
     }
 }
 
@@ -155,8 +172,8 @@ impl<O: Object> DerefMut for Guard<'_, O> {
 impl<O: Object> Drop for Guard<'_, O> {
     #[inline]
     fn drop(&mut self) {
-        if self.value.poisons && std::thread::panicking() {
-            self.place.head(head::POISONED).store(1);
+        if !self.panicking && panicking() {
+            self.value.broke_off(self.place);
         }
         // What is wrong with the lock is found by the next who takes it.
         if self.lock.release(self.place).is_ok() {

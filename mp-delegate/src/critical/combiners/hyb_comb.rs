@@ -148,6 +148,7 @@ impl HybComb {
             let (round, place) = split(node[N_OPS].add(1));
             if round != 0 && place < self.max_ops {
                 lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
+                lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
                 return self.send(site, node, (round, place), op);
             }
             mine[WAITER].set(0);
@@ -161,7 +162,9 @@ impl HybComb {
                 break seen as usize;
             }
             failed += 1;
+            lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
+        lemma!(before != my_id, "lemma 1: the own node is in the queue already");
         // 21
         let round = match split(mine[N_OPS].peek()).0 {
             u32::MAX => 1,
@@ -176,13 +179,23 @@ impl HybComb {
             mine[N_OPS].store(open);
         }
         // 22, 23
-        let before = self.node(site, before)?;
-        let combining = &before[COMBINING];
+        let ahead = self.node(site, before)?;
+        let combining = &ahead[COMBINING];
         if combining.load() != 0 {
-            before[WAITER].store(someone(self.me));
+            ahead[WAITER].store(someone(self.me));
             site.wait(self.me, None, combining, || (combining.load() == 0).then_some(()))?;
         }
+        lemma!(
+            site.word(self.departed)?.peek() == before as u64,
+            "lemma 1: the head of the queue is the departed one"
+        );
         self.combine(site, (my_id, mine), round, op, run)
+    }
+
+    /// Nobody registers in the node.
+    fn is_closed(&self, node: &[Word]) -> bool {
+        let (round, registered) = split(node[N_OPS].peek());
+        round == 0 || registered >= self.max_ops
     }
 
     /// Lines 16, 17.
@@ -201,13 +214,16 @@ impl HybComb {
         put(op, &line[OP..]);
         line[SENDER].set(someone(self.me));
         line[NUMBER].set(number);
+        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
         line[ROUND].store(round.into());
         let combiner = who(node[OWNER].peek().max(1));
         site.wake(combiner);
         let fate = site.wait(self.me, Some(combiner), answered, || {
             let answer = answered.load();
             (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
-        })?;
+        });
+        // The combiner may live, and come to it.
+        let fate = fate.map_err(Stop::unsure)?;
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
     }
 
@@ -243,7 +259,10 @@ impl HybComb {
         while completed < total.min(self.max_ops) {
             let line = self.line(mine, completed);
             let there = &line[ROUND];
-            site.wait(self.me, None, there, || (there.load() == here).then_some(()))?;
+            let come = site.wait(self.me, None, there, || (there.load() == here).then_some(()));
+            // Its own operation was executed; but the seat must not go on, since it is the head of
+            // the queue for ever.
+            come.map_err(Stop::unsure)?;
             self.serve(site, line, run)?;
             completed += 1;
         }
@@ -252,7 +271,8 @@ impl HybComb {
         let next = departed.peek();
         departed.set(my_id as u64);
         site.word(self.own)?.set(someone(next as usize));
-        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is the head of the queue");
+        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
+        lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
         mine[COMBINING].store(0);
         site.fence();
         let waiter = mine[WAITER].peek();

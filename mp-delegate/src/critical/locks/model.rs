@@ -30,8 +30,9 @@ fn takes_turns<L: Lock>(
     let model = Model::new(words, seats);
     each(&model, seats, move |me, model| {
         let mut lock = lock(me);
-        for _ in 0..times {
-            locked(&mut lock, model, || model.count()).unwrap();
+        for time in 0..times {
+            let op = (100 * me + time) as u64;
+            within(model, me, || locked(&mut lock, model, || model.execute(me, op))).unwrap();
         }
     });
     assert_eq!(model.counted(), seats * times);
@@ -53,7 +54,7 @@ fn survives<L: Lock>(
             let mut lock = lock(me);
             for time in 0..times {
                 let op = (100 * me + time) as u64;
-                let executed = within(model, me, || locked(&mut lock, model, || model.execute(op)));
+                let executed = within(model, me, || locked(&mut lock, model, || model.execute(me, op)));
                 let ended = match executed {
                     Ok(()) => Ended::Done,
                     Err(Stop::Lost(0)) => Ended::Lost,

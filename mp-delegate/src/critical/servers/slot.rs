@@ -461,7 +461,7 @@ impl Served {
         let mut bad = if from > 0 { fates.peek() } else { 0 };
         let mut streamed = 0;
         for index in from..count {
-            at.store(progress(seat, index, number));
+            at.note(progress(seat, index, number));
             let words = 1 + index * slots.unit;
             let outcome = run(seat, get(&request[words..]));
             if outcome.fate != Fate::Done {
