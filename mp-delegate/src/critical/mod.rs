@@ -44,6 +44,7 @@
 //! | `closures` | operations that are closures |
 //! | `value` | the one place that takes shared memory for a value |
 //! | `once` | what is done once, by whoever comes first |
+//! | `turns` | ranks that share cores let each other work for a while |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -65,6 +66,7 @@ mod section;
 mod server;
 mod servers;
 mod site;
+mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};

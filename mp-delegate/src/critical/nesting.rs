@@ -46,7 +46,12 @@ impl Inside {
         let section = if served { object | SERVED } else { object };
         let deep = DEEP.get();
         if deep < DEPTH {
-            SECTIONS.with(|sections| sections[deep].set(section));
+            SECTIONS.with(|sections| {
+                // Mostly the same as the last time, and a store less to wait for.
+                if sections[deep].get() != section {
+                    sections[deep].set(section);
+                }
+            });
             DEEP.set(deep + 1);
         }
         Self { section, _not_send: std::marker::PhantomData }

@@ -17,7 +17,8 @@ use super::{
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, head, within},
+    site::{BLOCK, Place, Seat, Site, head, within},
+    turns::Turn,
     value::{Guard, Value},
 };
 
@@ -485,8 +486,9 @@ impl<O: Object> Core<O> {
                 Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
             }
             Scheme::HSynch => {
-                let group = group_here(section, family.rank.id());
-                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, Some(group)))
+                // One group needs no lock against others.
+                let group = (groups(section) > 1).then(|| group_here(section, family.rank.id()));
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, group))
             }
             Scheme::HybComb => {
                 Algorithm::Comb(HybComb::new::<O::Op, O::Ret>(first, all, me, max_ops))
@@ -598,7 +600,13 @@ impl<O: Object> Core<O> {
             (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
                 client.collect(&self.place, ticket)
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => client.collect(number),
+            (Submitted::Mp(number), Algorithm::Mp(client)) => {
+                let outcome = client.collect(number);
+                if client.is_idle() {
+                    self.place.end_turn(self.me);
+                }
+                outcome
+            }
             _ => Ok(None),
         };
         match collected {
@@ -707,6 +715,7 @@ fn inside<T>(
     execute: impl FnOnce() -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let _inside = Inside::enter(place.region.id(), false);
+    let _turn = Turn::take(place, me);
     within(place, me, execute)
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use mp_core::memory::{Region, Word};
 
-use super::error::Stop;
+use super::{error::Stop, turns};
 
 /// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
 /// lies so far apart.
@@ -35,6 +35,11 @@ pub(super) trait Site {
     fn enter(&self, me: Seat);
 
     fn leave(&self, me: Seat);
+
+    /// Before an operation, and after it: see `turns.rs`. Models do without.
+    fn take_turn(&self, _me: Seat) {}
+
+    fn end_turn(&self, _me: Seat) {}
 
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
@@ -97,6 +102,8 @@ pub(super) mod head {
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
+    /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
+    pub(in super::super) const TURN: usize = 8;
     pub(in super::super) const WORDS: usize = 16;
 }
 
@@ -270,6 +277,20 @@ impl Site for Place {
     #[inline(always)]
     fn leave(&self, me: Seat) {
         self.seat(me)[seat::INSIDE].store(0);
+    }
+
+    #[inline(always)]
+    fn take_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::take(self, me);
+        }
+    }
+
+    #[inline(always)]
+    fn end_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::end(self, me);
+        }
     }
 
     #[inline(always)]

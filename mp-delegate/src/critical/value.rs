@@ -113,6 +113,7 @@ impl<O: Object> Value<O> {
     }
 
     /// Somebody was lost in the middle of an operation.
+    #[cold]
     pub(super) fn broke_off(&self, place: &Place) {
         if self.poisons {
             place.head(head::POISONED).store(1);
@@ -143,6 +144,7 @@ impl<'a, O: Object> Guard<'a, O> {
         lock: &'a mut AnyLock,
         me: Seat,
     ) -> Result<Self, Stop> {
+        place.take_turn(me);
         place.enter(me);
         lock.acquire(place)?;
         let inside = Inside::enter(place.region.id(), false);
@@ -170,7 +172,7 @@ impl<O: Object> DerefMut for Guard<'_, O> {
 }
 
 impl<O: Object> Drop for Guard<'_, O> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if !self.panicking && panicking() {
             self.value.broke_off(self.place);
@@ -179,6 +181,7 @@ impl<O: Object> Drop for Guard<'_, O> {
         if self.lock.release(self.place).is_ok() {
             self.place.leave(self.me);
         }
+        self.place.end_turn(self.me);
     }
 }
 

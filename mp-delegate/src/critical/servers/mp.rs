@@ -50,6 +50,9 @@ fn ended(error: mp_core::Error) -> Stop {
     }
 }
 
+/// Looks for a response before the wait that may sleep.
+const LOOKS: u32 = 300;
+
 /// One client.
 pub(in crate::critical) struct Client<Ret> {
     rank: Rank,
@@ -114,6 +117,7 @@ impl<Ret: Plain> Client<Ret> {
         if self.asked - self.answered >= self.room {
             self.make_room::<Op>(place)?;
         }
+        place.take_turn(self.me);
         while let Err(stop) = self.send(op) {
             self.give_up(stop)?;
             self.make_room::<Op>(place)?;
@@ -153,6 +157,7 @@ impl<Ret: Plain> Client<Ret> {
     }
 
     /// A response that is there.
+    #[inline(always)]
     fn poll(&self) -> Result<Option<Outcome<Ret>>, Stop> {
         let response = self.told.try_receive().map_err(ended)?;
         response.map(|response| decode(&response)).transpose()
@@ -177,14 +182,24 @@ impl<Ret: Plain> Client<Ret> {
 
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
-        let response = self.told.receive();
-        match response.map_err(ended).and_then(|response| decode(&response)) {
+        // A few looks of its own: those of the channel are some pauses apart.
+        let looks = (0..LOOKS).map(|_| self.poll()).find_map(Result::transpose);
+        let response = looks.unwrap_or_else(|| {
+            let response = self.told.receive().map_err(ended)?;
+            decode(&response)
+        });
+        match response {
             Ok(outcome) => {
                 self.keep(outcome);
                 Ok(())
             }
             Err(stop) => self.give_up(stop),
         }
+    }
+
+    /// Whether there is nothing that it waits for.
+    pub(in crate::critical) fn is_idle(&self) -> bool {
+        self.answered == self.asked
     }
 
     fn keep(&mut self, outcome: Outcome<Ret>) {

@@ -247,6 +247,7 @@ impl Client {
         if self.filled == 0 {
             return Ok(());
         }
+        site.take_turn(self.me);
         let number = self.published + 1;
         let line = self.slots.request(site, self.me, number)?;
         for (word, &content) in line[1..].iter().zip(&self.draft[..self.filled * self.slots.unit]) {
@@ -269,7 +270,7 @@ impl Client {
         if number > self.answered {
             let response = self.slots.response(site, self.me, number)?[0].load();
             if response >> NUMBER == number & u64::from(u32::MAX) {
-                self.answered = number;
+                self.note_answer(site, number);
             }
         }
         Ok(number <= self.answered)
@@ -322,8 +323,17 @@ impl Client {
                 site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         })??;
-        self.answered = number;
+        self.note_answer(site, number);
         Ok(())
+    }
+
+    /// The response to line `number` is there.
+    #[inline(always)]
+    fn note_answer<S: Site>(&mut self, site: &S, number: u64) {
+        self.answered = number;
+        if number == self.published && self.filled == 0 {
+            site.end_turn(self.me);
+        }
     }
 
     fn look_seldom(&mut self, mut look: impl FnMut() -> bool) {
