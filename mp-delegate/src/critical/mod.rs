@@ -42,6 +42,8 @@
 //! | `site` | what algorithms see of the world; in models another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
+//! | [`objects`] | counter, stack and queues, over any scheme |
+//! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
 //! | `value` | the one place that takes shared memory for a value |
 //! | `once` | what is done once, by whoever comes first |
 //! | `turns` | ranks that share cores let each other work for a while |
@@ -59,7 +61,9 @@ mod locks;
 #[cfg(all(test, loom))]
 mod model;
 mod nesting;
+pub mod nonblocking;
 mod object;
+pub mod objects;
 mod once;
 mod protected;
 mod section;

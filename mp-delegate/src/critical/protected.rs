@@ -17,7 +17,7 @@ use super::{
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, Site, head, within},
+    site::{BLOCK, Place, Seat, Site, head, open_region, within},
     turns::Turn,
     value::{Guard, Value},
 };
@@ -89,6 +89,8 @@ enum Algorithm<O: Object> {
 struct Family<O: Object> {
     rank: Rank,
     section: Section,
+    /// Memory that this object and others have in common.
+    common: Option<Region>,
     /// The rank's own seats that are taken.
     taken: Mutex<Vec<bool>>,
     /// The handles that share a seat.
@@ -127,15 +129,17 @@ impl<O: Object> Protected<O> {
         section: impl Into<Section>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
-        Self::open_as(rank, name, section.into(), 0, make)
+        Self::open_as(rank, name, section.into(), 0, None, make)
     }
 
-    /// [`open`](Self::open), for ranks that say the same `identity`.
+    /// [`open`](Self::open), for ranks that say the same `identity`; `common` is what operations on
+    /// this object and on others have in common.
     pub(super) fn open_as(
         rank: &Rank,
         name: &str,
         section: Section,
         identity: u64,
+        common: Option<Region>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
         check::<O>(rank, name, &section)?;
@@ -145,7 +149,7 @@ impl<O: Object> Protected<O> {
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
             .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
-        let region = Region::open(rank, name, words, bytes)?;
+        let region = open_region(rank, name, words, bytes)?;
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).exchange(0, spec)
@@ -156,6 +160,7 @@ impl<O: Object> Protected<O> {
         let family = Arc::new(Family {
             rank: rank.clone(),
             section,
+            common,
             taken: Mutex::new(vec![false; section.seats]),
             crowd: Mutex::default(),
         });
@@ -321,7 +326,8 @@ impl<O: Object> Protected<O> {
         let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
         let Section { len, poison, .. } = family.section;
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
-        let value = Value::new(&place.region, len, poison).ok_or_else(misfit)?;
+        let value = Value::new(&place.region, len, poison, family.common.as_ref());
+        let value = value.ok_or_else(misfit)?;
         Ok(Served { rank: family.rank.clone(), section: family.section, place, value, first })
     }
 }
@@ -464,7 +470,9 @@ impl<O: Object> Core<O> {
         let section = &family.section;
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
-        let value = Value::new(&place.region, section.len, section.poison).ok_or_else(misfit)?;
+        let Section { len, poison, .. } = *section;
+        let value = Value::new(&place.region, len, poison, family.common.as_ref());
+        let value = value.ok_or_else(misfit)?;
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();

@@ -2,9 +2,15 @@
 
 use std::cell::Cell;
 
-use mp_core::memory::{Region, Word};
+use mp_core::{
+    Rank,
+    memory::{Region, Word},
+};
 
-use super::{error::Stop, turns};
+use super::{
+    error::{Error, Stop},
+    turns,
+};
 
 /// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
 /// lies so far apart.
@@ -105,6 +111,19 @@ pub(super) mod head {
     /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
     pub(in super::super) const TURN: usize = 8;
     pub(in super::super) const WORDS: usize = 16;
+}
+
+/// Opens a region, which all ranks want to be of the same size.
+pub(super) fn open_region(
+    rank: &Rank,
+    name: &str,
+    words: usize,
+    bytes: usize,
+) -> Result<Region, Error> {
+    Region::open(rank, name, words, bytes).map_err(|error| match error {
+        mp_core::Error::MpbMismatch { .. } => Error::Mismatch { object: name.to_owned() },
+        error => error.into(),
+    })
 }
 
 /// A seat's way to the region of an object.

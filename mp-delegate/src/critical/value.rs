@@ -29,6 +29,8 @@ pub(super) struct Value<O: Object> {
     first: NonNull<<O::State as Message>::Element>,
     len: usize,
     poisons: bool,
+    /// What it has in common with other objects.
+    common: Option<Box<Region>>,
     object: PhantomData<fn() -> O>,
 }
 
@@ -44,11 +46,17 @@ impl<O: Object> Value<O> {
         bytes.filter(|_| aligned && (O::State::SLICE || len == 1))
     }
 
-    /// `region` has room for it.
-    pub(super) fn new(region: &Region, len: usize, poisons: bool) -> Option<Self> {
+    /// `region` has room for it. Its operations reach the words of `common`, too.
+    pub(super) fn new(
+        region: &Region,
+        len: usize,
+        poisons: bool,
+        common: Option<&Region>,
+    ) -> Option<Self> {
         let (first, room) = region.bytes();
         let fits = Self::bytes(len).is_some_and(|bytes| bytes <= room);
-        fits.then(|| Self { first: first.cast(), len, poisons, object: PhantomData })
+        let common = common.map(|common| Box::new(common.clone()));
+        fits.then(|| Self { first: first.cast(), len, poisons, common, object: PhantomData })
     }
 
     /// Where it lies: in range, aligned, and any bits are one, as `new` and regions see to.
@@ -93,7 +101,8 @@ impl<O: Object> Value<O> {
             }
             // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
             let state = unsafe { self.state() };
-            match catch_unwind(AssertUnwindSafe(|| O::apply(state, op))) {
+            let common = || self.common.as_ref().map_or(&[][..], |common| common.words());
+            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, common()))) {
                 Ok(ret) => Outcome::done(ret),
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
