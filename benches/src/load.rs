@@ -95,7 +95,7 @@ pub struct Load {
 }
 
 /// What a client got done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
     /// Operations in each window.
     pub windows: Vec<u64>,
@@ -132,6 +132,15 @@ impl Load {
                 },
             }
         }
+    }
+
+    /// What [`idling`](Self::idling) takes on average, in nanoseconds.
+    pub fn idling_ns(&self) -> f64 {
+        const TIMES: u32 = 10_000;
+        let mut idling = Idling::new(1, self.idling);
+        let start = monotonic_ns();
+        (0..TIMES).for_each(|_| idling.idle());
+        (monotonic_ns() - start) as f64 / f64::from(TIMES)
     }
 
     /// Operations a second of all clients together: in the median window.

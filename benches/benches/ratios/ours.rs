@@ -130,13 +130,23 @@ impl Waits {
     }
 }
 
+/// Which rank runs where.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+enum Places {
+    /// Every rank has a CPU of its own.
+    Own,
+    /// They share all that there are.
+    Shared,
+    /// Rank 0 has the first CPU for itself, and the others share the second one.
+    Server,
+}
+
 /// A world and what its ranks do.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Task {
     ranks: usize,
     waits: Waits,
-    /// Every rank has a CPU of its own; otherwise they share all that there are.
-    pinned: bool,
+    places: Places,
     /// Every rank has communication threads that have served it and now have nothing to do.
     idle_kts: bool,
     job: Job,
@@ -145,17 +155,22 @@ pub struct Task {
 impl Task {
     /// Two ranks, each held to a CPU of its own.
     pub fn pinned(waits: Waits, job: Job) -> Task {
-        Task { ranks: 2, waits, pinned: true, idle_kts: false, job }
+        Task { ranks: 2, waits, places: Places::Own, idle_kts: false, job }
     }
 
     /// One rank on the first CPU; the other is left to communication threads.
     pub fn alone(job: Job) -> Task {
-        Task { ranks: 1, waits: Waits::Spin, pinned: true, idle_kts: false, job }
+        Task { ranks: 1, waits: Waits::Spin, places: Places::Own, idle_kts: false, job }
     }
 
     /// Ranks that share the two CPUs.
     pub fn sharing(ranks: usize, job: Job) -> Task {
-        Task { ranks, waits: Waits::Adaptive, pinned: false, idle_kts: false, job }
+        Task { ranks, waits: Waits::Adaptive, places: Places::Shared, idle_kts: false, job }
+    }
+
+    /// Ranks that share the second CPU, and rank 0, which has the first one.
+    pub fn served(ranks: usize, job: Job) -> Task {
+        Task { places: Places::Server, ..Task::sharing(ranks, job) }
     }
 
     /// The same, with communication threads that have nothing to do.
@@ -180,10 +195,11 @@ impl Task {
     }
 
     fn run_in(&self, world: World, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
-        let bind = if self.pinned {
-            Bind::List(setup.cpus[..self.ranks.min(setup.cpus.len())].to_vec())
-        } else {
-            Bind::None
+        let on = |rank: usize| setup.cpus[rank.min(1)];
+        let bind = match self.places {
+            Places::Own => Bind::List((0..self.ranks.min(2)).map(on).collect()),
+            Places::Shared => Bind::None,
+            Places::Server => Bind::List((0..self.ranks).map(on).collect()),
         };
         world.wait(self.waits.policy()).bind(bind).run(|rank| {
             let idle = self.idle_kts.then(|| IdleKts::start(rank, setup)).transpose()?;

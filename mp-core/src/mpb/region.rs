@@ -19,8 +19,8 @@ use crate::{
 /// The value begins here or at a multiple.
 const GRAIN: usize = 128;
 /// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
-/// what is waited for, and a switch to another one takes as long.
-const LEAST_LOOKS: u32 = 300;
+/// what is waited for, and a switch to another one and back takes as long.
+const LEAST_LOOKS: u32 = 1000;
 /// How long a [nap](Region::nap) is: longer than some switches between ranks, and no time for people.
 const NAP: Duration = Duration::from_micros(200);
 /// Names of regions and of MPBs that a program opens are different.

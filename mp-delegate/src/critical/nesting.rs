@@ -61,18 +61,24 @@ impl Inside {
 impl Drop for Inside {
     #[inline(always)]
     fn drop(&mut self) {
-        let Some(last) = DEEP.get().checked_sub(1) else { return };
-        SECTIONS.with(|sections| {
-            // Nearly always the last one; guards of locks can be dropped in any order.
-            if sections[last].get() == self.section {
-                return DEEP.set(last);
-            }
-            if let Some(at) = sections[..last].iter().rposition(|s| s.get() == self.section) {
-                (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
-                DEEP.set(last);
-            }
-        });
+        leave(self.section);
     }
+}
+
+/// The end of what was [entered](Inside::enter) and forgotten, not by a server.
+#[inline(always)]
+pub(super) fn leave(section: u64) {
+    let Some(last) = DEEP.get().checked_sub(1) else { return };
+    SECTIONS.with(|sections| {
+        // Nearly always the last one; guards of locks can be dropped in any order.
+        if sections[last].get() == section {
+            return DEEP.set(last);
+        }
+        if let Some(at) = sections[..last].iter().rposition(|s| s.get() == section) {
+            (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
+            DEEP.set(last);
+        }
+    });
 }
 
 #[cfg(all(test, not(loom)))]

@@ -12,14 +12,13 @@ use nix::sched::sched_getcpu;
 use super::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
-    locks::{self, AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
-    nesting::{self, Inside},
+    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nesting,
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, Site, head, open_region, within},
-    turns::Turn,
-    value::{Guard, Value},
+    site::{BLOCK, Place, Seat, Site, head, open_region},
+    value::{Guard, Locked, Value, inside},
 };
 
 /// A protected value, in the hands of one rank.
@@ -76,7 +75,7 @@ pub(super) struct Core<O: Object> {
 }
 
 enum Algorithm<O: Object> {
-    Lock(AnyLock),
+    Lock(Box<Locked<O>>),
     Cc(CcSynch),
     Comb(HybComb),
     Slot(slot::Client),
@@ -471,8 +470,13 @@ impl<O: Object> Core<O> {
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
         let Section { len, poison, .. } = *section;
-        let value = Value::new(&place.region, len, poison, family.common.as_ref());
-        let value = value.ok_or_else(misfit)?;
+        let value = || {
+            let value = Value::new(&place.region, len, poison, family.common.as_ref());
+            value.ok_or_else(misfit)
+        };
+        let with = |lock| -> Result<Algorithm<O>> {
+            Ok(Algorithm::Lock(Box::new(Locked::new(value()?, place.clone(), me, lock))))
+        };
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();
@@ -486,10 +490,10 @@ impl<O: Object> Core<O> {
         let first = Place::own(all);
         let max_ops = section.max_ops;
         let algorithm = match section.scheme {
-            Scheme::Tas => Algorithm::Lock(AnyLock::Tas(Tas::new(first, me))),
-            Scheme::Mcs => Algorithm::Lock(AnyLock::Mcs(Mcs::new(first, me))),
-            Scheme::Clh => Algorithm::Lock(AnyLock::Clh(Clh::new(first, all, me))),
-            Scheme::HybLock => Algorithm::Lock(AnyLock::Hyb(Hyb::new(first, me))),
+            Scheme::Tas => with(AnyLock::Tas(Tas::new(first, me)))?,
+            Scheme::Mcs => with(AnyLock::Mcs(Mcs::new(first, me)))?,
+            Scheme::Clh => with(AnyLock::Clh(Clh::new(first, all, me)))?,
+            Scheme::HybLock => with(AnyLock::Hyb(Hyb::new(first, me)))?,
             Scheme::CcSynch => {
                 Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
             }
@@ -519,6 +523,7 @@ impl<O: Object> Core<O> {
                 Algorithm::Mp(Box::new(client))
             }
         };
+        let value = value()?;
         Ok(Self { family, place, value, me, algorithm, broken: None })
     }
 
@@ -588,10 +593,7 @@ impl<O: Object> Core<O> {
             Algorithm::Server(_) => {
                 return Err(self.bad("its server has no channel to itself"));
             }
-            Algorithm::Lock(AnyLock::Tas(lock)) => under(lock, place, value, *me, op),
-            Algorithm::Lock(AnyLock::Mcs(lock)) => under(lock, place, value, *me, op),
-            Algorithm::Lock(AnyLock::Clh(lock)) => under(lock, place, value, *me, op),
-            Algorithm::Lock(AnyLock::Hyb(lock)) => under(lock, place, value, *me, op),
+            Algorithm::Lock(locked) => locked.apply(op),
             Algorithm::Cc(combiner) => by_list(combiner, place, value, *me, op),
             Algorithm::Comb(combiner) => by_messages(combiner, place, value, *me, op),
         };
@@ -608,13 +610,7 @@ impl<O: Object> Core<O> {
             (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
                 client.collect(&self.place, ticket)
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => {
-                let outcome = client.collect(number);
-                if client.is_idle() {
-                    self.place.end_turn(self.me);
-                }
-                outcome
-            }
+            (Submitted::Mp(number), Algorithm::Mp(client)) => client.collect(number),
             _ => Ok(None),
         };
         match collected {
@@ -660,37 +656,27 @@ impl<O: Object> Core<O> {
         if nesting::is_deep() || self.broken.is_some() {
             self.check(false)?;
         }
-        if !matches!(self.algorithm, Algorithm::Lock(_)) {
-            return Err(self.bad("it is not protected by a lock"));
-        }
-        let Self { place, value, me, algorithm, broken, .. } = self;
-        let Algorithm::Lock(lock) = algorithm else {
+        let Self { place, algorithm, broken, .. } = self;
+        let Algorithm::Lock(locked) = algorithm else {
             return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
         };
-        let name = place.region.name();
-        let guard = Guard::acquire(value, place, lock, *me).map_err(|stop| {
-            if let Stop::Lost(rank) = stop {
-                *broken = Some(rank);
+        match locked.acquire() {
+            // Not before: whoever had the lock may have panicked.
+            Ok(_) if place.head(head::POISONED).peek() != 0 => Err(poisoned(place)),
+            Ok(guard) => Ok(guard),
+            Err(stop) => {
+                if let Stop::Lost(rank) = stop {
+                    *broken = Some(rank);
+                }
+                Err(Error::stopped(place.region.name(), stop))
             }
-            Error::stopped(name, stop)
-        })?;
-        // Not before: whoever had the lock may have panicked.
-        if place.head(head::POISONED).peek() != 0 {
-            return Err(Error::Poisoned { object: name.to_owned() });
         }
-        Ok(guard)
     }
 }
 
-#[inline(never)]
-fn under<O: Object>(
-    lock: &mut impl Lock,
-    place: &Place,
-    value: &Value<O>,
-    me: Seat,
-    op: O::Op,
-) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, || locks::locked(lock, place, || value.runner(place)(me, op)))
+#[cold]
+fn poisoned(place: &Place) -> Error {
+    Error::Poisoned { object: place.region.name().to_owned() }
 }
 
 #[inline(never)]
@@ -701,7 +687,7 @@ fn by_list<O: Object>(
     me: Seat,
     op: O::Op,
 ) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, || combiner.apply(place, &op, &mut value.runner(place)))
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
 }
 
 #[inline(never)]
@@ -712,19 +698,7 @@ fn by_messages<O: Object>(
     me: Seat,
     op: O::Op,
 ) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, || combiner.apply(place, &op, &mut value.runner(place)))
-}
-
-/// In an operation, of which this thread knows.
-#[inline(always)]
-fn inside<T>(
-    place: &Place,
-    me: Seat,
-    execute: impl FnOnce() -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    let _inside = Inside::enter(place.region.id(), false);
-    let _turn = Turn::take(place, me);
-    within(place, me, execute)
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
 }
 
 impl<O: Object> Drop for Core<O> {

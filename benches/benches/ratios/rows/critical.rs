@@ -88,7 +88,7 @@ fn two(ranks: Ranks, scheme: Scheme, guarded: Guarded, load: Load) -> Side {
     ours(ranks, Task::pinned(Waits::Spin, Job::Critical(plan)), plan, rate(load))
 }
 
-/// Clients that share CPUs, with each other or with the server.
+/// Clients that share CPUs; a server has one of them for itself.
 fn sharing(
     clients: usize,
     scheme: Scheme,
@@ -96,8 +96,12 @@ fn sharing(
     figure: impl Fn(&[Done]) -> f64 + 'static,
 ) -> Side {
     let plan = critical(scheme, Guarded::Counter, load);
-    let ranks = clients + usize::from(scheme.needs_server());
-    ours(Ranks::Threads, Task::sharing(ranks, Job::Critical(plan)), plan, figure)
+    let task = if scheme.needs_server() {
+        Task::served(clients + 1, Job::Critical(plan))
+    } else {
+        Task::sharing(clients, Job::Critical(plan))
+    };
+    ours(Ranks::Threads, task, plan, figure)
 }
 
 pub fn rows() -> Vec<Row> {
@@ -205,7 +209,7 @@ pub fn rows() -> Vec<Row> {
         let load = best(scheme, Critical::CROWD);
         rows.push(any(row(
             format!("8on2.{}", name(scheme)),
-            "a counter by 8 clients on 2 cores (beside a server, with 32 operations in flight), beside 8 threads with parking_lot's Mutex",
+            "a counter by 8 clients on 2 cores (one for the server, and 32 operations in flight), beside 8 threads with parking_lot's Mutex",
             Unit::Rate,
             sharing(CROWD, scheme, load, rate(load)),
             Lock::ParkingLot.side(CROWD, Critical::CROWD, rate(load)),

@@ -117,7 +117,6 @@ impl<Ret: Plain> Client<Ret> {
         if self.asked - self.answered >= self.room {
             self.make_room::<Op>(place)?;
         }
-        place.take_turn(self.me);
         while let Err(stop) = self.send(op) {
             self.give_up(stop)?;
             self.make_room::<Op>(place)?;
@@ -195,11 +194,6 @@ impl<Ret: Plain> Client<Ret> {
             }
             Err(stop) => self.give_up(stop),
         }
-    }
-
-    /// Whether there is nothing that it waits for.
-    pub(in crate::critical) fn is_idle(&self) -> bool {
-        self.answered == self.asked
     }
 
     fn keep(&mut self, outcome: Outcome<Ret>) {

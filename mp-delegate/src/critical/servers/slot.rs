@@ -247,7 +247,6 @@ impl Client {
         if self.filled == 0 {
             return Ok(());
         }
-        site.take_turn(self.me);
         let number = self.published + 1;
         let line = self.slots.request(site, self.me, number)?;
         for (word, &content) in line[1..].iter().zip(&self.draft[..self.filled * self.slots.unit]) {
@@ -270,7 +269,7 @@ impl Client {
         if number > self.answered {
             let response = self.slots.response(site, self.me, number)?[0].load();
             if response >> NUMBER == number & u64::from(u32::MAX) {
-                self.note_answer(site, number);
+                self.answered = number;
             }
         }
         Ok(number <= self.answered)
@@ -323,17 +322,8 @@ impl Client {
                 site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         })??;
-        self.note_answer(site, number);
-        Ok(())
-    }
-
-    /// The response to line `number` is there.
-    #[inline(always)]
-    fn note_answer<S: Site>(&mut self, site: &S, number: u64) {
         self.answered = number;
-        if number == self.published && self.filled == 0 {
-            site.end_turn(self.me);
-        }
+        Ok(())
     }
 
     fn look_seldom(&mut self, mut look: impl FnMut() -> bool) {
