@@ -4,20 +4,25 @@
 //! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
 //! see [`Region::wait`] and [`Region::wake`].
 
-use std::{fmt, ptr::NonNull, sync::Arc};
+use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{directory::Opened, looks, mark::Sleeper, spec::Mpbs};
 use crate::{
     error::{Error, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait, nap},
     word::Word,
     world::Rank,
 };
 
 /// The value begins here or at a multiple.
 const GRAIN: usize = 128;
+/// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
+/// what is waited for, and a switch to another one and back takes as long.
+const LEAST_LOOKS: u32 = 1000;
+/// How long a [nap](Region::nap) is: longer than some switches between ranks, and no time for people.
+const NAP: Duration = Duration::from_micros(200);
 /// Names of regions and of MPBs that a program opens are different.
 const PREFIX: &str = "critical/";
 
@@ -171,10 +176,17 @@ impl Region {
         }
     }
 
-    /// How many looks come before a wait that may sleep: none in a crowded world.
+    /// How many looks come before a wait that may sleep, where ranks have a core each: none in a
+    /// crowded world.
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Gives up the core for a little while, whatever happens meanwhile: to let another rank go on
+    /// that is not waited for.
+    pub fn nap(&self) {
+        nap(NAP);
     }
 
     /// Waits until `poll` answers, at the place where [`wake`](Self::wake) calls. It is for
@@ -191,7 +203,7 @@ impl Region {
         watched: Option<&Word>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
-        for _ in 0..self.looks() {
+        for _ in 0..self.looks().max(LEAST_LOOKS) {
             if let Some(answer) = poll() {
                 return Ok(answer);
             }

@@ -43,8 +43,11 @@
 //! | `site` | what algorithms see of the world; in models another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
+//! | [`objects`] | counter, stack and queues, over any scheme |
+//! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
 //! | `value` | the one place that takes shared memory for a value |
 //! | `once` | what is done once, by whoever comes first |
+//! | `turns` | ranks that share cores let each other work for a while |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -59,7 +62,9 @@ mod locks;
 #[cfg(all(test, loom))]
 mod model;
 mod nesting;
+pub mod nonblocking;
 mod object;
+pub mod objects;
 #[cfg(all(test, not(loom)))]
 mod on_heap;
 mod once;
@@ -68,6 +73,7 @@ mod section;
 mod server;
 mod servers;
 mod site;
+mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};

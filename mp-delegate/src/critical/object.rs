@@ -37,6 +37,14 @@ pub trait Object: 'static {
     /// Executes an operation: in mutual exclusion, in whatever rank and thread it is that does so.
     /// It must do the same everywhere. The shorter it is, the more a delegation is worth.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
+
+    /// [`apply`](Self::apply) as it is called: with words that the object has in common with others,
+    /// which protect them together. Only objects of this library have any.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn apply_beside(state: &mut Self::State, op: Self::Op, _common: &[Word]) -> Self::Ret {
+        Self::apply(state, op)
+    }
 }
 
 const WORD: usize = size_of::<u64>();

@@ -12,13 +12,13 @@ use nix::sched::sched_getcpu;
 use super::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
-    locks::{self, AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
-    nesting::{self, Inside},
+    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nesting,
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, head, within},
-    value::{Guard, Value},
+    site::{BLOCK, Place, Seat, head, open_region},
+    value::{Guard, Locked, Value, inside},
 };
 
 /// A protected value, in the hands of one rank.
@@ -75,7 +75,7 @@ pub(super) struct Core<O: Object> {
 }
 
 enum Algorithm<O: Object> {
-    Lock(AnyLock),
+    Lock(Box<Locked<O>>),
     Cc(CcSynch),
     Comb(HybComb),
     Slot(slot::Client),
@@ -88,6 +88,8 @@ enum Algorithm<O: Object> {
 struct Family<O: Object> {
     rank: Rank,
     section: Section,
+    /// Memory that this object and others have in common.
+    common: Option<Region>,
     /// The rank's own seats that are taken.
     taken: Mutex<Vec<bool>>,
     /// The handles that share a seat.
@@ -126,15 +128,17 @@ impl<O: Object> Protected<O> {
         section: impl Into<Section>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
-        Self::open_as(rank, name, section.into(), 0, make)
+        Self::open_as(rank, name, section.into(), 0, None, make)
     }
 
-    /// [`open`](Self::open), for ranks that say the same `identity`.
+    /// [`open`](Self::open), for ranks that say the same `identity`; `common` is what operations on
+    /// this object and on others have in common.
     pub(super) fn open_as(
         rank: &Rank,
         name: &str,
         section: Section,
         identity: u64,
+        common: Option<Region>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
         check::<O>(rank, name, &section)?;
@@ -144,7 +148,7 @@ impl<O: Object> Protected<O> {
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
             .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
-        let region = Region::open(rank, name, words, bytes)?;
+        let region = open_region(rank, name, words, bytes)?;
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).exchange(0, spec)
@@ -155,6 +159,7 @@ impl<O: Object> Protected<O> {
         let family = Arc::new(Family {
             rank: rank.clone(),
             section,
+            common,
             taken: Mutex::new(vec![false; section.seats]),
             crowd: Mutex::default(),
         });
@@ -198,7 +203,7 @@ impl<O: Object> Protected<O> {
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.apply(op),
-            Access::Shared(core) => locked(core).apply(op),
+            Access::Shared(core) => apply_among(core, op),
         }
     }
 
@@ -219,11 +224,7 @@ impl<O: Object> Protected<O> {
     pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
         match &mut self.0 {
             Access::Own(core) => core.submit(op).map(Request),
-            Access::Shared(core) => {
-                let mut core = locked(core);
-                let submitted = core.submit(op)?;
-                core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
-            }
+            Access::Shared(core) => submit_among(core, op),
         }
     }
 
@@ -235,7 +236,7 @@ impl<O: Object> Protected<O> {
     pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.wait(request.0),
-            Access::Shared(core) => locked(core).wait(request.0),
+            Access::Shared(core) => wait_among(core, request),
         }
     }
 
@@ -267,6 +268,7 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// As [`apply`](Self::apply); [`Error::Bad`].
+    #[inline]
     pub fn lock(&mut self) -> Result<Guard<'_, O>> {
         match &mut self.0 {
             Access::Own(core) => core.lock(),
@@ -323,9 +325,28 @@ impl<O: Object> Protected<O> {
         let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
         let Section { len, poison, .. } = family.section;
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
-        let value = Value::new(&place.region, len, poison).ok_or_else(misfit)?;
+        let value = Value::new(&place.region, len, poison, family.common.as_ref());
+        let value = value.ok_or_else(misfit)?;
         Ok(Served { rank: family.rank.clone(), section: family.section, place, value, first })
     }
+}
+
+/// For handles that share a seat.
+#[inline(never)]
+fn apply_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<O::Ret> {
+    locked(core).apply(op)
+}
+
+#[inline(never)]
+fn submit_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<Request<O>> {
+    let mut core = locked(core);
+    let submitted = core.submit(op)?;
+    core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
+}
+
+#[inline(never)]
+fn wait_among<O: Object>(core: &Mutex<Core<O>>, request: Request<O>) -> Result<O::Ret> {
+    locked(core).wait(request.0)
 }
 
 /// What a server needs of an object.
@@ -448,7 +469,14 @@ impl<O: Object> Core<O> {
         let section = &family.section;
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
-        let value = Value::new(&place.region, section.len, section.poison).ok_or_else(misfit)?;
+        let Section { len, poison, .. } = *section;
+        let value = || {
+            let value = Value::new(&place.region, len, poison, family.common.as_ref());
+            value.ok_or_else(misfit)
+        };
+        let with = |lock| -> Result<Algorithm<O>> {
+            Ok(Algorithm::Lock(Box::new(Locked::new(value()?, place.clone(), me, lock))))
+        };
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();
@@ -462,16 +490,17 @@ impl<O: Object> Core<O> {
         let first = Place::own(all);
         let max_ops = section.max_ops;
         let algorithm = match section.scheme {
-            Scheme::Tas => Algorithm::Lock(AnyLock::Tas(Tas::new(first, me))),
-            Scheme::Mcs => Algorithm::Lock(AnyLock::Mcs(Mcs::new(first, me))),
-            Scheme::Clh => Algorithm::Lock(AnyLock::Clh(Clh::new(first, all, me))),
-            Scheme::HybLock => Algorithm::Lock(AnyLock::Hyb(Hyb::new(first, me))),
+            Scheme::Tas => with(AnyLock::Tas(Tas::new(first, me)))?,
+            Scheme::Mcs => with(AnyLock::Mcs(Mcs::new(first, me)))?,
+            Scheme::Clh => with(AnyLock::Clh(Clh::new(first, all, me)))?,
+            Scheme::HybLock => with(AnyLock::Hyb(Hyb::new(first, me)))?,
             Scheme::CcSynch => {
                 Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
             }
             Scheme::HSynch => {
-                let group = group_here(section, family.rank.id());
-                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, Some(group)))
+                // One group needs no lock against others.
+                let group = (groups(section) > 1).then(|| group_here(section, family.rank.id()));
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, group))
             }
             Scheme::HybComb => {
                 Algorithm::Comb(HybComb::new::<O::Op, O::Ret>(first, all, me, max_ops))
@@ -494,6 +523,7 @@ impl<O: Object> Core<O> {
                 Algorithm::Mp(Box::new(client))
             }
         };
+        let value = value()?;
         Ok(Self { family, place, value, me, algorithm, broken: None })
     }
 
@@ -525,8 +555,8 @@ impl<O: Object> Core<O> {
         Error::Nested { object: self.name().to_owned() }
     }
 
-    /// Whether an operation can be asked for, here and now.
-    #[inline(always)]
+    /// Whether an operation can be asked for, in the middle of another or after a loss.
+    #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
             return Err(self.nested());
@@ -543,9 +573,13 @@ impl<O: Object> Core<O> {
         self.wait(submitted)
     }
 
+    /// A client of lines is inlined into the caller, so that its requests stay in registers: one that
+    /// goes through memory takes longer than all else. The others are a call away, each alone.
     #[inline(always)]
     fn submit(&mut self, op: O::Op) -> Result<Submitted<O::Ret>> {
-        self.check(matches!(self.algorithm, Algorithm::Slot(_) | Algorithm::Mp(_)))?;
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(self.family.section.scheme.needs_server())?;
+        }
         let Self { place, value, me, algorithm, .. } = self;
         let outcome = match algorithm {
             Algorithm::Slot(client) => {
@@ -559,17 +593,14 @@ impl<O: Object> Core<O> {
             Algorithm::Server(_) => {
                 return Err(self.bad("its server has no channel to itself"));
             }
-            Algorithm::Lock(lock) => {
-                inside(place, *me, || locks::locked(lock, place, || value.runner(place)(*me, op)))
-            }
-            Algorithm::Cc(combiner) => {
-                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
-            Algorithm::Comb(combiner) => {
-                inside(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
+            Algorithm::Lock(locked) => locked.apply(op),
+            Algorithm::Cc(combiner) => by_list(combiner, place, value, *me, op),
+            Algorithm::Comb(combiner) => by_messages(combiner, place, value, *me, op),
         };
-        outcome.map(Submitted::Done).map_err(|stop| self.stopped(stop))
+        match outcome {
+            Ok(outcome) => Ok(Submitted::Done(outcome)),
+            Err(stop) => Err(self.stopped(stop)),
+        }
     }
 
     #[inline(always)]
@@ -620,39 +651,54 @@ impl<O: Object> Core<O> {
         flushed.map_err(|stop| self.stopped(stop))
     }
 
+    #[inline(always)]
     fn lock(&mut self) -> Result<Guard<'_, O>> {
-        self.check(false)?;
-        if !matches!(self.algorithm, Algorithm::Lock(_)) {
-            return Err(self.bad("it is not protected by a lock"));
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(false)?;
         }
-        let Self { place, value, me, algorithm, broken, .. } = self;
-        let Algorithm::Lock(lock) = algorithm else {
+        let Self { place, algorithm, broken, .. } = self;
+        let Algorithm::Lock(locked) = algorithm else {
             return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
         };
-        let name = place.region.name();
-        let guard = Guard::acquire(value, place, lock, *me).map_err(|stop| {
-            if let Stop::Lost(rank) = stop {
-                *broken = Some(rank);
+        match locked.acquire() {
+            // Not before: whoever had the lock may have panicked.
+            Ok(_) if place.head(head::POISONED).peek() != 0 => Err(poisoned(place)),
+            Ok(guard) => Ok(guard),
+            Err(stop) => {
+                if let Stop::Lost(rank) = stop {
+                    *broken = Some(rank);
+                }
+                Err(Error::stopped(place.region.name(), stop))
             }
-            Error::stopped(name, stop)
-        })?;
-        // Not before: whoever had the lock may have panicked.
-        if place.head(head::POISONED).peek() != 0 {
-            return Err(Error::Poisoned { object: name.to_owned() });
         }
-        Ok(guard)
     }
 }
 
-/// In an operation, of which this thread knows.
-#[inline(always)]
-fn inside<T>(
+#[cold]
+fn poisoned(place: &Place) -> Error {
+    Error::Poisoned { object: place.region.name().to_owned() }
+}
+
+#[inline(never)]
+fn by_list<O: Object>(
+    combiner: &mut CcSynch,
     place: &Place,
+    value: &Value<O>,
     me: Seat,
-    execute: impl FnOnce() -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    let _inside = Inside::enter(place.region.id(), false);
-    within(place, me, execute)
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
+}
+
+#[inline(never)]
+fn by_messages<O: Object>(
+    combiner: &mut HybComb,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
 }
 
 impl<O: Object> Drop for Core<O> {

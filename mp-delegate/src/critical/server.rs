@@ -151,8 +151,11 @@ impl Server {
         round(&mut self.objects)
     }
 
+    /// How often it looks in vain before it rests.
     fn looks(&self) -> u32 {
-        self.objects.first().map_or(0, |object| object.place().region.looks())
+        /// Where ranks share cores, as a client that runs takes to come back.
+        const LEAST: u32 = 64;
+        self.objects.first().map_or(0, |object| object.place().region.looks().max(LEAST))
     }
 
     /// Waits until there is something to do; false when there never will be.

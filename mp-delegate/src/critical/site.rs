@@ -2,9 +2,15 @@
 
 use std::cell::Cell;
 
-use mp_core::memory::{Region, Word};
+use mp_core::{
+    Rank,
+    memory::{Region, Word},
+};
 
-use super::error::Stop;
+use super::{
+    error::{Error, Stop},
+    turns,
+};
 
 /// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
 /// lies so far apart.
@@ -38,6 +44,11 @@ pub(super) trait Site {
 
     /// That nothing more comes from a seat.
     fn gone(&self, seat: Seat) -> Option<Stop>;
+
+    /// Before an operation, and after it: see `turns.rs`. Models do without.
+    fn take_turn(&self, _me: Seat) {}
+
+    fn end_turn(&self, _me: Seat) {}
 
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
@@ -100,7 +111,22 @@ pub(super) mod head {
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
+    /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
+    pub(in super::super) const TURN: usize = 8;
     pub(in super::super) const WORDS: usize = 16;
+}
+
+/// Opens a region, which all ranks want to be of the same size.
+pub(super) fn open_region(
+    rank: &Rank,
+    name: &str,
+    words: usize,
+    bytes: usize,
+) -> Result<Region, Error> {
+    Region::open(rank, name, words, bytes).map_err(|error| match error {
+        mp_core::Error::MpbMismatch { .. } => Error::Mismatch { object: name.to_owned() },
+        error => error.into(),
+    })
 }
 
 /// A seat's way to the region of an object.
@@ -280,6 +306,20 @@ impl Site for Place {
     fn gone(&self, seat: Seat) -> Option<Stop> {
         let rank = self.rank_of(seat);
         self.region.is_gone(rank).then_some(Stop::Lost(rank))
+    }
+
+    #[inline(always)]
+    fn take_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::take(self, me);
+        }
+    }
+
+    #[inline(always)]
+    fn end_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::end(self, me);
+        }
     }
 
     #[inline(always)]

@@ -17,11 +17,12 @@ use mp_core::{Message, memory::Region};
 
 use super::{
     error::Stop,
-    locks::{AnyLock, Lock},
-    nesting::Inside,
+    locks::{self, AnyLock, Lock},
+    nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
-    site::{Place, Seat, Site, head},
+    site::{Place, Seat, Site, head, within},
+    turns::Turn,
 };
 
 /// The value of an object in a region.
@@ -29,6 +30,8 @@ pub(super) struct Value<O: Object> {
     first: NonNull<<O::State as Message>::Element>,
     len: usize,
     poisons: bool,
+    /// What it has in common with other objects.
+    common: Option<Box<Region>>,
     object: PhantomData<fn() -> O>,
 }
 
@@ -44,11 +47,17 @@ impl<O: Object> Value<O> {
         bytes.filter(|_| aligned && (O::State::SLICE || len == 1))
     }
 
-    /// `region` has room for it.
-    pub(super) fn new(region: &Region, len: usize, poisons: bool) -> Option<Self> {
+    /// `region` has room for it. Its operations reach the words of `common`, too.
+    pub(super) fn new(
+        region: &Region,
+        len: usize,
+        poisons: bool,
+        common: Option<&Region>,
+    ) -> Option<Self> {
         let (first, room) = region.bytes();
         let fits = Self::bytes(len).is_some_and(|bytes| bytes <= room);
-        fits.then(|| Self { first: first.cast(), len, poisons, object: PhantomData })
+        let common = common.map(|common| Box::new(common.clone()));
+        fits.then(|| Self { first: first.cast(), len, poisons, common, object: PhantomData })
     }
 
     /// Where it lies: in range, aligned, and any bits are one, as `new` and regions see to.
@@ -93,7 +102,8 @@ impl<O: Object> Value<O> {
             }
             // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
             let state = unsafe { self.state() };
-            match catch_unwind(AssertUnwindSafe(|| O::apply(state, op))) {
+            let common = || self.common.as_ref().map_or(&[][..], |common| common.words());
+            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, common()))) {
                 Ok(ret) => Outcome::done(ret),
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
@@ -113,6 +123,7 @@ impl<O: Object> Value<O> {
     }
 
     /// Somebody was lost in the middle of an operation.
+    #[cold]
     pub(super) fn broke_off(&self, place: &Place) {
         if self.poisons {
             place.head(head::POISONED).store(1);
@@ -120,34 +131,78 @@ impl<O: Object> Value<O> {
     }
 }
 
+/// In an operation on the object of this number, of which this thread knows.
+#[inline(always)]
+pub(super) fn inside<T>(
+    place: &Place,
+    me: Seat,
+    id: u64,
+    execute: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let _inside = Inside::enter(id, false);
+    let _turn = Turn::take(place, me);
+    within(place, me, execute)
+}
+
+/// A value, and a seat's way to the lock that protects it.
+pub(super) struct Locked<O: Object> {
+    value: Value<O>,
+    place: Place,
+    me: Seat,
+    lock: AnyLock,
+    /// The object's number.
+    id: u64,
+    /// It was taken in the course of a panic, which so is not one in the middle of it.
+    panicking: bool,
+}
+
+impl<O: Object> Locked<O> {
+    pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Self {
+        let id = place.region.id();
+        Self { value, place, me, lock, id, panicking: false }
+    }
+
+    /// Executes an operation with the lock.
+    #[inline(always)]
+    pub(super) fn apply(&mut self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
+        let Self { value, place, me, lock, id, .. } = self;
+        match lock {
+            AnyLock::Tas(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Mcs(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Clh(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Hyb(lock) => under(lock, place, value, (*me, *id), op),
+        }
+    }
+
+    /// Waits until the seat has the lock.
+    #[inline(always)]
+    pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
+        self.place.take_turn(self.me);
+        self.place.enter(self.me);
+        self.lock.acquire(&self.place)?;
+        std::mem::forget(Inside::enter(self.id, false));
+        self.panicking = panicking();
+        Ok(Guard(self, PhantomData))
+    }
+}
+
+#[inline(never)]
+fn under<O: Object>(
+    lock: &mut impl Lock,
+    place: &Place,
+    value: &Value<O>,
+    (me, id): (Seat, u64),
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, id, || locks::locked(lock, place, || value.runner(place)(me, op)))
+}
+
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
 ///
 /// A guard that is leaked keeps the lock. If the thread panics meanwhile the value is poisoned, or
 /// not, by [choice](super::Section::poison).
-pub struct Guard<'a, O: Object> {
-    value: &'a Value<O>,
-    place: &'a Place,
-    lock: &'a mut AnyLock,
-    me: Seat,
-    /// It was taken in the course of a panic, which so is not one in the middle of it.
-    panicking: bool,
-    _inside: Inside,
-}
-
-impl<'a, O: Object> Guard<'a, O> {
-    /// Waits until the seat has the lock, which protects the value.
-    pub(super) fn acquire(
-        value: &'a Value<O>,
-        place: &'a Place,
-        lock: &'a mut AnyLock,
-        me: Seat,
-    ) -> Result<Self, Stop> {
-        place.enter(me);
-        lock.acquire(place)?;
-        let inside = Inside::enter(place.region.id(), false);
-        Ok(Self { value, place, lock, me, panicking: panicking(), _inside: inside })
-    }
-}
+// One pointer, which goes from call to call in a register.
+pub struct Guard<'a, O: Object>(&'a mut Locked<O>, PhantomData<*const ()>);
 
 impl<O: Object> Deref for Guard<'_, O> {
     type Target = O::State;
@@ -156,7 +211,7 @@ impl<O: Object> Deref for Guard<'_, O> {
     fn deref(&self) -> &O::State {
         // SAFETY: the guard has the lock, and is borrowed: nobody writes. Not by way of `state`, since
         // there may be other looks at it.
-        unsafe { self.value.at().as_ref() }
+        unsafe { self.0.value.at().as_ref() }
     }
 }
 
@@ -164,24 +219,28 @@ impl<O: Object> DerefMut for Guard<'_, O> {
     #[inline]
     fn deref_mut(&mut self) -> &mut O::State {
         // SAFETY: the guard has the lock, and is borrowed alone.
-        unsafe { self.value.state() }
+        unsafe { self.0.value.state() }
     }
 }
 
 impl<O: Object> Drop for Guard<'_, O> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if !self.panicking && panicking() {
-            self.value.broke_off(self.place);
+        let Locked { value, place, me, lock, id, panicking: was_panicking } = self.0;
+        if panicking() && !*was_panicking {
+            value.broke_off(place);
         }
         // What is wrong with the lock is found by the next who takes it.
-        if self.lock.release(self.place).is_ok() {
-            self.place.leave(self.me);
+        if lock.release(place).is_ok() {
+            place.leave(*me);
         }
+        place.end_turn(*me);
+        nesting::leave(*id);
     }
 }
 
 impl<O: Object> std::fmt::Debug for Guard<'_, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("object", &self.place.region.name()).finish_non_exhaustive()
+        f.debug_struct("Guard").field("object", &self.0.place.region.name()).finish_non_exhaustive()
     }
 }

@@ -69,6 +69,8 @@ pub(in crate::critical) struct HybComb {
     me: Seat,
     max_ops: usize,
     failures: u32,
+    /// The node that this seat left last.
+    left: usize,
 }
 
 impl HybComb {
@@ -112,6 +114,7 @@ impl HybComb {
             me,
             max_ops,
             failures: FAILURES,
+            left: usize::MAX,
         }
     }
 
@@ -151,7 +154,9 @@ impl HybComb {
             let seen = last.load();
             let node = self.node(site, seen as usize)?;
             // 14
-            let (round, place) = split(node[N_OPS].add(1));
+            // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
+            let is_left = seen as usize == self.left && self.is_closed(node);
+            let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].add(1)) };
             if round != 0 && place < self.max_ops {
                 lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
                 lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
@@ -236,7 +241,7 @@ impl HybComb {
     /// Lines 26–46: one combiner at a time.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
-        &self,
+        &mut self,
         site: &S,
         (my_id, mine): (usize, &[Word]),
         round: u32,
@@ -276,6 +281,7 @@ impl HybComb {
         let departed = site.word(self.departed)?;
         let next = departed.peek();
         departed.set(my_id as u64);
+        self.left = my_id;
         site.word(self.own)?.set(someone(next as usize));
         lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
         lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");

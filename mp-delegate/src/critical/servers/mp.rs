@@ -53,6 +53,9 @@ fn ended(error: mp_core::Error) -> Stop {
 /// A client's ends.
 type Ends = (Sender<[u64]>, Receiver<[u64]>);
 
+/// Looks for a response before the wait that may sleep.
+const LOOKS: u32 = 300;
+
 /// One client.
 pub(in crate::critical) struct Client<Ret> {
     rank: Rank,
@@ -108,7 +111,7 @@ impl<Ret: Plain> Client<Ret> {
 
     /// Hands over an operation; its number. Waits only where as many as there is room for are in
     /// flight, or where the server is gone and another one stands by.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::critical) fn submit<Op: Plain>(
         &mut self,
         place: &Place,
@@ -156,6 +159,7 @@ impl<Ret: Plain> Client<Ret> {
     }
 
     /// A response that is there.
+    #[inline(always)]
     fn poll(&self) -> Result<Option<Outcome<Ret>>, Stop> {
         let response = self.told.try_receive().map_err(ended)?;
         response.map(|response| decode(&response)).transpose()
@@ -163,7 +167,7 @@ impl<Ret: Plain> Client<Ret> {
 
     /// Waits for the result of an operation. `None` if so many were submitted since that it is not
     /// kept any more, or if it is none of this client's.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::critical) fn collect(
         &mut self,
         number: u64,
@@ -180,8 +184,13 @@ impl<Ret: Plain> Client<Ret> {
 
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
-        let response = self.told.receive();
-        match response.map_err(ended).and_then(|response| decode(&response)) {
+        // A few looks of its own: those of the channel are some pauses apart.
+        let looks = (0..LOOKS).map(|_| self.poll()).find_map(Result::transpose);
+        let response = looks.unwrap_or_else(|| {
+            let response = self.told.receive().map_err(ended)?;
+            decode(&response)
+        });
+        match response {
             Ok(outcome) => {
                 self.keep(outcome);
                 Ok(())
