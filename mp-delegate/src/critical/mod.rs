@@ -36,9 +36,10 @@
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
 //! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
 //! waits for the dead: a rank that is lost outside of all operations disturbs nobody; one that is lost
-//! within one, or in a queue, ends the others' waits with [`Error::Lost`], where nobody can go past
-//! it; a server that is lost is followed by one that stands by, or its clients get
-//! [`Error::Unknown`].
+//! within one, or in a queue, ends the others' waits where nobody can go past it, with
+//! [`Error::Lost`], or [`Error::Unknown`] where somebody else may execute what was asked for; a
+//! server that is lost is followed by one that stands by, or its clients get [`Error::Unknown`]. No
+//! operation is executed twice.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -54,6 +55,8 @@
 //! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
 //! | `simulated` | the same algorithms on simulated machines with many cores |
 //! | `value` | the one place that takes shared memory for a value |
+//! | `once` | what is done once, by whoever comes first |
+//! | `turns` | ranks that share cores let each other work for a while |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -71,6 +74,9 @@ mod nesting;
 pub mod nonblocking;
 mod object;
 pub mod objects;
+#[cfg(all(test, not(loom)))]
+mod on_heap;
+mod once;
 mod protected;
 mod section;
 mod server;
@@ -78,6 +84,7 @@ mod servers;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;
 mod site;
+mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};

@@ -163,7 +163,7 @@ enum Handle<'e> {
     Comb(HybComb),
     /// Whether results are streamed, and short.
     Slot(Client, bool),
-    Mp(mp::Client<u64, Into<'e>, OutOf<'e>>),
+    Mp(mp::Client<u64, Into<'e>, OutOf<'e>, ()>),
     FetchAdd,
     Treiber(Vec<u64>),
 }
@@ -200,7 +200,7 @@ impl<'e> Handle<'e> {
             Scheme::MpServer(_) => {
                 let [ask, tell] = rings(first, section.in_flight, me);
                 let (ask, told) = (Into::new(core, ask), OutOf::new(core, tell));
-                Self::Mp(mp::Client::over(ask, told, section.in_flight))
+                Self::Mp(mp::Client::over((), ask, told, section.in_flight))
             }
         })
     }
@@ -322,7 +322,8 @@ fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Sto
             (seat, OutOf::new(core, ask), Into::new(core, tell))
         });
         let mut served = mp::Served::over(clients);
-        while core.look(|| match served.round(&mut run) {
+        // That it is busy it tells nobody: no other core ever looks.
+        while core.look(|| match served.round(|_| (), &mut run) {
             Ok(false) => over(),
             worked => Some(worked),
         })? {}
