@@ -19,6 +19,7 @@ mod others;
 mod pairs;
 mod real;
 pub mod reduce;
+mod said;
 mod stamp;
 mod told;
 pub mod two_sided;

@@ -17,12 +17,18 @@
 //! 4. After every half of the slots it says how many lines it has taken. As long as it keeps up, the
 //!    sender never waits for that. Two ranks that send to each other and then receive, not more than
 //!    half of the slots at a time, do not wait for that either.
+//! 5. Two ranks that [exchange](Pairs::exchange) a line in the same operation know from it that the
+//!    other one has taken all that was sent before, and say nothing.
 //!
 //! Lines are counted in 64 bits, which do not come round.
 
 use mp_model::mpb::{Line, Mpb};
 
 use crate::broadcast::LineOptionsError;
+
+/// Slots: half of them are at least one, so that something is said after every exchange, and something
+/// can be sent before.
+const LEAST: usize = 2;
 
 /// The lines between this rank and all others.
 #[derive(Debug)]
@@ -32,11 +38,17 @@ pub(crate) struct Pairs {
     payload: usize,
     /// A power of two.
     slots: u64,
-    /// Counts of lines, for each rank.
-    sent: Vec<u64>,
-    /// Of those: how many it had taken when this rank last looked.
-    taken: Vec<u64>,
-    received: Vec<u64>,
+    /// For each rank.
+    counts: Vec<Counts>,
+}
+
+/// Counts of lines.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    sent: u64,
+    /// Of those: how many are known to be taken.
+    taken: u64,
+    received: u64,
 }
 
 /// A line that is to be sent or received.
@@ -64,15 +76,13 @@ impl Pairs {
             Some(end) if end <= lines => {}
             _ => return Err(LineOptionsError::NoRoom { slots, ranks, first_line, lines }),
         }
-        let slots = slots.next_power_of_two() as u64;
-        let counts = || vec![0; ranks];
-        let (sent, taken, received) = (counts(), counts(), counts());
-        Ok(Pairs { first_line, payload, slots, sent, taken, received })
+        let slots = slots.max(LEAST).next_power_of_two() as u64;
+        Ok(Pairs { first_line, payload, slots, counts: vec![Counts::default(); ranks] })
     }
 
     /// Lines that this takes of each MPB; `None` when they are too many to count.
     pub(crate) fn lines(slots: usize, ranks: usize) -> Option<usize> {
-        slots.checked_next_power_of_two()?.checked_add(1)?.checked_mul(ranks)
+        slots.max(LEAST).checked_next_power_of_two()?.checked_add(1)?.checked_mul(ranks)
     }
 
     /// Bytes that go with one line.
@@ -90,8 +100,9 @@ impl Pairs {
     /// The next line to be sent to this rank: see [`must_wait`](Pairs::must_wait).
     #[inline]
     pub(crate) fn next_to(&mut self, me: usize, to: usize) -> Numbered {
-        let number = self.sent[to] + 1;
-        self.sent[to] = number;
+        let counts = &mut self.counts[to];
+        let number = counts.sent + 1;
+        counts.sent = number;
         Numbered { number, line: self.slot_line(me, number) }
     }
 
@@ -99,14 +110,15 @@ impl Pairs {
     #[inline]
     pub(crate) fn must_wait(&self, to: usize, number: u64) -> Option<u64> {
         let before = number.saturating_sub(self.slots);
-        (self.taken[to] < before).then_some(before)
+        (self.counts[to].taken < before).then_some(before)
     }
 
     /// The next line from this rank.
     #[inline]
     pub(crate) fn next_from(&mut self, from: usize) -> Numbered {
-        let number = self.received[from] + 1;
-        self.received[from] = number;
+        let counts = &mut self.counts[from];
+        let number = counts.received + 1;
+        counts.received = number;
         Numbered { number, line: self.slot_line(from, number) }
     }
 
@@ -117,9 +129,9 @@ impl Pairs {
         pieces: &[u8],
         to: usize,
     ) -> Result<(), M::Error> {
-        let (me, sent) = (mpb.rank(), self.sent[to]);
+        let (me, sent) = (mpb.rank(), self.counts[to].sent);
         let last = sent + self.count(pieces.len());
-        self.sent[to] = last;
+        self.counts[to].sent = last;
         if let Some(before) = self.must_wait(to, last) {
             self.wait_until_taken(mpb, to, before).await?;
         }
@@ -140,9 +152,9 @@ impl Pairs {
         pieces: &mut [u8],
         from: usize,
     ) -> Result<(), M::Error> {
-        let received = self.received[from];
+        let received = self.counts[from].received;
         let last = received + self.count(pieces.len());
-        self.received[from] = last;
+        self.counts[from].received = last;
         // The last one comes after all others. To look at one that is being written would take it
         // away from the writer.
         let line = self.slot_line(from, last);
@@ -159,6 +171,38 @@ impl Pairs {
         Ok(())
     }
 
+    /// Sends a line to a rank that sends one to this rank, as part of the same operation, before which
+    /// that one has received all that was sent to it.
+    pub(crate) async fn exchange<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        own: &[u8],
+        theirs: &mut [u8],
+        other: usize,
+    ) -> Result<(), M::Error> {
+        if let Some(before) = self.must_wait(other, self.counts[other].sent + 1) {
+            self.wait_until_taken(mpb, other, before).await?;
+        }
+        let (to, from) = (self.next_to(mpb.rank(), other), self.next_from(other));
+        let flag = Line { rank: other, line: to.line };
+        mpb.exchange_flags(flag, to.number, own, from.line, from.number, theirs).await?;
+        self.exchanged(other, to.number);
+        Ok(())
+    }
+
+    /// Whether the next line can be sent to this rank at once.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self, to: usize) -> bool {
+        self.must_wait(to, self.counts[to].sent + 1).is_none()
+    }
+
+    /// To be called when both have the other's line: what was sent before line `number` was taken. Of
+    /// those lines nothing is said; of the ones behind it there is, before they are half of the slots.
+    #[inline(always)]
+    pub(crate) fn exchanged(&mut self, other: usize, number: u64) {
+        self.counts[other].taken = number - 1;
+    }
+
     /// Until so many bytes are there to be received.
     pub(crate) async fn await_from<M: Mpb>(
         &mut self,
@@ -166,7 +210,7 @@ impl Pairs {
         bytes: usize,
         from: usize,
     ) -> Result<(), M::Error> {
-        let last = self.received[from] + self.count(bytes);
+        let last = self.counts[from].received + self.count(bytes);
         mpb.wait_flag_from(from, self.slot_line(from, last), |seen| seen == last).await?;
         Ok(())
     }
@@ -178,7 +222,7 @@ impl Pairs {
         number: u64,
     ) -> Result<(), M::Error> {
         let line = self.taken_line(by);
-        self.taken[by] = mpb.wait_flag_from(by, line, |taken| taken >= number).await?;
+        self.counts[by].taken = mpb.wait_flag_from(by, line, |taken| taken >= number).await?;
         Ok(())
     }
 
@@ -221,6 +265,6 @@ impl Pairs {
     fn slot_line(&self, from: usize, number: u64) -> usize {
         let slots = self.slots as usize;
         let slot = number as usize & (slots - 1);
-        self.first_line + self.sent.len() + from * slots + slot
+        self.first_line + self.counts.len() + from * slots + slot
     }
 }

@@ -283,6 +283,15 @@ macro_rules! at_once {
         ) -> impl Future<Output = Result<(), RealError>> {
             done(self.mpb().flag_payload(line, target))
         }
+
+        #[inline]
+        fn set_flags(
+            &mut self,
+            line: usize,
+            value: u64,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(self.mpb().set_flags(line, value))
+        }
     };
 }
 pub(crate) use at_once;
@@ -310,6 +319,34 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, RealError>> {
         done(self.mpb().wait_flag_from(setter, line, reached))
+    }
+
+    #[inline(always)]
+    fn exchange_flags(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+        line: usize,
+        awaited: u64,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), RealError>> {
+        let mpb = self.mpb();
+        let exchanged = mpb
+            .set_flag_with(real(flag), value, payload)
+            .and_then(|()| mpb.wait_flag_from(flag.rank, line, |seen| seen == awaited))
+            .and_then(|_| mpb.flag_payload(line, target));
+        done(exchanged)
+    }
+
+    #[inline(always)]
+    fn wait_flag_together(
+        &mut self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> impl Future<Output = Result<u64, RealError>> {
+        done(self.mpb().wait_flag_together(setter, line, reached))
     }
 }
 

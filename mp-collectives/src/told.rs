@@ -23,6 +23,10 @@ impl Told {
         Told { listened, told: HashSet::new() }
     }
 
+    pub(crate) fn listened(&self) -> bool {
+        self.listened
+    }
+
     /// The first time that an operation takes an algorithm for messages of about so many bytes: up to
     /// the next power of two. The explanation comes after the bytes and the algorithm.
     #[inline(always)]

@@ -1,13 +1,10 @@
 //! What all ranks of a communicator decide together: for all calls that every rank must make.
 
-use std::time::{Duration, Instant};
-
 use crate::{
     call::{Call, Calls},
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
     error::{Error, Result},
-    joint::Joint,
     status::Tag,
 };
 
@@ -20,9 +17,6 @@ pub(crate) enum Together {
     Create = 3,
     Cartesian = 4,
 }
-
-/// [`Joint::check`], as a [`Together`].
-const CHECK: u64 = 5;
 
 impl Together {
     fn call(self) -> Call {
@@ -45,7 +39,6 @@ type Row = [u64; ROW];
 const MISSING: u64 = 0;
 const LOST: u64 = 0;
 const ENDED: u64 = 1;
-const NOT_COME: u64 = 2;
 
 /// The first of the tags of all this in the stream of joint operations, of which each call has the next
 /// one: so that what is late after a call that was given up is not taken for something else.
@@ -62,10 +55,11 @@ pub(crate) struct Agreed {
 impl Communicator {
     /// Tells every rank what all contribute, and takes a context for something new.
     pub(crate) fn agree(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
+        self.joint().check_if_set(|| call.call())?;
         let (tag, mut row) = self.row(call as u64);
         row[2..].copy_from_slice(&mine);
         let told = call.call();
-        let rows = self.exchange_rows(tag, row, &told, None)?;
+        let rows = self.exchange_rows(tag, row)?;
         let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
         // Twice as many are told apart: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
@@ -87,33 +81,15 @@ impl Communicator {
 
     /// All ranks' rows for each, by way of rank 0, which hears of everybody before it answers anybody:
     /// so either all go on, or all learn who is missing.
-    fn exchange_rows(
-        &self,
-        tag: u32,
-        row: Row,
-        call: &Call,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Row>> {
-        if self.rank() == 0 {
-            self.collect(tag, row, call, limit)
-        } else {
-            self.contribute(tag, row, call, limit)
-        }
+    fn exchange_rows(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
+        if self.rank() == 0 { self.collect(tag, row) } else { self.contribute(tag, row) }
     }
 
-    fn collect(
-        &self,
-        tag: u32,
-        row: Row,
-        call: &Call,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Row>> {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
+    fn collect(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
         let mut rows = vec![row];
         let mut failed = None;
         for rank in 1..self.size() {
-            match self.receive_row(rank, tag, left()) {
+            match self.receive_row(rank, tag) {
                 Ok(row) => rows.push(row),
                 Err(error) => drop(failed.get_or_insert((rank, error))),
             }
@@ -122,7 +98,6 @@ impl Communicator {
             Some((rank, error)) => {
                 let why = match error {
                     Error::Ended { .. } => ENDED,
-                    Error::Timeout(_) => NOT_COME,
                     _ => LOST,
                 };
                 vec![[MISSING, *rank as u64, why, 0, 0]]
@@ -141,33 +116,20 @@ impl Communicator {
         }
         match failed {
             None => Ok(rows),
-            Some((rank, Error::Timeout(_))) => Err(not_come(rank, call, limit)),
             Some((_, error)) => Err(error),
         }
     }
 
-    fn contribute(
-        &self,
-        tag: u32,
-        row: Row,
-        call: &Call,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Row>> {
+    fn contribute(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
         self.send_in(Stream::Together, &row, 0, tag)?;
         let mut rows = Vec::with_capacity(self.size());
-        // Twice as long: rank 0 itself waits so long for others, and then says who is missing.
-        let patience = limit.map(|limit| limit.saturating_mul(2));
         for _ in 0..self.size() {
-            let row = match self.receive_row(0, tag, patience) {
-                Err(Error::Timeout(_)) => return Err(not_come(0, call, limit)),
-                row => row?,
-            };
+            let row = self.receive_row(0, tag)?;
             if row[0] == MISSING {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
                 return Err(match row[2] {
                     LOST => Error::PeerLost { rank, world_rank },
-                    NOT_COME => not_come(rank, call, limit),
                     _ => Error::Ended { rank },
                 });
             }
@@ -176,17 +138,16 @@ impl Communicator {
         Ok(rows)
     }
 
-    fn receive_row(&self, from: usize, tag: u32, limit: Option<Duration>) -> Result<Row> {
+    fn receive_row(&self, from: usize, tag: u32) -> Result<Row> {
         let mut row = [0; ROW];
         let (from, tag) = (from.into(), Tag::Is(tag));
-        self.receive_within(Stream::Together, &mut row, from, tag, true, limit)?;
+        self.receive_within(Stream::Together, &mut row, from, tag, true, None)?;
         Ok(row)
     }
 
     /// An error, at all ranks, where not all call the same.
     fn compare(&self, tag: u32, rows: &[Row], call: &Call) -> Result<()> {
-        let same = |row: &Row| row[0] == rows[0][0] && (row[0] != CHECK || row[2] == rows[0][2]);
-        if rows.iter().all(same) {
+        if rows.iter().all(|row| row[0] == rows[0][0]) {
             return Ok(());
         }
         Err(Error::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))))
@@ -217,45 +178,5 @@ impl Communicator {
             }
         }
         Ok(calls)
-    }
-}
-
-fn not_come(rank: usize, call: &Call, limit: Option<Duration>) -> Error {
-    let limit = limit.unwrap_or_default();
-    Error::NotCome { rank, call: Box::new(call.clone()), limit }
-}
-
-impl Joint<'_> {
-    /// Checks that all ranks call the same, with all that must be the same: for debugging. All ranks
-    /// must make this check before the same calls, and wait for each other in it, also in what would
-    /// not wait for all by itself.
-    ///
-    /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
-    ///
-    /// ```
-    /// use mp_comm::{Call, Communicator, Error};
-    ///
-    /// mp_core::World::threads(3).run(|rank| {
-    ///     let world = Communicator::world(rank);
-    ///     let root = if rank.id() == 1 { 2 } else { 0 };
-    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
-    ///     match world.joint().check(&call, None) {
-    ///         Err(Error::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
-    ///         other => panic!("{other:?}"),
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), mp_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// At all ranks: [`Error::CallsDiffer`], and [`Error::NotCome`] after the limit;
-    /// [`Error::PeerLost`] and [`Error::Ended`] when one can't come.
-    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
-        let communicator = self.communicator();
-        let (tag, mut row) = communicator.row(CHECK);
-        row[2] = call.digest();
-        let rows = communicator.exchange_rows(tag, row, call, limit)?;
-        communicator.compare(tag, &rows, call)
     }
 }

@@ -76,6 +76,16 @@ impl Call {
         self
     }
 
+    /// With shorter texts, the longest of them.
+    pub(crate) fn shorten(&mut self) {
+        let mut texts = vec![&mut self.name, &mut self.settings];
+        texts.extend(&mut self.operation);
+        if let Some(longest) = texts.into_iter().max_by_key(|text| text.len()) {
+            let kept = longest.chars().take(longest.chars().count() / 2).collect();
+            *longest = Cow::Owned(kept);
+        }
+    }
+
     /// A number that is another one for nearly every other call.
     pub(crate) fn digest(&self) -> u64 {
         let Self { name, root, count, element, operation, settings } = self;

@@ -1,7 +1,8 @@
 //! Communicators: which ranks, and in which context; tagged messages between them.
 
 use std::{
-    cell::{Cell, RefCell},
+    any::Any,
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     time::Duration,
 };
@@ -9,11 +10,13 @@ use std::{
 use mp_core::{Plain, Rank, SharedBuffer};
 
 use crate::{
+    check::Check,
     desk::{Posted, Receiving},
     elements::{ElementType, Grown, Landing, Taken, misuse},
     engine::{Engine, Handle, Shared},
     error::{Error, Failed, Result},
     group::Group,
+    ledger::Ledger,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     shelf::Shelf,
@@ -26,7 +29,9 @@ use crate::{
 /// [crate's page](crate) for what calls there are.
 ///
 /// A communicator belongs to the thread that made it. Communicators made from one another share
-/// their channels; what is sent in one is never received in another.
+/// their channels; what is sent in one is never received in another. What was said of how one's
+/// collective operations are to be done, and whether they are [checked](crate::Check), holds for
+/// those that are made of it afterwards.
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Rc<Members>,
@@ -34,6 +39,13 @@ pub struct Communicator {
     pub(crate) context: u32,
     /// See [`Joint::keep`](crate::Joint::keep).
     pub(crate) kept: Shelf,
+    /// See [`Joint::hand_down`](crate::Joint::hand_down).
+    pub(crate) handed_down: RefCell<Vec<Rc<dyn Any>>>,
+    check: Cell<Check>,
+    /// Whether that is so here: looked at by every collective operation.
+    checks: Cell<bool>,
+    /// Opened when it is first needed.
+    pub(crate) ledger: OnceCell<Ledger>,
     /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
     pub(crate) agreements: Cell<u32>,
 }
@@ -71,15 +83,46 @@ impl Communicator {
         Self::new(Rc::new(RefCell::new(engine)), members, 0)
     }
 
-    /// Other ranks, or the same in another context, over the same channels.
+    /// Other ranks, or the same in another context, over the same channels. What was said of how things
+    /// are to be done holds there, too.
     pub(crate) fn of(&self, members: Members, context: u32) -> Self {
-        Self::new(Rc::clone(&self.engine), members, context)
+        let of = Self::new(Rc::clone(&self.engine), members, context);
+        of.set_check(self.check.get());
+        of.handed_down.replace(self.handed_down.borrow().clone());
+        of
     }
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
         engine.borrow_mut().communicators += 1;
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
-        Self { engine, members: Rc::new(members), context, kept, agreements }
+        let of = Self {
+            engine,
+            members: Rc::new(members),
+            context,
+            kept,
+            handed_down: RefCell::default(),
+            check: Cell::default(),
+            checks: Cell::default(),
+            ledger: OnceCell::new(),
+            agreements,
+        };
+        of.set_check(Check::default());
+        of
+    }
+
+    pub(crate) fn set_check(&self, check: Check) {
+        self.check.set(check);
+        // One rank has nobody to compare with.
+        self.checks.set(self.size() > 1 && check.is_on());
+    }
+
+    pub(crate) fn check(&self) -> Check {
+        self.check.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn checks(&self) -> bool {
+        self.checks.get()
     }
 
     /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).

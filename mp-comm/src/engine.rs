@@ -444,6 +444,12 @@ impl Engine {
         moved
     }
 
+    /// Brings on what can be brought on. Whether anything may be under way.
+    pub(crate) fn bring_on(&mut self) -> bool {
+        while self.progress(&mut Call { landings: &mut [], probe: None, alone: false }) {}
+        !self.busy.is_empty() || !self.open.is_empty()
+    }
+
     /// Waits until something may have changed; false when the limit was over before. `to` are
     /// ranks for which the caller has something.
     pub(crate) fn sleep(&self, to: &[u32], limit: Option<Duration>) -> Result<bool> {

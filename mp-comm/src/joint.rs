@@ -1,14 +1,17 @@
 //! What operations are made of that all ranks of a communicator call together.
 
-use std::any::Any;
+use std::{any::Any, rc::Rc, time::Duration};
 
 use mp_core::{Plain, Rank};
 
 use crate::{
+    call::Call,
+    check::Check,
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
     error::Result,
     exchange::Exchange,
+    ledger::Ledger,
     status::{Source, Status, Tag},
 };
 
@@ -101,6 +104,116 @@ impl<'a> Joint<'a> {
         match self.communicator.kept.get() {
             Some(found) => Ok(found),
             None => misuse("what was kept is gone"),
+        }
+    }
+
+    /// Leaves a value with the communicator for all that are made of it from now on, and of those: for
+    /// settings. It takes the place of one of the same type.
+    pub fn hand_down<T: Any>(self, value: T) {
+        let mut all = self.communicator.handed_down.borrow_mut();
+        all.retain(|other| !other.is::<T>());
+        all.push(Rc::new(value));
+    }
+
+    /// What was left with this communicator, or with the one that it was made of when it was made.
+    ///
+    /// ```
+    /// use mp_comm::Communicator;
+    ///
+    /// mp_core::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let before = world.duplicate()?;
+    ///     world.joint().hand_down(7u8);
+    ///     let copy = world.duplicate()?;
+    ///     assert_eq!(copy.joint().handed_down::<u8>().as_deref(), Some(&7));
+    ///     assert_eq!(before.joint().handed_down::<u8>(), None);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    pub fn handed_down<T: Any>(self) -> Option<Rc<T>> {
+        let all = self.communicator.handed_down.borrow();
+        all.iter().find_map(|value| Rc::clone(value).downcast().ok())
+    }
+
+    /// Whether ranks compare what they call together, from the next call on: also in communicators that
+    /// are made of this one from now on. All ranks must say the same between the same calls.
+    pub fn set_check(self, check: Check) {
+        self.communicator.set_check(check);
+    }
+
+    /// Whether ranks compare what they call together, and what all know of that, for calls that only
+    /// begin something. `None` where they do not, or there is one rank.
+    ///
+    /// # Errors
+    /// [`Error::World`](crate::Error::World) for lack of memory.
+    pub fn ledger(self) -> Result<Option<Ledger>> {
+        match self.checks() {
+            true => {
+                let limit = self.communicator.check().limit();
+                Ok(Some(self.opened_ledger()?.with_limit(limit)))
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Whether ranks compare what they call together.
+    #[inline(always)]
+    pub fn checks(self) -> bool {
+        self.communicator.checks()
+    }
+
+    fn opened_ledger(self) -> Result<Ledger> {
+        if let Some(ledger) = self.communicator.ledger.get() {
+            return Ok(ledger.clone());
+        }
+        let ledger = Ledger::open(self)?;
+        Ok(self.communicator.ledger.get_or_init(|| ledger).clone())
+    }
+
+    /// Checks that all ranks call the same, with all that must be the same: for debugging. All ranks
+    /// must make this check before the same calls, and wait for each other in it, also in what would
+    /// not wait for all by itself.
+    ///
+    /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
+    ///
+    /// ```
+    /// use mp_comm::{Call, Communicator, Error};
+    ///
+    /// mp_core::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let root = if rank.id() == 1 { 2 } else { 0 };
+    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
+    ///     match world.joint().check(&call, None) {
+    ///         Err(Error::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///         other => panic!("{other:?}"),
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// At all ranks: [`Error::CallsDiffer`](crate::Error::CallsDiffer), and
+    /// [`Error::NotCome`](crate::Error::NotCome) after the limit;
+    /// [`Error::PeerLost`](crate::Error::PeerLost) and [`Error::Ended`](crate::Error::Ended) when one
+    /// can't come.
+    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
+        if self.communicator.size() == 1 {
+            return Ok(());
+        }
+        let ledger = self.opened_ledger()?.with_limit(limit);
+        ledger.enter(call.clone())?.wait(self.communicator)
+    }
+
+    /// [`check`](Self::check) where ranks compare what they call together, as [set](Self::set_check).
+    ///
+    /// # Errors
+    /// As that.
+    pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
+        match self.checks() {
+            true => self.check(&call(), self.communicator.check().limit()),
+            false => Ok(()),
         }
     }
 

@@ -54,7 +54,8 @@
 //!
 //! **Together.** Calls that all ranks must make, to [`duplicate`](Communicator::duplicate),
 //! [`split`](Communicator::split) and so on, compare what the ranks call: where that differs all get
-//! [`Error::CallsDiffer`], which names who called what. [`Joint::check`] does that for other operations.
+//! [`Error::CallsDiffer`], which names who called what. [`Joint::check`] does that for other operations,
+//! and where [checks](Check) are on, for all of them together.
 //!
 //! **Contexts.** Every communicator has a number that its members agree on, and that goes with
 //! every message: what is sent in one is never received in another.
@@ -90,6 +91,7 @@
 mod agree;
 mod call;
 mod cartesian;
+mod check;
 mod communicator;
 mod desk;
 mod digest;
@@ -101,7 +103,7 @@ mod group;
 mod halo;
 mod inward;
 mod joint;
-
+mod ledger;
 mod members;
 #[cfg(doctest)]
 mod must_not_compile;
@@ -116,6 +118,7 @@ mod wire;
 
 pub use call::{Call, Callers, Calls};
 pub use cartesian::{Cartesian, balanced, share};
+pub use check::{CHECK_VARIABLE, Check};
 pub use communicator::Communicator;
 pub use elements::{Buffer, BufferMut, ElementType};
 pub use error::{Error, Failed, Result};
@@ -123,6 +126,7 @@ pub use exchange::Exchange;
 pub use group::Group;
 pub use halo::Halo;
 pub use joint::Joint;
+pub use ledger::{Entered, Ledger, Missing};
 pub use persistent::{PersistentReceive, PersistentSend, Start, start_all};
 pub use request::{
     Pending, ReceiveRequest, SendRequest, test_all, test_any, test_some, wait_all, wait_any,

@@ -8,8 +8,8 @@ use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, l
 use crate::{
     elements::{ElementType, Payload},
     wire::{
-        CHUNK, CHUNKS, Envelope, FIRST, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES, LINES_MOST,
-        Line, Words,
+        CHUNK, CHUNKS, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
+        LINES_MOST, Line, Words,
     },
 };
 
@@ -131,9 +131,10 @@ impl Course {
         cargo: &mut Cargo<'_>,
         patient: bool,
     ) -> Result<Step, End> {
-        if self.kind == Kind::Chunks && self.gone == 0 {
-            // Before the line that makes the receiver look for it; if there is room, lest a
-            // receiver that must know of the message first is never told of it.
+        if self.kind == Kind::Chunks && self.gone == 0 && to.rank.is_crowded() {
+            // Before the line, which may wake the receiver: once is enough. If there is room, lest
+            // a receiver that must know of the message first is never told of it. One that need
+            // not be woken finds out whose the message is while the chunk is written.
             to.chunk(self, cargo, false)?;
         }
         if !self.begun {
@@ -245,7 +246,8 @@ impl Channels {
         patient: bool,
     ) -> Result<bool, End> {
         let Cargo::Bytes(bytes) = cargo else { return Ok(true) };
-        let piece = &bytes[course.gone..course.bytes.min(course.gone + CHUNK)];
+        let most = if bytes.len() < HALVED { CHUNK / 2 } else { CHUNK };
+        let piece = &bytes[course.gone..course.bytes.min(course.gone + most)];
         let chunks = self.chunks()?;
         let sent = match patient {
             true => chunks.send(piece),

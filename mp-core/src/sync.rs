@@ -11,8 +11,10 @@ pub use self::model::RaceMarker;
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
+#[cfg(any(test, loom))]
+pub(crate) mod life;
 #[cfg(all(test, not(loom)))]
-pub(crate) mod mortal;
+mod mortal;
 
 #[cfg(not(loom))]
 mod machine {
@@ -115,6 +117,26 @@ mod machine {
                 }
             }
             first.sleep(expected, Some(unsure));
+        }
+
+        /// Whether [`sleep_on_any`](Self::sleep_on_any) can sleep on several words here.
+        pub(crate) fn can_sleep_on_any() -> bool {
+            #[cfg(miri)]
+            return false;
+            #[cfg(not(miri))]
+            {
+                static CAN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+                *CAN.get_or_init(|| {
+                    // SAFETY: no words, so that nothing is read, and the call is refused: as senseless
+                    // where there is such a call.
+                    let refused = unsafe {
+                        let none = std::ptr::null::<Waiter>();
+                        let limit = std::ptr::null::<nix::libc::timespec>();
+                        nix::libc::syscall(nix::libc::SYS_futex_waitv, none, 0, 0, limit, 0)
+                    };
+                    refused < 0 && nix::errno::Errno::last() == nix::errno::Errno::EINVAL
+                })
+            }
         }
 
         /// The word's value. `Acquire`: pairs with the `Release` in [`Futex::advance_and_wake`].
@@ -287,6 +309,10 @@ mod model {
 
         pub(crate) fn sleep_bits(&self, expected: u32, _bits: u32) {
             self.sleep(expected, None);
+        }
+
+        pub(crate) fn can_sleep_on_any() -> bool {
+            true
         }
 
         /// Of a model's words, only the first.

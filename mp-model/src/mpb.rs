@@ -222,12 +222,58 @@ pub trait Mpb {
         self.wait_flag(line, reached)
     }
 
+    /// Sets the flag in this line of every other MPB: for those who are let go at the same time, where to
+    /// wake them is what costs.
+    fn set_flags(
+        &mut self,
+        line: usize,
+        value: u64,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            let me = self.rank();
+            for rank in (0..self.ranks()).filter(|&rank| rank != me) {
+                self.set_flag(Line { rank, line }, value).await?;
+            }
+            Ok(())
+        }
+    }
+
+    /// [`wait_flag_from`](Mpb::wait_flag_from) for a flag that rank `setter` sets by
+    /// [`set_flags`](Mpb::set_flags).
+    fn wait_flag_together(
+        &mut self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> impl Future<Output = Result<u64, Self::Error>> {
+        self.wait_flag_from(setter, line, reached)
+    }
+
     /// Reads what was set beside a flag of the own MPB, after the flag was seen.
     fn flag_payload(
         &mut self,
         line: usize,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// What two ranks do that give each other a line: [sets a flag](Mpb::set_flag_with) in the other
+    /// one's MPB, waits until that one has set a line of the own MPB to `awaited`, and reads what is
+    /// beside it.
+    fn exchange_flags(
+        &mut self,
+        flag: Line,
+        value: u64,
+        payload: &[u8],
+        line: usize,
+        awaited: u64,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        async move {
+            self.set_flag_with(flag, value, payload).await?;
+            self.wait_flag_from(flag.rank, line, |seen| seen == awaited).await?;
+            self.flag_payload(line, target).await
+        }
+    }
 
     /// Reads what was set beside flags of the own MPB one line after the other, from `first` on, as
     /// [`set_flags_with`](Mpb::set_flags_with) has set them, after the last flag was seen.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::{CreationError, Histogram};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onchip::critical::objects::{Answer, Map, MapOp};
+use onchip::critical::objects::{Map, MapAnswer, MapOp};
 use onchip::critical::{Error, Protected, Request};
 use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -321,9 +321,9 @@ impl<const N: usize> Client<'_, N> {
     /// Asks again while one server follows another.
     fn insist(
         &mut self,
-        mut answer: onchip::critical::Result<Answer<Value<N>>>,
+        mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
         op: Op<N>,
-    ) -> onchip::critical::Result<Answer<Value<N>>> {
+    ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
         while self.plan.has_stand_by()
             && matches!(answer, Err(Error::Unknown { .. } | Error::Poisoned { .. }))
         {

@@ -7,7 +7,7 @@
 //! written twice or torn makes them differ. Values that are seen must be whole, and a client's
 //! values of a key can't be seen in another order than it wrote them.
 
-use onchip::critical::objects::{Answer, MapOp};
+use onchip::critical::objects::{MapAnswer, MapOp};
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Op, Stamp, Value, key, stamp, stamp_of, value, weight, writer};
@@ -101,7 +101,7 @@ impl Log {
     }
 
     /// Writes down what became of an operation. Those of a client are answered in their order.
-    pub fn answered<const N: usize>(&mut self, asked: &Asked, answer: &Answer<Value<N>>) {
+    pub fn answered<const N: usize>(&mut self, asked: &Asked, answer: &MapAnswer<Value<N>>) {
         let Asked { kind, index, new, expected } = *asked;
         let before = match answer.before() {
             None => 0,

@@ -25,6 +25,17 @@ pub struct Settings {
     pub placement: Option<Placement>,
 }
 
+impl Settings {
+    /// Those for some of the ranks: rounds and placements are for as many as they were made for.
+    pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
+        if ranks != before {
+            self.placement = None;
+            self.barrier = self.barrier.filter(|barrier| *barrier == Barrier::Central);
+        }
+        self
+    }
+}
+
 /// One rank's part in the barriers of its world, or of [some ranks](Members).
 ///
 /// ```

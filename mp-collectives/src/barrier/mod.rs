@@ -5,7 +5,7 @@
 //! | | for | source |
 //! |---|---|---|
 //! | [`Dissemination`] | a core for each rank | Ramos & Hoefler, section 3.3 |
-//! | [`Central`] | ranks that share cores | the fewest ranks that must be woken |
+//! | [`Central`] | more than 16 ranks that share cores | the fewest that must be woken, by one wake for all |
 //!
 //! Both are *fuzzy*: a rank may say that it has come, do something else, and wait later.
 

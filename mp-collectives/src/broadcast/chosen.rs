@@ -31,6 +31,16 @@ pub struct Settings {
     pub degree: Option<usize>,
 }
 
+impl Settings {
+    /// Those for some of the ranks: a tree of fewer has no greater degree than the most that it can have.
+    pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
+        if ranks != before {
+            self.degree = self.degree.map(|degree| degree.min(ranks.saturating_sub(1).max(1)));
+        }
+        self
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings { chunk_lines: 1024, buffers: 4, slots: None, algorithm: None, degree: None }

@@ -19,7 +19,7 @@ use crate::pairs::{Numbered, Pairs};
 pub struct LineOptions {
     /// k: the most children that a rank has, from 1 to P − 1.
     pub degree: usize,
-    /// Lines that may be under way between two ranks; taken up to the next power of two.
+    /// Lines that may be under way between two ranks; taken up to the next power of two, and at least 2.
     pub slots: usize,
     /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
     /// first.

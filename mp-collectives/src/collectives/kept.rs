@@ -1,10 +1,10 @@
 //! What a communicator keeps for its collective operations, and how they find it.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 
 use mp_comm::{Call, Communicator, Error, Result};
 
-use super::{Check, Settings};
+use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::exchange::Exchanges;
@@ -16,8 +16,6 @@ type Slot<F> = RefCell<Option<F>>;
 
 /// What a communicator keeps for its collective operations.
 pub(super) struct Fronts {
-    /// Looked at by every call.
-    checks: Cell<bool>,
     broadcasts: Slot<Broadcasts>,
     reductions: Slot<Reductions>,
     barriers: Slot<Barriers>,
@@ -25,41 +23,44 @@ pub(super) struct Fronts {
     settings: RefCell<Settings>,
 }
 
+/// Settings, and how many ranks they are for.
+struct HandedDown {
+    ranks: usize,
+    settings: Settings,
+}
+
 impl Fronts {
     #[inline(always)]
     pub(super) fn of(communicator: &Communicator) -> Result<&Fronts> {
-        communicator.joint().keep(|_| {
-            let fronts = Fronts {
-                checks: Cell::new(false),
+        communicator.joint().keep(|joint| {
+            let ranks = communicator.size();
+            let handed_down = joint.handed_down::<HandedDown>();
+            let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
+            Ok(Fronts {
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
                 exchanges: RefCell::default(),
-                settings: RefCell::default(),
-            };
-            fronts.set(Settings::default())?;
-            Ok(fronts)
+                settings: settings.unwrap_or_default().into(),
+            })
         })
     }
 
-    pub(super) fn set(&self, settings: Settings) -> Result<()> {
+    pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
         take(&self.barriers)?.take();
         take(&self.broadcasts)?.take();
         take(&self.reductions)?.take();
         take(&self.exchanges)?.take();
-        self.checks.set(settings.check.is_on());
+        let joint = of.joint();
+        joint.set_check(settings.check);
+        joint.hand_down(HandedDown { ranks: of.size(), settings: settings.clone() });
         self.settings.replace(settings);
         Ok(())
     }
 
     #[cold]
     fn check(&self, of: &Communicator, call: impl FnOnce(&Settings) -> Call) -> Result<()> {
-        let settings = self.settings.borrow();
-        let limit = match settings.check {
-            Check::Within(limit) => Some(limit),
-            _ => None,
-        };
-        of.joint().check(&call(&settings), limit)
+        of.joint().check_if_set(|| call(&self.settings.borrow()))
     }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn call<'a, F: Front>(
     call: impl FnOnce(&mut F) -> mp_core::Result<()>,
 ) -> Result<RefMut<'a, Option<F>>> {
     let fronts = Fronts::of(of)?;
-    if fronts.checks.get() {
+    if of.joint().checks() {
         fronts.check(of, told)?;
     }
     if let Some(root) = root

@@ -15,6 +15,7 @@ use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::exchange::Exchanges;
 use crate::reduce::{Operation, Reductions};
+use crate::said;
 
 /// What all ranks of a communicator call together. Each must make the same calls, in the same order.
 ///
@@ -347,7 +348,12 @@ pub trait Collectives {
     ) -> Result<()>;
 
     /// How all this is to be done from the next call on. All ranks must call it with the same settings,
-    /// between the same operations. Communicators made of this one have their own.
+    /// between the same operations.
+    ///
+    /// Communicators that are made of this one afterwards, and of those, have the same settings until they
+    /// are told otherwise; those that there are already keep theirs. What is for a number of ranks goes no
+    /// further than to communicators of as many: a barrier's rounds and placement; a broadcast's degree is
+    /// at most the greatest possible.
     ///
     /// ```
     /// use mp_collectives::collectives::{Check, Collectives, Settings};
@@ -378,21 +384,17 @@ pub trait Collectives {
     fn set_collectives(&self, settings: Settings) -> Result<()>;
 }
 
-fn way(settings: &impl std::fmt::Debug) -> String {
-    format!("{settings:?}")
-}
-
 impl Collectives for Communicator {
     #[inline]
     fn barrier(&self) -> Result<()> {
-        let told = |settings: &Settings| Call::new("barrier").settings(way(&settings.barrier));
+        let told = |settings: &Settings| said::barrier("barrier", &settings.barrier);
         call(self, told, None, Barriers::wait)?;
         Ok(())
     }
 
     #[inline]
     fn arrive(&self) -> Result<Arrived<'_>> {
-        let told = |settings: &Settings| Call::new("arrive").settings(way(&settings.barrier));
+        let told = |settings: &Settings| said::barrier("arrive", &settings.barrier);
         let barriers = call(self, told, None, |front: &mut Barriers| front.arrive().map(drop))?;
         Ok(Arrived { communicator: self, barriers })
     }
@@ -401,8 +403,7 @@ impl Collectives for Communicator {
     fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()> {
         let count = message.len();
         let told = |settings: &Settings| {
-            let told = Call::new("broadcast").elements::<T>(count).root(root);
-            told.settings(way(&settings.broadcast))
+            said::broadcast::<T>("broadcast", count, root, &settings.broadcast)
         };
         call(self, told, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
         Ok(())
@@ -636,11 +637,7 @@ impl Collectives for Communicator {
         result: &mut [T],
         operation: impl Operation<T>,
     ) -> Result<()> {
-        let told = told_of(vector, &operation, "reduce_scatter_varying", None);
-        let told = |settings: &Settings| {
-            let (told, way) = (told(settings), way(&settings.reduce));
-            told.settings(format!("blocks {blocks:?} and {way}"))
-        };
+        let told = varying_told(vector, &operation, blocks);
         call(self, told, None, |front: &mut Reductions| {
             front.reduce_scatter_varying(vector, blocks, result, operation)
         })?;
@@ -667,11 +664,7 @@ impl Collectives for Communicator {
         blocks: &[Range<usize>],
         operation: impl Operation<T>,
     ) -> Result<()> {
-        let told = told_of(vector, &operation, "reduce_scatter_varying", None);
-        let told = |settings: &Settings| {
-            let (told, way) = (told(settings), way(&settings.reduce));
-            told.settings(format!("blocks {blocks:?} and {way}"))
-        };
+        let told = varying_told(vector, &operation, blocks);
         call(self, told, None, |front: &mut Reductions| {
             front.reduce_scatter_in_place_varying(vector, blocks, operation)
         })?;
@@ -679,7 +672,7 @@ impl Collectives for Communicator {
     }
 
     fn set_collectives(&self, settings: Settings) -> Result<()> {
-        Fronts::of(self)?.set(settings)
+        Fronts::of(self)?.set(self, settings)
     }
 }
 
@@ -695,17 +688,7 @@ fn exchange_told<T: Plain>(
     count: Option<usize>,
     root: Option<usize>,
 ) -> impl FnOnce(&Settings) -> Call {
-    move |settings| {
-        let told = match count {
-            Some(count) => Call::new(name).elements::<T>(count),
-            None => Call::new(name).of::<T>(),
-        };
-        let told = told.settings(way(&settings.exchange));
-        match root {
-            Some(root) => told.root(root),
-            None => told,
-        }
-    }
+    move |settings| said::exchange::<T>(name, count, root, &settings.exchange)
 }
 
 /// What is told of a reduction.
@@ -717,16 +700,18 @@ fn told_of<T: Plain, O>(
     root: Option<usize>,
 ) -> impl FnOnce(&Settings) -> Call + use<T, O> {
     let count = vector.len();
-    move |settings| {
-        let operation = std::any::type_name::<O>();
-        let own = operation.strip_prefix("mp_collectives::reduce::operations::");
-        let told = Call::new(name).elements::<T>(count).operation(own.unwrap_or(operation));
-        let told = told.settings(way(&settings.reduce));
-        match root {
-            Some(root) => told.root(root),
-            None => told,
-        }
-    }
+    move |settings| said::reduction::<T, O>(name, count, root, None, &settings.reduce)
+}
+
+/// What is told of a reduction to blocks that need not be equally long.
+#[inline(always)]
+fn varying_told<'a, T: Plain, O>(
+    vector: &[T],
+    _: &O,
+    blocks: &'a [Range<usize>],
+) -> impl FnOnce(&Settings) -> Call + use<'a, T, O> {
+    let (name, count) = ("reduce_scatter_varying", vector.len());
+    move |settings| said::reduction::<T, O>(name, count, None, Some(blocks), &settings.reduce)
 }
 
 /// A rank has come to a barrier of its communicator, and will wait. If it does not, its next barrier

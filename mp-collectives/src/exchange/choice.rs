@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use mp_model::cla::schedule::{By, Schedule};
+
+use super::ways::{BUFFERS, SHARED, chunk_lines};
 use crate::broadcast::Machine;
 
 /// How a block gets from one rank to another.
@@ -52,6 +55,57 @@ pub struct Explanation<W> {
     pub way: W,
     /// Why.
     pub reason: Reason,
+}
+
+/// The line's length.
+const LINE: usize = 64;
+
+impl<W: Copy> Explanation<W> {
+    fn lines(&self) -> By {
+        By::Lines { lines: self.bytes.div_ceil(self.machine.payload.max(1)) as u64 }
+    }
+
+    fn chunks(&self, chunk_lines: usize) -> By {
+        let (lines, piece) = (self.bytes.div_ceil(LINE) as u64, chunk_lines as u64);
+        By::Buffers { lines, piece, buffers: BUFFERS as u64 }
+    }
+}
+
+/// Who sends to whom, for the model.
+impl Explanation<Way> {
+    /// Of a gather.
+    pub fn gather(&self, root: usize) -> Schedule {
+        Schedule::gather(self.machine.ranks, root, self.by())
+    }
+
+    /// Of a scatter.
+    pub fn scatter(&self, root: usize) -> Schedule {
+        Schedule::scatter(self.machine.ranks, root, self.by())
+    }
+
+    /// Of an all-to-all.
+    pub fn all_to_all(&self) -> Schedule {
+        Schedule::all_to_all(self.machine.ranks, self.by())
+    }
+
+    fn by(&self) -> By {
+        match self.way {
+            Way::Lines => self.lines(),
+            Way::Chunks => self.chunks(chunk_lines(self.machine.ranks)),
+        }
+    }
+}
+
+impl Explanation<WayToAll> {
+    /// Who sends to whom in an all-gather, for the model.
+    pub fn all_gather(&self) -> Schedule {
+        let ranks = self.machine.ranks;
+        match self.way {
+            WayToAll::Lines => Schedule::all_gather(ranks, self.lines(), false),
+            WayToAll::Chunks => Schedule::all_gather(ranks, self.chunks(chunk_lines(ranks)), false),
+            WayToAll::Shared => Schedule::all_gather(ranks, self.chunks(SHARED), true),
+        }
+    }
 }
 
 /// Lines up to which a block is short, as long as they may be under way between two ranks.

@@ -27,7 +27,7 @@ pub struct LineExchange {
 
 impl LineExchange {
     /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
-    /// taken up to the next power of two. The lines from `first_line` on are its own, and zero at
+    /// taken up to the next power of two, and at least 2. The lines from `first_line` on are its own, and zero at
     /// first.
     ///
     /// # Errors

@@ -25,15 +25,15 @@ pub struct Settings {
 }
 
 /// Chunks that a rank may have under way to another one, or to all.
-const BUFFERS: usize = 4;
+pub(super) const BUFFERS: usize = 4;
 
 /// Lines of the chunks that all others get.
-const SHARED: usize = 512;
+pub(super) const SHARED: usize = 512;
 
 /// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
 /// the second level, as long as they do not become so short that each is mostly waited for. Powers of
 /// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
-fn chunk_lines(ranks: usize) -> usize {
+pub(super) fn chunk_lines(ranks: usize) -> usize {
     let share = 1024 / ranks.saturating_sub(1).max(1);
     (1 << share.max(1).ilog2()).clamp(16, SHARED)
 }

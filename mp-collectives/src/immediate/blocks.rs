@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
-use super::collectives::{Buffer, Element, Immediate};
+use mp_comm::Call;
+use mp_core::Plain;
+
+use super::collectives::{Buffer, Element, Immediate, Settings, Told};
 use super::request::CollectiveRequest;
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter};
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
+use crate::said;
 
 /// Blocks of a buffer, as one of several forms of a call gives them.
 enum Layout {
@@ -21,7 +25,44 @@ impl Layout {
             Layout::At(ranges) => Blocks::At(ranges),
         }
     }
+
+    /// What is told of an exchange: how long a block is where all are.
+    fn told<T: Plain>(
+        &self,
+        [equal, varying]: [&'static str; 2],
+        count: usize,
+        root: Option<usize>,
+    ) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
+        let (name, alike) = match self {
+            Layout::Equal => (equal, Some(count)),
+            Layout::At(_) => (varying, None),
+        };
+        Told::new::<T>(name, count, move |name, settings| {
+            said::exchange::<T>(name, alike, root, &settings.exchanges)
+        })
+    }
+
+    /// What is told of a reduction.
+    fn told_reduction<T: Plain, O>(
+        &self,
+        count: usize,
+    ) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T, O>> {
+        let (name, blocks) = match self {
+            Layout::Equal => ("immediate reduce_scatter", None),
+            Layout::At(ranges) => ("immediate reduce_scatter_varying", Some(ranges.clone())),
+        };
+        Told::new::<T>(name, count, move |name, settings| {
+            let (blocks, settings) = (blocks.as_deref(), &settings.reductions);
+            said::reduction::<T, O>(name, count, None, blocks, settings)
+        })
+    }
 }
+
+// Operations' names for blocks that are equally long, and for those that need not be.
+const GATHER: [&str; 2] = ["immediate gather", "immediate gather_varying"];
+const SCATTER: [&str; 2] = ["immediate scatter", "immediate scatter_varying"];
+const ALL_GATHER: [&str; 2] = ["immediate all_gather", "immediate all_gather_varying"];
+const ALL_TO_ALL: [&str; 2] = ["immediate all_to_all", "immediate all_to_all_varying"];
 
 /// Operations on blocks for each rank. Each gives back all buffers that it was given.
 impl Immediate {
@@ -63,7 +104,8 @@ impl Immediate {
         S: Buffer<T>,
         R: Buffer<T>,
     {
-        self.front.submit((own, all), move |algorithms, (own, all)| {
+        let told = layout.told::<T>(GATHER, own.as_ref().len(), Some(root));
+        self.submit(told, (own, all), move |algorithms, (own, all)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (own, all, blocks) = (own.as_ref(), all.as_mut(), layout.blocks());
@@ -106,7 +148,9 @@ impl Immediate {
         T: Element,
         B: Buffer<T>,
     {
-        self.front.submit(buffer, move |algorithms, buffer| {
+        let count = self.at_root(buffer.as_ref().len(), root);
+        let told = layout.told::<T>(GATHER, count, Some(root));
+        self.submit(told, buffer, move |algorithms, buffer| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (buffer, blocks) = (buffer.as_mut(), layout.blocks());
@@ -154,7 +198,8 @@ impl Immediate {
         S: Buffer<T>,
         R: Buffer<T>,
     {
-        self.front.submit((all, own), move |algorithms, (all, own)| {
+        let told = layout.told::<T>(SCATTER, own.as_ref().len(), Some(root));
+        self.submit(told, (all, own), move |algorithms, (all, own)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (all, own, blocks) = (all.as_ref(), own.as_mut(), layout.blocks());
@@ -197,7 +242,9 @@ impl Immediate {
         T: Element,
         B: Buffer<T>,
     {
-        self.front.submit(buffer, move |algorithms, buffer| {
+        let count = self.at_root(buffer.as_ref().len(), root);
+        let told = layout.told::<T>(SCATTER, count, Some(root));
+        self.submit(told, buffer, move |algorithms, buffer| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (buffer, blocks) = (buffer.as_mut(), layout.blocks());
@@ -244,7 +291,8 @@ impl Immediate {
         S: Buffer<T>,
         R: Buffer<T>,
     {
-        self.front.submit((own, all), move |algorithms, (own, all)| {
+        let told = layout.told::<T>(ALL_GATHER, own.as_ref().len(), None);
+        self.submit(told, (own, all), move |algorithms, (own, all)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (own, all, blocks) = (own.as_ref(), all.as_mut(), layout.blocks());
@@ -282,7 +330,9 @@ impl Immediate {
         T: Element,
         B: Buffer<T>,
     {
-        self.front.submit(all, move |algorithms, all| {
+        let count = self.of_all(all.as_ref().len());
+        let told = layout.told::<T>(ALL_GATHER, count, None);
+        self.submit(told, all, move |algorithms, all| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let traffic = AllGather::in_place(exchanges.mpb(), all.as_mut(), layout.blocks())?;
@@ -330,7 +380,8 @@ impl Immediate {
         S: Buffer<T>,
         R: Buffer<T>,
     {
-        self.front.submit((send, receive), move |algorithms, (send, receive)| {
+        let told = outgoing.told::<T>(ALL_TO_ALL, send.as_ref().len(), None);
+        self.submit(told, (send, receive), move |algorithms, (send, receive)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let send = (send.as_ref(), outgoing.blocks());
@@ -369,7 +420,8 @@ impl Immediate {
         T: Element,
         B: Buffer<T>,
     {
-        self.front.submit(buffer, move |algorithms, buffer| {
+        let told = layout.told::<T>(ALL_TO_ALL, buffer.as_ref().len(), None);
+        self.submit(told, buffer, move |algorithms, buffer| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let mut traffic =
@@ -427,7 +479,8 @@ impl Immediate {
         R: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.front.submit((vector, result), move |algorithms, (vector, result)| {
+        let told = layout.told_reduction::<T, O>(vector.as_ref().len());
+        self.submit(told, (vector, result), move |algorithms, (vector, result)| {
             Box::pin(async move {
                 let reductions = algorithms.reductions()?;
                 let (vector, result, blocks) = (vector.as_ref(), result.as_mut(), layout.blocks());
@@ -479,7 +532,8 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.front.submit(vector, move |algorithms, vector| {
+        let told = layout.told_reduction::<T, O>(vector.as_ref().len());
+        self.submit(told, vector, move |algorithms, vector| {
             Box::pin(async move {
                 let reductions = algorithms.reductions()?;
                 let mut parts =

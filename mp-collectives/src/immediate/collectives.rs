@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use mp_comm::{Call, Entered, Ledger, Missing};
 use mp_core::{Plain, Rank, Result};
 use mp_delegate::comm::{Errands, Progress};
+use mp_model::mpb::Mpb;
 
-use super::front::Front;
+use super::front::{BoxFuture, Front};
 use super::polled::{PolledMpb, Waits};
 use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
@@ -13,6 +15,7 @@ use crate::broadcast::{self, Broadcasts};
 use crate::exchange::{self, Exchanges};
 use crate::members::Members;
 use crate::reduce::{self, Operation, Prefix, Reductions};
+use crate::said;
 
 /// How the operations are to be done. All ranks must ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +69,12 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// ```
 #[derive(Debug)]
 pub struct Immediate {
-    pub(super) front: Front<Algorithms>,
+    front: Front<Algorithms>,
+    settings: Settings,
+    /// Where ranks compare what they call.
+    pub(super) ledger: Option<Ledger>,
+    rank: usize,
+    ranks: usize,
 }
 
 /// What takes much room is opened when it is first called for, by all ranks at the same call.
@@ -107,6 +115,15 @@ impl Algorithms {
         }
     }
 
+    /// Until all ranks have called the same.
+    async fn compared(&mut self, entered: &Entered) -> Result<()> {
+        let mut mpb = PolledMpb::shared(entered.polled(), &self.waits);
+        while let Some(Missing { rank, line, value }) = entered.look()? {
+            mpb.wait_flag_from(rank, line, |seen| seen >= value).await?;
+        }
+        Ok(())
+    }
+
     pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
         let opened = match self.broadcasts.take() {
             Some(opened) => opened,
@@ -141,6 +158,15 @@ impl Algorithms {
     }
 }
 
+impl Settings {
+    /// Those for a communicator of `ranks`, made of one of `before` that has these.
+    pub(super) fn of_part(mut self, before: usize, ranks: usize) -> Self {
+        self.barriers = self.barriers.of_part(before, ranks);
+        self.broadcasts = self.broadcasts.of_part(before, ranks);
+        self
+    }
+}
+
 impl Immediate {
     /// All these ranks, or all of the world, open the operations of this name; none waits for the
     /// others to do so. Who carries them on, each rank says for itself.
@@ -160,19 +186,59 @@ impl Immediate {
         let rank = members.rank();
         let barriers = Barriers::open(members, name, settings.barriers.clone())?;
         let (barriers, waits) = barriers.polled();
+        let own = waits.now();
         let algorithms = Algorithms {
-            serial: waits.now().mpb().serial(),
+            serial: own.mpb().serial(),
             rank: rank.clone(),
             members: members.named().map(<[usize]>::to_vec),
             name: name.to_owned(),
-            settings,
+            settings: settings.clone(),
             waits: Arc::clone(&waits),
             barriers,
             broadcasts: None,
             reductions: None,
             exchanges: None,
         };
-        Ok(Immediate { front: Front::open(rank, progress, waits, algorithms)? })
+        let front = Front::open(rank, progress, waits, algorithms)?;
+        let (rank, ranks) = (own.mpb().rank(), own.mpb().ranks());
+        Ok(Immediate { front, settings, ledger: None, rank, ranks })
+    }
+
+    /// Calls an operation, which begins when all ranks have called the same, where they compare that.
+    pub(super) fn submit<B, F>(
+        &mut self,
+        told: Told<impl FnOnce(&'static str, &Settings) -> Call>,
+        buffer: B,
+        operation: F,
+    ) -> CollectiveRequest<B>
+    where
+        B: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Algorithms, &'a mut B) -> BoxFuture<'a, Result<()>>
+            + Send
+            + 'static,
+    {
+        let Told { name, bytes, call } = told;
+        let Some(ledger) = &self.ledger else {
+            return self.front.submit_as(name, bytes, buffer, operation);
+        };
+        // Now, so that it has its place among those calls, too, that wait.
+        let entered = ledger.enter(call(name, &self.settings));
+        self.front.submit_as(name, bytes, buffer, move |all, buffer| {
+            Box::pin(async move {
+                all.compared(&entered?).await?;
+                operation(all, buffer).await
+            })
+        })
+    }
+
+    /// Elements of a block where the root's buffer is for those of all.
+    pub(super) fn at_root(&self, length: usize, root: usize) -> usize {
+        if self.rank == root { length / self.ranks } else { length }
+    }
+
+    /// Elements of a block where the buffer is for those of all.
+    pub(super) fn of_all(&self, length: usize) -> usize {
+        length / self.ranks
     }
 
     /// Who carries the operations on.
@@ -182,7 +248,10 @@ impl Immediate {
 
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
-        self.front.submit((), |all, _| Box::pin(all.barriers.run()))
+        let told = Told::new::<u8>("immediate barrier", 0, |name, settings| {
+            said::barrier(name, &settings.barriers)
+        });
+        self.submit(told, (), |all, _| Box::pin(all.barriers.run()))
     }
 
     /// Begins a [broadcast](Broadcasts::broadcast) (`MPI_Ibcast`).
@@ -191,7 +260,11 @@ impl Immediate {
         T: Element,
         B: Buffer<T>,
     {
-        self.front.submit(message, move |all, message| {
+        let count = message.as_ref().len();
+        let told = Told::new::<T>("immediate broadcast", count, move |name, settings| {
+            said::broadcast::<T>(name, count, root, &settings.broadcasts)
+        });
+        self.submit(told, message, move |all, message| {
             Box::pin(async move {
                 all.broadcasts()?.run(bytemuck::cast_slice_mut(message.as_mut()), root).await
             })
@@ -205,7 +278,8 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.front.submit(vector, move |all, vector| {
+        let told = reduction::<T, O>("immediate all_reduce", vector.as_ref().len(), None);
+        self.submit(told, vector, move |all, vector| {
             Box::pin(
                 async move { all.reductions()?.run_all_reduce(vector.as_mut(), &operation).await },
             )
@@ -219,7 +293,8 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.front.submit(vector, move |all, vector| {
+        let told = reduction::<T, O>("immediate reduce", vector.as_ref().len(), Some(root));
+        self.submit(told, vector, move |all, vector| {
             Box::pin(async move {
                 all.reductions()?.run_reduce(vector.as_mut(), &operation, root).await
             })
@@ -252,10 +327,40 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.front.submit(vector, move |all, vector| {
+        let name = match prefix {
+            Prefix::Inclusive => "immediate scan",
+            Prefix::Exclusive => "immediate exclusive_scan",
+        };
+        let told = reduction::<T, O>(name, vector.as_ref().len(), None);
+        self.submit(told, vector, move |all, vector| {
             Box::pin(async move {
                 all.reductions()?.run_scan(vector.as_mut(), &operation, prefix).await
             })
         })
     }
+}
+
+/// What is told of a call.
+pub(super) struct Told<F> {
+    name: &'static str,
+    bytes: usize,
+    call: F,
+}
+
+impl<F: FnOnce(&'static str, &Settings) -> Call> Told<F> {
+    /// With so many elements of the rank's own; `call` says the rest, where ranks compare it.
+    pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
+        Told { name, bytes: count * size_of::<T>(), call }
+    }
+}
+
+/// What is told of a reduction.
+fn reduction<T: Plain, O>(
+    name: &'static str,
+    count: usize,
+    root: Option<usize>,
+) -> Told<impl FnOnce(&'static str, &Settings) -> Call> {
+    Told::new::<T>(name, count, move |name, settings| {
+        said::reduction::<T, O>(name, count, root, None, &settings.reductions)
+    })
 }

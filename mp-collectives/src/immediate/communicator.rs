@@ -29,11 +29,17 @@ use crate::members::Members;
 /// ```
 ///
 /// Each communicator is a [front](super) of its own: all its ranks call its operations in the same
-/// order, and the operations of several communicators do not wait for each other. They are not
-/// [checked](crate::collectives::Check). Ranks in a request's errors are the world's. A communicator
-/// that is dropped waits for what was called.
+/// order, and the operations of several communicators do not wait for each other. Ranks in a request's
+/// errors are the world's. A communicator that is dropped waits for what was called.
+///
+/// Where ranks [check](crate::collectives::Check) what they call, a request fails where not all have
+/// called the same at that place among all calls of the communicator, those that block included; its
+/// error names who has called what, and is
+/// [`CallsDiffer`](Error::CallsDiffer) when `?` has made it one of communicators. Nothing is done then.
+/// The call itself waits for nobody.
 pub trait ImmediateCollectives {
-    /// The operations, opened at the first call with [`Progress::Automatic`].
+    /// The operations, opened at the first call as [set](Self::set_immediate) for this communicator or the
+    /// one that it was made of, or with [`Progress::Automatic`].
     ///
     /// # Errors
     /// Those of [`Immediate::open`]; [`Error::Misuse`] while what this returned before is kept.
@@ -42,6 +48,9 @@ pub trait ImmediateCollectives {
     /// Who carries operations on, and how they are done, from the next call on. All ranks must call it
     /// with the same settings, between the same operations; who carries them on, each says for itself.
     /// Waits for what was called before.
+    ///
+    /// It holds for communicators that are made of this one afterwards, too, as far as
+    /// [`set_collectives`](crate::collectives::Collectives::set_collectives) does.
     ///
     /// # Errors
     /// As [`immediate`](Self::immediate).
@@ -65,20 +74,40 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Imm
     Ok(Immediate::open(Members::of(&rank, &ranks), &name, progress, settings)?)
 }
 
+/// Who carries operations on and how, for as many ranks.
+struct HandedDown {
+    ranks: usize,
+    progress: Progress,
+    settings: Settings,
+}
+
+fn inherited(of: &Communicator) -> (Progress, Settings) {
+    match of.joint().handed_down::<HandedDown>() {
+        Some(given) => {
+            (given.progress.clone(), given.settings.clone().of_part(given.ranks, of.size()))
+        }
+        None => (Progress::Automatic, Settings::default()),
+    }
+}
+
 impl ImmediateCollectives for Communicator {
     fn immediate(&self) -> Result<RefMut<'_, Immediate>> {
         let mut slot = slot(self)?;
         if slot.is_none() {
-            *slot = Some(open(self, Progress::Automatic, Settings::default())?);
+            let (progress, settings) = inherited(self);
+            *slot = Some(open(self, progress, settings)?);
         }
         let gone = || Error::Misuse("what was opened is gone".to_owned());
-        RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())
+        let mut immediate = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
+        immediate.ledger = self.joint().ledger()?;
+        Ok(immediate)
     }
 
     fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
-        let mut slot = slot(self)?;
+        let (mut slot, progress) = (slot(self)?, progress.into());
         slot.take();
-        *slot = Some(open(self, progress.into(), settings)?);
+        *slot = Some(open(self, progress.clone(), settings.clone())?);
+        self.joint().hand_down(HandedDown { ranks: self.size(), progress, settings });
         Ok(())
     }
 }
@@ -86,6 +115,12 @@ impl ImmediateCollectives for Communicator {
 /// So that it can be returned with `?` where communicators are used.
 impl<B> From<Failed<B>> for Error {
     fn from(failed: Failed<B>) -> Self {
-        Error::World(failed.error)
+        match failed.error {
+            mp_core::Error::Other(other) => match other.downcast() {
+                Ok(error) => *error,
+                Err(other) => Error::World(mp_core::Error::Other(other)),
+            },
+            error => Error::World(error),
+        }
     }
 }

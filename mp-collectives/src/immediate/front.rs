@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
 use mp_core::{Rank, Result, Wait, delegate::discard, mpb::Polled};
-use mp_delegate::comm::{Errand, Errands, Progress, Step};
+use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::Waits;
 use super::request::{CollectiveRequest, ImmediateError, Reply};
@@ -52,6 +52,8 @@ pub struct Front<A: Send + 'static> {
 }
 
 struct Shared<A> {
+    /// The rank's number in the world.
+    rank: usize,
     errands: Errands,
     waits: Arc<Waits>,
     desk: Mutex<Desk<A>>,
@@ -87,6 +89,8 @@ impl<A> Shared<A> {
 
 /// What one call has asked for.
 trait Job<A>: Send {
+    /// The operation, and how many bytes the rank gives to it.
+    fn about(&self) -> (&'static str, usize);
     fn begin(self: Box<Self>, algorithms: Box<A>) -> BoxFuture<'static, Finished<A>>;
     fn refuse(self: Box<Self>, why: Arc<str>);
 }
@@ -99,6 +103,7 @@ struct Finished<A> {
 }
 
 struct Submitted<B, F> {
+    about: (&'static str, usize),
     buffer: B,
     operation: F,
     reply: Arc<Reply<B>>,
@@ -110,8 +115,12 @@ where
     B: Send + 'static,
     F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
 {
+    fn about(&self) -> (&'static str, usize) {
+        self.about
+    }
+
     fn begin(self: Box<Self>, mut algorithms: Box<A>) -> BoxFuture<'static, Finished<A>> {
-        let Submitted { mut buffer, operation, reply } = *self;
+        let Submitted { mut buffer, operation, reply, .. } = *self;
         Box::pin(async move {
             let outcome = Caught(Some(operation(&mut algorithms, &mut buffer))).await;
             let (outcome, panicked) = match outcome {
@@ -129,7 +138,7 @@ where
     }
 
     fn refuse(self: Box<Self>, why: Arc<str>) {
-        let Submitted { buffer, operation, reply } = *self;
+        let Submitted { buffer, operation, reply, .. } = *self;
         reply.answer(Err(ImmediateError::Broken(why).into()), buffer);
         discard((operation, reply));
     }
@@ -168,7 +177,12 @@ fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
 /// What carries on a front's jobs while there are any.
 struct Run<A> {
     shared: Arc<Shared<A>>,
-    current: Option<BoxFuture<'static, Finished<A>>>,
+    current: Option<Current<A>>,
+}
+
+struct Current<A> {
+    about: (&'static str, usize),
+    job: BoxFuture<'static, Finished<A>>,
 }
 
 impl<A: Send + 'static> Run<A> {
@@ -187,7 +201,7 @@ impl<A: Send + 'static> Run<A> {
             job.refuse(why);
         } else if let Some(algorithms) = desk.algorithms.take() {
             drop(desk);
-            self.current = Some(job.begin(algorithms));
+            self.current = Some(Current { about: job.about(), job: job.begin(algorithms) });
         }
         true
     }
@@ -203,7 +217,7 @@ impl<A: Send + 'static> Errand for Run<A> {
                 }
             };
             let Poll::Ready(finished) =
-                current.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                current.job.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             else {
                 return Step::Waits;
             };
@@ -212,7 +226,18 @@ impl<A: Send + 'static> Errand for Run<A> {
             if let Some(panicked) = finished.panicked {
                 self.shared.break_off(panicked);
             }
+            if !self.shared.lock().jobs.is_empty() {
+                return Step::Next;
+            }
         }
+    }
+
+    fn about(&self) -> About {
+        let (operation, bytes) = match &self.current {
+            Some(current) => current.about,
+            None => self.shared.lock().jobs.front().map_or(("", 0), |job| job.about()),
+        };
+        About { rank: Some(self.shared.rank), operation, bytes }
     }
 
     fn polled(&self) -> Arc<Polled> {
@@ -239,7 +264,8 @@ impl<A: Send + 'static> Front<A> {
             broken: None,
             leaving: None,
         };
-        Ok(Self { shared: Arc::new(Shared { errands, waits, desk: Mutex::new(desk) }) })
+        let (rank, desk) = (rank.id(), Mutex::new(desk));
+        Ok(Self { shared: Arc::new(Shared { rank, errands, waits, desk }) })
     }
 
     /// Calls an operation on the algorithms and a buffer, after those called before, and returns at
@@ -252,9 +278,26 @@ impl<A: Send + 'static> Front<A> {
         B: Send + 'static,
         F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
     {
+        self.submit_as("operation", 0, buffer, operation)
+    }
+
+    /// [`submit`](Self::submit) with what a [trace](mp_delegate::trace) tells of it: the operation's name,
+    /// and how many bytes the rank gives to it.
+    pub fn submit_as<B, F>(
+        &mut self,
+        name: &'static str,
+        bytes: usize,
+        buffer: B,
+        operation: F,
+    ) -> CollectiveRequest<B>
+    where
+        B: Send + 'static,
+        F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
+    {
         let shared = &self.shared;
         let reply = Arc::new(Reply::new(shared.waits.now()));
-        let job = Submitted { buffer, operation, reply: Arc::clone(&reply) };
+        let about = (name, bytes);
+        let job = Submitted { about, buffer, operation, reply: Arc::clone(&reply) };
         let mut desk = shared.lock();
         desk.jobs.push_back(Box::new(job));
         let idle = !mem::replace(&mut desk.under_way, true);

@@ -65,6 +65,11 @@ impl PolledMpb {
         PolledMpb { polled, waits }
     }
 
+    /// Of buffers that others use as well, who alone answer for them.
+    pub(super) fn shared(polled: &Arc<mpb::Polled>, waits: &Arc<Waits>) -> Self {
+        PolledMpb { polled: Arc::clone(polled), waits: Arc::clone(waits) }
+    }
+
     /// Where operations on these wait.
     pub fn waits(&self) -> &Arc<Waits> {
         &self.waits

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use mp_model::cla::schedule::{By, Schedule};
+
+use super::chosen::{BUFFERS, SEGMENTS, block_lines};
 use crate::broadcast::Machine;
 
 /// How all ranks get the result.
@@ -94,6 +97,78 @@ pub struct Explanation<A> {
     pub algorithm: A,
     /// Why.
     pub reason: Reason,
+}
+
+/// The line's length.
+const LINE: usize = 64;
+
+impl<A: Copy> Explanation<A> {
+    fn in_lines(&self) -> By {
+        By::Lines { lines: self.bytes.div_ceil(self.machine.payload.max(1)) as u64 }
+    }
+
+    fn in_buffers(&self, piece: usize, buffers: usize) -> By {
+        let lines = self.bytes.div_ceil(LINE) as u64;
+        By::Buffers { lines, piece: piece as u64, buffers: buffers as u64 }
+    }
+
+    fn in_chunks(&self) -> By {
+        self.in_buffers(block_lines(self.machine.ranks), BUFFERS)
+    }
+
+    /// In segments of a block for each rank.
+    fn in_blocks(&self) -> By {
+        self.in_buffers(block_lines(self.machine.ranks), SEGMENTS)
+    }
+}
+
+impl Explanation<AllReduce> {
+    /// Who sends to whom, for the model.
+    pub fn schedule(&self) -> Schedule {
+        let ranks = self.machine.ranks;
+        match self.algorithm {
+            AllReduce::Doubling => Schedule::all_reduce_doubling(ranks, self.in_lines()),
+            AllReduce::FirstRank => Schedule::all_reduce_at_first(ranks, self.in_lines()),
+            AllReduce::Whole => {
+                let segment = ranks * block_lines(ranks);
+                Schedule::all_reduce_whole(ranks, self.in_buffers(segment, SEGMENTS))
+            }
+            AllReduce::Scattered => Schedule::all_reduce_scattered(ranks, self.in_blocks()),
+        }
+    }
+}
+
+impl Explanation<Reduce> {
+    /// Who sends to whom, for the model.
+    pub fn schedule(&self, root: usize) -> Schedule {
+        let ranks = self.machine.ranks;
+        match self.algorithm {
+            Reduce::Lines => Schedule::reduce(ranks, root, self.in_lines()),
+            Reduce::Chunks => Schedule::reduce(ranks, root, self.in_chunks()),
+            Reduce::Scattered => Schedule::reduce_scattered(ranks, root, self.in_blocks()),
+        }
+    }
+}
+
+impl Explanation<Scan> {
+    /// Who sends to whom, for the model.
+    pub fn schedule(&self) -> Schedule {
+        match self.algorithm {
+            Scan::Doubling => Schedule::scan_doubling(self.machine.ranks, self.in_lines()),
+            Scan::Chain => Schedule::scan_chain(self.machine.ranks, self.in_chunks()),
+        }
+    }
+}
+
+impl Explanation<ReduceScatter> {
+    /// Who sends to whom, for the model.
+    pub fn schedule(&self) -> Schedule {
+        let ranks = self.machine.ranks;
+        match self.algorithm {
+            ReduceScatter::Lines => Schedule::reduce_scatter(ranks, self.in_lines()),
+            ReduceScatter::Blocks => Schedule::reduce_scatter(ranks, self.in_blocks()),
+        }
+    }
 }
 
 /// Lines up to which a vector is short.

@@ -45,12 +45,15 @@ pub struct Settings {
 }
 
 /// Chunks that a rank may have under way to a root.
-const BUFFERS: usize = 4;
+pub(super) const BUFFERS: usize = 4;
+
+/// Segments of a long vector that may be under way at a time.
+pub(super) const SEGMENTS: usize = 2;
 
 /// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
 /// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
 /// the segment of all ranks' blocks should stay in a cache of the second level.
-fn block_lines(ranks: usize) -> usize {
+pub(super) fn block_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 1024)
 }
 
@@ -81,6 +84,9 @@ pub struct Reductions<M = RealMpb> {
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
+    /// Bytes up to which two ranks exchange a line for an all-reduce, where nothing is to be chosen and
+    /// nobody to be told.
+    exchanged: usize,
 }
 
 impl Reductions {
@@ -112,11 +118,15 @@ impl Reductions {
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
+        let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
+        let told = Told::new();
+        let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
             machine,
             settings,
-            told: Told::new(),
-            lines: LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?,
+            exchanged: if simple { lines.exchanged() } else { 0 },
+            told,
+            lines,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
             mpb,
@@ -143,6 +153,11 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let bytes = size_of_val(vector);
+        if bytes.wrapping_sub(1) < self.exchanged
+            && let Some(exchanged) = self.lines.exchange(mpb, vector, operation)
+        {
+            return Ok(exchanged?);
+        }
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
@@ -325,9 +340,9 @@ impl Reductions {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
-        let Reductions { mpb, machine, settings, told, lines, blocks, chunks } = self;
+        let Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged } = self;
         let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Reductions { mpb, machine, settings, told, lines, blocks, chunks }
+        Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged }
     }
 }
 

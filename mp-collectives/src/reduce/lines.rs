@@ -3,18 +3,19 @@
 //!
 //! Every pair of ranks has lines of its own (`pairs.rs`), so that roots may change at no cost.
 
-use mp_core::Plain;
-use mp_model::mpb::{Line, Mpb};
+use mp_core::{Plain, mpb::PAYLOAD_BYTES};
+use mp_model::mpb::{Line, Mpb, complete};
 
 use super::choice::Prefix;
 use super::fold::Fold;
 use super::operations::Operation;
-use super::scratch::Scratch;
-use super::vectors::{append, prepend};
+use super::scratch::{ALIGNMENT, Scratch};
+use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
 use crate::others::after;
 use crate::pairs::{Numbered, Pairs};
+use crate::real::{RealError, RealMpb};
 
 /// One rank's part in a series of reductions of few elements.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub enum Meeting {
 
 impl LineReduce {
     /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
-    /// taken up to the next power of two. The lines from `first_line` on are its own, and zero at
+    /// taken up to the next power of two, and at least 2. The lines from `first_line` on are its own, and zero at
     /// first.
     ///
     /// # Errors
@@ -87,27 +88,43 @@ impl LineReduce {
             };
             return done.map_err(ReduceError::Mpb);
         }
-        // Two ranks and one line: as `double` does it, without what it takes to have more.
-        let (me, other) = (mpb.rank(), 1 - mpb.rank());
-        let pairs = &mut self.pairs;
-        let Numbered { number, line } = pairs.next_to(me, other);
-        if let Some(before) = pairs.must_wait(other, number) {
-            pairs.wait_until_taken(mpb, other, before).await?;
-        }
-        let own = bytemuck::cast_slice(vector);
-        mpb.set_flag_with(Line { rank: other, line }, number, own).await?;
-        let Numbered { number, line } = pairs.next_from(other);
-        let theirs = self.scratch.elements::<T>(vector.len());
-        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
-        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
-        if let Some(flag) = pairs.says_taken(me, other, number - 1, number) {
-            mpb.set_flag(flag, number).await?;
-        }
-        match me {
-            0 => append(operation, vector, theirs),
-            _ => prepend(operation, theirs, vector),
-        }
+        let (me, theirs) = (mpb.rank(), self.scratch.elements::<T>(vector.len()));
+        let (own, there) = (bytemuck::cast_slice(vector), bytemuck::cast_slice_mut(theirs));
+        self.pairs.exchange(mpb, own, there, 1 - me).await?;
+        combine(operation, vector, theirs, me == 0);
         Ok(())
+    }
+
+    /// [`all_reduce`](LineReduce::all_reduce) of two real ranks and one line, if nothing is to be waited
+    /// for but the other's line: without a future, whose state costs what such a call feels.
+    #[inline(always)]
+    pub(super) fn exchange<T: Plain, O: Operation<T>>(
+        &mut self,
+        mpb: &mut RealMpb,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Option<Result<(), RealError>> {
+        let (me, other) = (mpb.rank(), 1 - mpb.rank());
+        if !self.pairs.is_clear(other) {
+            return None;
+        }
+        let (to, from) = (self.pairs.next_to(me, other), self.pairs.next_from(other));
+        let mut theirs = [0; PAYLOAD_BYTES.div_ceil(ALIGNMENT)];
+        let theirs: &mut [u8] = bytemuck::cast_slice_mut::<u128, u8>(&mut theirs);
+        let theirs = &mut theirs[..size_of_val(vector)];
+        let (flag, own) = (Line { rank: other, line: to.line }, bytemuck::cast_slice(vector));
+        let exchanged =
+            complete(mpb.exchange_flags(flag, to.number, own, from.line, from.number, theirs));
+        if exchanged.is_ok() {
+            self.pairs.exchanged(other, to.number);
+            combine(operation, vector, bytemuck::cast_slice(theirs), me == 0);
+        }
+        Some(exchanged)
+    }
+
+    /// The most bytes that [`exchange`](LineReduce::exchange) takes.
+    pub(super) fn exchanged(&self) -> usize {
+        self.pairs.payload()
     }
 
     /// All ranks call this with vectors of the same length and the same root, which has the result in
@@ -128,10 +145,12 @@ impl LineReduce {
         if size_of_val(vector) == 0 {
             return Ok(());
         }
-        if mpb.rank() == root {
-            self.collect(mpb, vector, operation).await?;
-        } else {
-            self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?;
+        let one = size_of_val(vector) <= self.pairs.payload();
+        match mpb.rank() == root {
+            true if one && mpb.ranks() == 2 => self.take_one(mpb, vector, operation).await?,
+            true => self.collect(mpb, vector, operation).await?,
+            false if one => self.send_one(mpb, vector, root).await?,
+            false => self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?,
         }
         Ok(())
     }
@@ -203,6 +222,43 @@ impl LineReduce {
         Ok(())
     }
 
+    /// A vector in one line: as [`Pairs::send`] does it, without what it takes to have many.
+    #[inline(always)]
+    async fn send_one<T: Plain, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &[T],
+        to: usize,
+    ) -> Result<(), M::Error> {
+        let pairs = &mut self.pairs;
+        let Numbered { number, line } = pairs.next_to(mpb.rank(), to);
+        if let Some(before) = pairs.must_wait(to, number) {
+            pairs.wait_until_taken(mpb, to, before).await?;
+        }
+        let own = bytemuck::cast_slice(vector);
+        mpb.set_flag_with(Line { rank: to, line }, number, own).await
+    }
+
+    /// Of two ranks: the other one's vector in one line, combined with the own one.
+    #[inline(always)]
+    async fn take_one<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), M::Error> {
+        let (me, other) = (mpb.rank(), 1 - mpb.rank());
+        let Numbered { number, line } = self.pairs.next_from(other);
+        let theirs = self.scratch.elements::<T>(vector.len());
+        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
+        mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
+        if let Some(flag) = self.pairs.says_taken(me, other, number - 1, number) {
+            mpb.set_flag(flag, number).await?;
+        }
+        combine(operation, vector, theirs, me == 0);
+        Ok(())
+    }
+
     #[inline]
     fn check<E>(&self, bytes: usize) -> Result<(), ReduceError<E>> {
         let most = self.pairs.most();
@@ -238,10 +294,7 @@ impl LineReduce {
             let other = rank_of(place ^ far);
             pairs.send(mpb, bytemuck::cast_slice(vector), other).await?;
             pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), other).await?;
-            match place & far {
-                0 => append(operation, vector, theirs),
-                _ => prepend(operation, theirs, vector),
-            }
+            combine(operation, vector, theirs, place & far == 0);
             far *= 2;
         }
         if me < 2 * doubled {

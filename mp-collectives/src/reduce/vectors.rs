@@ -10,6 +10,17 @@ use super::operations::Operation;
 /// Bytes from which on it is worth asking what the processor has.
 const LONG: usize = 256;
 
+/// Each element with that of a rank above, or else below.
+#[inline(always)]
+pub(super) fn combine<T: Copy, O: Operation<T>>(
+    operation: &O,
+    target: &mut [T],
+    other: &[T],
+    is_above: bool,
+) {
+    if is_above { append(operation, target, other) } else { prepend(operation, other, target) }
+}
+
 /// Each element with that of a higher rank.
 #[inline]
 pub(super) fn append<T: Copy, O: Operation<T>>(operation: &O, target: &mut [T], right: &[T]) {

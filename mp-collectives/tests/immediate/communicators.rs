@@ -1,6 +1,7 @@
 //! Immediate collectives of communicators.
 
 use mp_collectives::{
+    barrier,
     collectives::Collectives,
     immediate::{ImmediateCollectives, Settings, wait_all},
     reduce::{self, Order, Sum},
@@ -112,4 +113,34 @@ fn settings_are_followed() {
     });
     let expected = (1..5).fold(1.0, |sum, rank| sum + 0.1f64.powi(rank));
     assert_eq!(sums, [expected; 5]);
+}
+
+/// As others are: what was said of a communicator holds for those made of it afterwards.
+#[test]
+fn settings_are_handed_down() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        let before = world.duplicate()?;
+        let reductions = reduce::Settings {
+            all_reduce: Some(reduce::AllReduce::Doubling),
+            ..reduce::Settings::default()
+        };
+        let barriers = barrier::Settings {
+            barrier: Some(barrier::Barrier::Dissemination(vec![3])),
+            ..barrier::Settings::default()
+        };
+        let settings = Settings { reductions, barriers, ..Settings::default() };
+        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
+        let half = world.split(Some(rank.id() as u64 / 2), 0)?.into_iter();
+        let parts: Vec<_> = half.chain([world.duplicate()?]).collect();
+        for of in &parts {
+            of.immediate()?.barrier().wait()?;
+            let threads = of.immediate()?.errands().threads().map(|threads| threads.len());
+            ensure!(threads == Some(1), "{threads:?}");
+            let refused = of.immediate()?.all_reduce(vec![1u8; 1 << 20], Sum).wait();
+            ensure!(refused.is_err(), "a vector too long for what was forced");
+        }
+        before.immediate()?.all_reduce(vec![1u8; 1 << 20], Sum).wait()?;
+        Ok(())
+    });
 }

@@ -4,11 +4,13 @@
 #[macro_use]
 mod support;
 
+mod checks;
 mod communicators;
 mod ends;
 mod operations;
 mod overlap;
 mod requests;
+mod traces;
 
 use mp_collectives::Members;
 use mp_collectives::immediate::{Immediate, Settings};

@@ -9,13 +9,13 @@ use std::{
 
 use mp_collectives::{
     CHOICE_TARGET,
-    barrier::{self, Barrier},
+    barrier::{self, Barrier, Placement},
     broadcast::{self, Algorithm},
     collectives::{CHECK_VARIABLE, Check, Collectives, Settings},
     exchange::{self, packed},
     reduce::{self, AllReduce, Max, Min, Operation, Order, Sum},
 };
-use mp_comm::{Communicator, Error};
+use mp_comm::{Communicator, Error, Shared};
 use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios};
@@ -324,6 +324,54 @@ fn settings_of_each_communicator() {
         world.set_collectives(Settings { reduce, ..Default::default() })?;
         let refused = world.all_reduce(&mut vec![1u8; 1 << 20], Sum).err();
         ensure!(matches!(refused, Some(Error::World(_))), "{refused:?}");
+        Ok(())
+    });
+}
+
+/// By a vector that is too long for a forced algorithm.
+fn is_forced(of: &Communicator) -> Result<bool> {
+    match of.all_reduce(&mut vec![1u8; 1 << 20], Sum) {
+        Ok(()) => Ok(false),
+        Err(Error::World(_)) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[test]
+fn settings_are_handed_down() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        let before = world.duplicate()?;
+        let reduce =
+            reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
+        let barrier = barrier::Settings {
+            barrier: Some(Barrier::Dissemination(vec![1, 1])),
+            placement: Some(Placement::one_group(4).map_err(CoreError::other)?),
+        };
+        let broadcast = broadcast::Settings { degree: Some(3), ..Default::default() };
+        let settings =
+            Settings { reduce, barrier, broadcast, check: Check::On, ..Default::default() };
+        world.set_collectives(settings)?;
+        let copy = world.duplicate()?;
+        let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(missing)?;
+        let again = half.duplicate()?;
+        let grid = world.cartesian(&[2, 2], &[false, false])?.ok_or_else(missing)?;
+        let column = grid.sub(&[true, false])?;
+        let near = world.split_shared(Shared::Package)?;
+        let trio = world.create(&world.group().exclude(&[1])?)?;
+        let all = [&copy, &half, &again, &grid, &column, &near];
+        for (number, of) in all.into_iter().chain(&trio).enumerate() {
+            // One rank needs nobody.
+            ensure!(is_forced(of)? == (of.size() > 1), "{number}");
+            ensure!(of.joint().checks() == (of.size() > 1), "{number}");
+            // What is for four ranks is not asked of fewer.
+            of.barrier()?;
+            of.broadcast(&mut [1u8; 9000], of.size() - 1)?;
+        }
+        ensure!(!is_forced(&before)?, "it was there before");
+        half.set_collectives(Settings::default())?;
+        ensure!(!is_forced(&half)? && is_forced(&again)? && is_forced(&world)?, "told otherwise");
+        ensure!(!is_forced(&half.duplicate()?)?, "of one that was told otherwise");
         Ok(())
     });
 }

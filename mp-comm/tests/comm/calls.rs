@@ -2,8 +2,8 @@
 
 use std::{thread::sleep, time::Duration};
 
-use mp_comm::{Call, Communicator, Error};
-use mp_core::{Error as CoreError, Rank, Result, World};
+use mp_comm::{Call, Check, Communicator, Entered, Error};
+use mp_core::{Error as CoreError, Rank, Result, Wait, World};
 
 use crate::{
     missing,
@@ -95,6 +95,7 @@ fn who_differs_is_named_at_all_ranks() {
 fn a_check_meets_another_call() {
     on_all(4, |rank| {
         let world = Communicator::world(rank);
+        world.joint().set_check(Check::On);
         let told = match world.rank() {
             2 => differ(world.split(Some(0), 0).map(drop))?,
             _ => differ(world.joint().check(&broadcast(0), None))?,
@@ -178,4 +179,97 @@ fn who_is_gone_is_named() {
     let _watchdog = Watchdog::start();
     let result = World::processes(3).run(|rank| without_one(rank, || match scenarios::die() {}));
     scenarios::check(result, 1).unwrap();
+}
+
+/// Until it is compared, as whoever carries on something else would: without a wait of its own.
+fn settled(entered: &Entered) -> mp_comm::Result<()> {
+    while let Some(missing) = entered.look()? {
+        let wait = Wait::from(Duration::from_secs(60));
+        let mpb = entered.polled().mpb();
+        mpb.wait_flag_with(wait, Some(missing.rank), missing.line, |seen| seen >= missing.value)?;
+    }
+    Ok(())
+}
+
+/// Many more than a ledger has room for, before anybody compares; and in whichever order it is asked
+/// what came of them.
+#[test]
+fn entering_waits_for_nobody() {
+    for size in [2, 3] {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            world.joint().set_check(Check::On);
+            let ledger = world.joint().ledger()?.ok_or_else(missing)?;
+            for round in 0..3 {
+                let mut entered = Vec::new();
+                for count in 0..200 {
+                    let odd = rank.id() == 1 && count % 50 == 7;
+                    entered.push(ledger.enter(sum(if odd { 1_000 } else { count }))?);
+                }
+                match round {
+                    0 => {}
+                    // A call that blocks comes after them, and has them compared.
+                    1 => world.joint().check(&broadcast(0), None)?,
+                    _ => entered.reverse(),
+                }
+                let mut differed = 0;
+                for entered in entered {
+                    match settled(&entered) {
+                        Ok(()) => {}
+                        Err(Error::CallsDiffer(calls)) => {
+                            let all = calls.groups().iter().flat_map(|group| &group.ranks);
+                            ensure!(all.clone().count() == size, "{calls}");
+                            ensure!(calls.to_string().contains("of 1000 f64"), "{calls}");
+                            differed += 1;
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                ensure!(differed == 4, "{differed}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What is under way gets on while a rank waits for the others to come.
+#[test]
+fn messages_go_on_during_a_check() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        world.joint().set_check(Check::On);
+        let long = vec![rank.id() as u64; 1 << 20];
+        if rank.id() == 0 {
+            let sent = world.immediate_send(long, 1, 0);
+            world.duplicate()?;
+            sent.wait()?;
+        } else {
+            let (got, _) = world.receive_vec::<u64>(0, 0)?;
+            ensure!(got.len() == 1 << 20, "{}", got.len());
+            world.duplicate()?;
+        }
+        Ok(())
+    });
+}
+
+/// Of all that is made of a communicator, and of that.
+#[test]
+fn communicators_check_as_those_they_were_made_of() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        let before = world.duplicate()?;
+        world.joint().set_check(Check::On);
+        let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(missing)?;
+        let copy = half.duplicate()?;
+        let grid = world.cartesian(&[2, 2], &[false, false])?.ok_or_else(missing)?;
+        let row = grid.sub(&[false, true])?;
+        let group = world.create(&world.group())?.ok_or_else(missing)?;
+        let all = [&before, &world, &half, &copy, &grid, &row, &group];
+        let checks = all.map(|of| of.joint().checks());
+        ensure!(checks == [false, true, true, true, true, true, true], "{checks:?}");
+        half.joint().set_check(Check::Off);
+        ensure!(!half.duplicate()?.joint().checks() && copy.joint().checks(), "it is said later");
+        ensure!(!Communicator::own(rank).joint().checks(), "nobody to compare with");
+        Ok(())
+    });
 }

@@ -24,7 +24,7 @@ use crate::{
     error::Error,
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicU32, AtomicU64, Futex, Ordering},
     wait::Operation,
 };
 
@@ -56,6 +56,8 @@ pub(crate) struct Descriptor {
     /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`]. Hardly ever
     /// written, so that looking costs a hit in the first-level cache.
     ends: CachePadded<AtomicU32>,
+    /// Of all members that sleep until they are let go together. Its value means nothing.
+    bell: CachePadded<Futex>,
 }
 
 // SAFETY: atomics only, repr(C).
@@ -244,6 +246,11 @@ impl Opened {
         self.context.ring(self.members[rank]);
     }
 
+    /// Where those sleep who are let go together.
+    pub(super) fn bell(&self) -> &Futex {
+        &self.descriptor().bell
+    }
+
     fn descriptor(&self) -> &Descriptor {
         // SAFETY: placed by `open` in the segment that `context` keeps mapped; the block is this
         // rank's at least until `drop`.
@@ -300,6 +307,10 @@ impl Opened {
 
     pub(super) fn is_lost(&self, rank: usize) -> bool {
         self.descriptor().lost.contains(rank as u32)
+    }
+
+    pub(super) fn is_released(&self, rank: usize) -> bool {
+        self.descriptor().released.contains(rank as u32)
     }
 
     /// The mark of a rank, if it exists.

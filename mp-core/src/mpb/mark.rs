@@ -7,14 +7,17 @@
 //! |---|---|
 //! | 0 | nobody sleeps |
 //! | a line, and which of the rank's waits it is | ring, if it was that line |
+//! | the same with its highest bit | the same, or ring the bell that all listen to who are let go together |
 //! | `ANY` | ring: several threads of the rank sleep |
 
 use crate::{
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Futex, Ordering},
     wait::{Asymmetry, Flag},
 };
 
 const ANY: u64 = u64::MAX;
+/// The sleeper listens to the bell of all, too.
+const TOGETHER: u64 = 1 << 63;
 
 /// The most lines that an MPB can have.
 pub(super) const MOST_LINES: usize = u32::MAX as usize - 1;
@@ -39,6 +42,24 @@ impl Mark {
         }
     }
 
+    /// The same where several ranks' flags in this line were set, between the [light
+    /// fence](Asymmetry::light) and a ring of the bell of all: whether that will wake the owner. If not,
+    /// `ring` does, where it sleeps.
+    #[inline(always)]
+    pub(super) fn attend_together(&self, line: usize, ring: impl FnOnce()) -> bool {
+        if self.quiet() {
+            return false;
+        }
+        match self.take_seen(line) {
+            Some(seen) if seen != ANY && seen & TOGETHER != 0 => true,
+            Some(_) => {
+                ring();
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Whether nobody sleeps.
     #[inline(always)]
     fn quiet(&self) -> bool {
@@ -48,14 +69,20 @@ impl Mark {
     /// Takes the mark down if it is up for this line; then the rank must be rung.
     #[cold]
     fn take(&self, line: usize) -> bool {
+        self.take_seen(line).is_some()
+    }
+
+    /// What it was.
+    #[cold]
+    fn take_seen(&self, line: usize) -> Option<u64> {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen == ANY || seen as u32 == of(line) {
             match self.change(seen, 0) {
-                Ok(_) => return true,
+                Ok(_) => return Some(seen),
                 Err(other) => seen = other,
             }
         }
-        false
+        None
     }
 
     fn change(&self, from: u64, to: u64) -> Result<u64, u64> {
@@ -74,12 +101,20 @@ pub(super) struct Sleeper<'a> {
     word: u64,
     /// As a rank of the world.
     setter: Option<usize>,
+    /// Of all.
+    bell: Option<&'a Futex>,
 }
 
 impl<'a> Sleeper<'a> {
     /// `number` tells it from the other waits of the rank.
     pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
-        Self { mark, word: u64::from(number) << 32 | u64::from(of(line)), setter }
+        let word = (u64::from(number) << 32 | u64::from(of(line))) & !TOGETHER;
+        Self { mark, word, setter, bell: None }
+    }
+
+    /// Who is also woken by the bell of all.
+    pub(super) fn together(self, bell: &'a Futex) -> Self {
+        Self { word: self.word | TOGETHER, bell: Some(bell), ..self }
     }
 }
 
@@ -99,6 +134,10 @@ impl Flag for Sleeper<'_> {
     fn lower(&self) {
         // What is up for other threads as well stays up: one needless ring.
         let _ = self.mark.change(self.word, 0);
+    }
+
+    fn bell(&self) -> Option<&Futex> {
+        self.bell
     }
 
     /// The line, and 1 + the rank that is to set the flag, if it is known.
@@ -128,6 +167,38 @@ mod tests {
             assert_eq!(sleeper.further(), [line as u64, 0]);
         }
         assert_eq!(Sleeper::new(&Mark::new(), 5, 0, Some(0)).further(), [5, 1]);
+    }
+
+    #[test]
+    fn who_listens_to_the_bell_of_all_is_not_rung() {
+        let (mark, bell) = (Mark::new(), Futex::new());
+        let attend = |line| {
+            let mut rung = false;
+            (mark.attend_together(line, || rung = true), rung)
+        };
+        assert_eq!(attend(3), (false, false));
+        let alone = Sleeper::new(&mark, 3, u32::MAX, None);
+        alone.raise();
+        assert_eq!(
+            (attend(4), attend(3), attend(3)),
+            ((false, false), (false, true), (false, false))
+        );
+        let together = Sleeper::new(&mark, 3, u32::MAX, None).together(&bell);
+        together.raise();
+        assert!(together.bell().is_some() && alone.bell().is_none());
+        assert_eq!(
+            (attend(4), attend(3), attend(3)),
+            ((false, false), (true, false), (false, false))
+        );
+        // By its own flag it is woken as others are; and with others it is rung.
+        together.raise();
+        assert!(mark.take(3) && mark.quiet());
+        together.raise();
+        alone.raise();
+        assert_eq!(attend(7), (false, true));
+        together.raise();
+        together.lower();
+        assert!(mark.quiet());
     }
 
     #[test]

@@ -75,7 +75,7 @@ use crate::{
     error::{Error, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
-    sync::{AtomicU32, Ordering},
+    sync::{AtomicU32, Futex, Ordering},
     wait::{Asymmetry, Doing, Operation, Wait},
 };
 
@@ -322,6 +322,29 @@ impl Mpb {
         Ok(())
     }
 
+    /// Sets the flag in this line of every other MPB, and wakes those owners that sleep until then: all
+    /// by one call to the system who wait by [`wait_flag_together`](Self::wait_flag_together). For those
+    /// who are let go at the same time, where that is what costs.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLines`].
+    pub fn set_flags(&self, line: usize, value: u64) -> Result<()> {
+        let others = || (0..self.ranks()).filter(|&rank| rank != self.rank());
+        for rank in others() {
+            self.opened.line(rank, line)?.set_flag(value);
+        }
+        self.asymmetry.light();
+        let mut together = false;
+        for rank in others() {
+            let ring = || self.opened.ring(rank);
+            together |= self.opened.mark(rank).attend_together(line, ring);
+        }
+        if together {
+            self.opened.bell().advance_and_wake();
+        }
+        Ok(())
+    }
+
     #[inline(always)]
     fn attend(&self, flag: Line) {
         let mark = self.opened.mark(flag.rank);
@@ -415,6 +438,21 @@ impl Mpb {
         self.wait_with(Some(wait.into()), setter, line, reached)
     }
 
+    /// [`wait_flag_from`](Self::wait_flag_from) for a flag that rank `setter` sets by
+    /// [`set_flags`](Self::set_flags), together with those of all others.
+    ///
+    /// # Errors
+    /// As `wait_flag_from`.
+    #[inline]
+    pub fn wait_flag_together(
+        &self,
+        setter: usize,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
+        self.wait_in(None, Some(setter), line, reached, true)
+    }
+
     #[inline(always)]
     fn wait_with(
         &self,
@@ -423,12 +461,25 @@ impl Mpb {
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64> {
+        self.wait_in(wait, setter, line, reached, false)
+    }
+
+    #[inline(always)]
+    fn wait_in(
+        &self,
+        wait: Option<Wait>,
+        setter: Option<usize>,
+        line: usize,
+        reached: impl Fn(u64) -> bool,
+        together: bool,
+    ) -> Result<u64> {
         let flag = self.opened.line(self.rank(), line)?;
         let mut value = flag.flag();
         let mut looks = self.looks.load(Ordering::Relaxed);
         while !reached(value) {
             if looks == 0 {
-                return self.wait_slowly(wait.unwrap_or(self.wait), setter, line, &reached);
+                let wait = wait.unwrap_or(self.wait);
+                return self.wait_slowly(wait, setter, line, &reached, together);
             }
             looks -= 1;
             value = flag.flag();
@@ -443,6 +494,7 @@ impl Mpb {
         setter: Option<usize>,
         line: usize,
         reached: &dyn Fn(u64) -> bool,
+        together: bool,
     ) -> Result<u64> {
         let (opened, context) = (&self.opened, &self.opened.context);
         let by = setter.map(|setter| self.world_rank(setter)).transpose()?;
@@ -450,7 +502,11 @@ impl Mpb {
         // The looks were in vain; before the next ones.
         self.looks.store(looks(context), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
-        let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
+        let mut sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
+        // A sleep on two words can have no limit here.
+        if together && wait.limit.is_none() && Futex::can_sleep_on_any() {
+            sleeper = sleeper.together(opened.bell());
+        }
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };
         let watched = std::ptr::from_ref(flag).cast();
         let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);

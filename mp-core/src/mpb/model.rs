@@ -23,6 +23,7 @@ struct Buffers {
     bells: [Futex; RANKS],
     /// As in the descriptor.
     ends: AtomicU32,
+    bell: Futex,
 }
 
 impl Buffers {
@@ -32,6 +33,7 @@ impl Buffers {
             marks: std::array::from_fn(|_| Mark::new()),
             bells: std::array::from_fn(|_| Futex::new()),
             ends: AtomicU32::new(0),
+            bell: Futex::new(),
         })
     }
 
@@ -44,9 +46,40 @@ impl Buffers {
         self.marks[rank].attend(Asymmetry::ORDINARY, flag, ring);
     }
 
+    /// As `Mpb::set_flags` does, by rank 0.
+    fn set_all(&self, flag: usize, value: u64) {
+        for rank in 1..RANKS {
+            self.lines[rank][flag].set_flag(value);
+        }
+        Asymmetry::ORDINARY.light();
+        let mut together = false;
+        for rank in 1..RANKS {
+            let ring = || self.bells[rank].advance_and_wake();
+            together |= self.marks[rank].attend_together(flag, ring);
+        }
+        if together {
+            self.bell.advance_and_wake();
+        }
+    }
+
     /// As `Mpb::wait_slowly` does, in wait number `number` of the rank.
     fn wait(&self, rank: usize, flag: usize, number: u32, value: u64) -> Result<(), Over> {
+        self.sleep(rank, flag, value, Sleeper::new(&self.marks[rank], flag, number, None))
+    }
+
+    /// The same as `Mpb::wait_flag_together` does. In the model it is woken by the bell of all alone.
+    fn wait_together(&self, rank: usize, flag: usize, number: u32, value: u64) {
         let sleeper = Sleeper::new(&self.marks[rank], flag, number, None);
+        self.sleep(rank, flag, value, sleeper.together(&self.bell)).unwrap();
+    }
+
+    fn sleep(
+        &self,
+        rank: usize,
+        flag: usize,
+        value: u64,
+        sleeper: Sleeper<'_>,
+    ) -> Result<(), Over> {
         let look = || (self.lines[rank][flag].flag() >= value).then_some(Ok(()));
         parked(&self.bells[rank], &sleeper, || {
             look().or_else(|| {
@@ -149,6 +182,60 @@ fn one_wakes_two() {
             buffers.set(to, 0, 1, &[to as u8; PAYLOAD]);
         }
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+/// One lets two go by one ring, whether either of them sleeps, is about to, or has woken for nothing; and
+/// once more, when one of them may still be on its way out of the first sleep.
+#[test]
+fn one_lets_two_go_together() {
+    explore(2, || {
+        let buffers = Buffers::new();
+        let sleepers = [1, 2].map(|me| {
+            rank(&buffers, move |buffers| {
+                buffers.wait_together(me, 0, 0, 1);
+                assert_eq!(buffers.got(0), [1; 9]);
+                buffers.wait_together(me, 1, 1, 1);
+            })
+        });
+        buffers.put(0, 1);
+        buffers.set_all(0, 1);
+        buffers.set_all(1, 1);
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+/// The same where one of them listens to nothing but its own doorbell.
+#[test]
+fn one_lets_go_who_sleeps_together_and_who_sleeps_alone() {
+    explore(3, || {
+        let buffers = Buffers::new();
+        let together = rank(&buffers, |buffers| buffers.wait_together(1, 0, 0, 1));
+        let alone = rank(&buffers, |buffers| buffers.wait(2, 0, 0, 1).unwrap());
+        buffers.set_all(0, 1);
+        together.join().unwrap();
+        alone.join().unwrap();
+    });
+}
+
+/// A central barrier of two and the one who counts them in.
+#[test]
+fn a_central_barrier() {
+    explore(2, || {
+        let buffers = Buffers::new();
+        let others = [1, 2].map(|me| {
+            rank(&buffers, move |buffers| {
+                buffers.put(me, me as u8);
+                buffers.set(0, me - 1, 1, &[]);
+                buffers.wait_together(me, 0, 0, 1);
+                assert_eq!(buffers.got(3 - me), [3 - me as u8; 9]);
+            })
+        });
+        for from in [2, 1] {
+            buffers.wait(0, from - 1, from as u32, 1).unwrap();
+        }
+        buffers.set_all(0, 1);
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 

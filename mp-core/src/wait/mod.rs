@@ -125,6 +125,11 @@ pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
+    /// Where the sleeper is rung besides, together with others.
+    fn bell(&self) -> Option<&Futex> {
+        None
+    }
+
     /// Where the descriptors of further channels lie, beside the one that [`Doing`] names; or what
     /// else [`WaitRecord`] says of the operation.
     fn further(&self) -> Vec<u64> {
@@ -165,6 +170,15 @@ pub(crate) fn monotonic_ns() -> u64 {
     #[cfg(any(loom, miri))]
     {
         0
+    }
+}
+
+/// Sleeps for about that long, for nothing in particular. In models there is no time.
+pub(crate) fn nap(time: Duration) {
+    if cfg!(loom) {
+        yield_now();
+    } else {
+        std::thread::sleep(time);
     }
 }
 
@@ -292,7 +306,8 @@ impl Waiting {
 
 /// Sleeps until `poll` answers or the deadline is over.
 ///
-/// The order is what makes it safe: the doorbell's value is read first, then the flag is raised,
+/// The order is what makes it safe: the doorbell's value, and that of the [bell](Flag::bell) if there is
+/// one, is read first, then the flag is raised,
 /// then (behind the heavy barrier) the condition is looked at. A waker that the look misses comes
 /// after the barrier, so that it sees the flag; and since it advances the doorbell, a sleep on
 /// the old value returns at once.
@@ -305,6 +320,7 @@ fn park<T>(
 ) -> Option<T> {
     loop {
         let heard = doorbell.value();
+        let bell = flags.bell().map(|bell| (bell, bell.value()));
         flags.raise();
         let seen = asymmetry.heavy();
         let answer = poll();
@@ -314,7 +330,10 @@ fn park<T>(
             return answer;
         }
         let nap = if seen { left } else { Some(left.map_or(UNSURE, |left| left.min(UNSURE))) };
-        doorbell.sleep(heard, nap);
+        match (bell, nap) {
+            (Some(bell), None) => Futex::sleep_on_any(&[bell, (doorbell, heard)], UNSURE),
+            _ => doorbell.sleep(heard, nap),
+        }
         // Woken, and mostly for this: the barrier above costs as much as half a wake-up.
         if let Some(answer) = poll() {
             flags.lower();

@@ -91,6 +91,12 @@ impl Rank {
         self.context.waiting.cores(self.size())
     }
 
+    /// Whether more threads of the world are at work now than it has cores, so that whoever waits
+    /// lets others run, and may have to be woken.
+    pub fn is_crowded(&self) -> bool {
+        self.context.crowded()
+    }
+
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
     /// [`receiver`](Self::receiver); neither waits for the other to do so.
     ///

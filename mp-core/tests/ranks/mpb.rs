@@ -181,6 +181,78 @@ fn nobody_sleeps_through_a_flag() {
     }
 }
 
+/// Rank 0 counts the others in and lets them go at once, who wait for it in whichever way.
+#[test]
+fn all_are_let_go_together() {
+    for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
+        for ranks in [1, 2, 3, 6] {
+            on_all(ranks, |rank| {
+                let mut mpb = rank.mpb("together", Mpbs::lines(ranks + 1))?;
+                // Without a limit: only then a rank may sleep until all are woken.
+                mpb.set_wait(policy);
+                let me = rank.id();
+                for round in 1..=150u64 {
+                    if me == 0 {
+                        for from in 1..ranks {
+                            mpb.wait_flag_from(from, from, |come| come == round)?;
+                        }
+                        if round % 16 == 0 {
+                            sleep(Duration::from_micros(300));
+                        }
+                        mpb.set_flags(0, round)?;
+                        continue;
+                    }
+                    mpb.set_flag(line(0, me), round)?;
+                    let passed = |value| value >= round;
+                    let seen = match (round as usize + me) % 4 {
+                        0 => mpb.wait_flag_from(0, 0, passed)?,
+                        1 => mpb.wait_flag_with(LONG, Some(0), 0, passed)?,
+                        _ => mpb.wait_flag_together(0, 0, passed)?,
+                    };
+                    ensure!(seen == round, "{seen} in round {round}");
+                }
+                let refused = mpb.set_flags(ranks + 1, 1).err();
+                let none = matches!(refused, Some(Error::NoSuchLines { .. }));
+                ensure!(none || ranks == 1, "{refused:?}");
+                Ok(())
+            });
+        }
+    }
+}
+
+/// A rank sleeps until all are let go, and another thread of it for something else.
+#[test]
+fn threads_are_let_go_together_and_alone() {
+    on_all(3, |rank| {
+        let mut mpb = rank.mpb("threads", Mpbs::lines(4))?;
+        mpb.set_wait(WaitPolicy::Park);
+        let (mpb, me) = (&mpb, rank.id());
+        std::thread::scope(|scope| {
+            let alone = scope.spawn(move || -> Result<()> {
+                for round in 1..=100 {
+                    mpb.wait_flag(3, |value| value >= round)?;
+                }
+                Ok(())
+            });
+            for round in 1..=100 {
+                mpb.set_flag(line((me + 1) % 3, 3), round)?;
+                match me {
+                    0 => {
+                        mpb.wait_flag_from(1, 1, |value| value == round)?;
+                        mpb.wait_flag_from(2, 2, |value| value == round)?;
+                        mpb.set_flags(0, round)?;
+                    }
+                    _ => {
+                        mpb.set_flag(line(0, me), round)?;
+                        mpb.wait_flag_together(0, 0, |value| value >= round)?;
+                    }
+                }
+            }
+            alone.join().unwrap()
+        })
+    });
+}
+
 #[test]
 fn several_threads_of_a_rank_wait() {
     on_all(2, |rank| {
@@ -623,14 +695,18 @@ fn lost<T: std::fmt::Debug>(result: Result<T>, victim: usize) -> Result<()> {
 /// Rank 0 sets a flag and dies; nobody else waits for it directly.
 fn until_one_dies(rank: &Rank, die: impl Fn()) -> Result<()> {
     let mpb = open(rank, 4)?;
+    let together = rank.mpb("together", Mpbs::lines(1))?;
     let ranks = rank.size();
     if rank.id() == 0 {
         for to in 1..ranks {
             mpb.set_flag(line(to, 0), 7)?;
         }
+        // Some of the others sleep by then.
+        sleep(Duration::from_millis(1));
         die();
         return Ok(());
     }
+    lost(together.wait_flag_together(0, 0, |value| value == 1), 0)?;
     // Each waits for the next, and nobody sets anything.
     let next = rank.id() % (ranks - 1) + 1;
     lost(mpb.wait_flag_from(next, 1, |value| value == 1), 0)?;

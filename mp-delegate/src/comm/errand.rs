@@ -12,15 +12,32 @@ use mp_core::{
     mpb::{Delegation, Polled},
 };
 
-use super::CommThreads;
+use super::{CommThreads, record::Log};
 
 /// Something under way, like a collective operation.
 pub trait Errand: Send {
-    /// Goes on as far as it can without waiting. It must not panic.
+    /// Goes on as far as it can without waiting, or until one of several things is done. It must not
+    /// panic.
     fn advance(&mut self) -> Step;
+
+    /// What it goes on with next, for a [trace](crate::trace).
+    fn about(&self) -> About {
+        About::default()
+    }
 
     /// What it waits for; any of its rank, before it was ever advanced.
     fn polled(&self) -> Arc<Polled>;
+}
+
+/// What an [`Errand`] is, for a [trace](crate::trace).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Whose it is.
+    pub rank: Option<usize>,
+    /// The operation.
+    pub operation: &'static str,
+    /// What the rank gives to it.
+    pub bytes: usize,
 }
 
 /// What became of an [`Errand`].
@@ -28,6 +45,8 @@ pub trait Errand: Send {
 pub enum Step {
     /// It waits for a flag.
     Waits,
+    /// One thing is done, and it can go on with the next at once.
+    Next,
     /// There is nothing more to do.
     Over,
 }
@@ -113,9 +132,18 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Goes on; whether it is still under way.
-    pub(super) fn advance(&mut self) -> bool {
-        self.errand.advance() == Step::Waits
+    /// Goes on, which is recorded; whether it is still under way.
+    pub(super) fn advance(&mut self, log: &Log) -> bool {
+        loop {
+            let span = log.collective(|| self.errand.about());
+            let step = self.errand.advance();
+            drop(span);
+            match step {
+                Step::Waits => return true,
+                Step::Next => {}
+                Step::Over => return false,
+            }
+        }
     }
 
     /// Leaves it to the rank.
@@ -165,7 +193,7 @@ impl Lead<'_> {
         self.all.retain_mut(|errand| {
             at += 1;
             let asleep = at <= new && !errand.polled().is_ready();
-            asleep || errand.advance() == Step::Waits
+            asleep || until_it_waits(&mut **errand)
         });
     }
 
@@ -182,6 +210,17 @@ impl Lead<'_> {
             if !Polled::wait_any(self.polled, &several, wait.since(began), also)? {
                 return Ok(done());
             }
+        }
+    }
+}
+
+/// Whether it is still under way.
+fn until_it_waits(errand: &mut dyn Errand) -> bool {
+    loop {
+        match errand.advance() {
+            Step::Waits => return true,
+            Step::Next => {}
+            Step::Over => return false,
         }
     }
 }

@@ -68,7 +68,7 @@ mod worker;
 pub use choice::Choice;
 pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
-pub use errand::{Errand, Errands, Progress, Step};
+pub use errand::{About, Errand, Errands, Progress, Step};
 pub use pays::Spare;
 pub use request::{Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest, scope};

@@ -7,7 +7,8 @@ use std::{
 
 use mp_core::delegate::{Attempt, Submitted, Watch};
 
-use crate::trace::{Detail, Kind, Recorder, now};
+use super::errand::About;
+use crate::trace::{Detail, Kind, Open, Recorder, now};
 
 /// What there is to say of the sends in one lane, in their order: filled by the submitter, emptied
 /// by the server.
@@ -108,6 +109,19 @@ impl Log {
         *self.rests() = Some(now());
         rest();
         self.rested(now());
+    }
+
+    /// Records what the thread carries on for a rank, until what is returned is dropped.
+    #[inline]
+    pub(super) fn collective(&self, about: impl FnOnce() -> About) -> Open<'_> {
+        let mut open = self.recorder.begin(Kind::Collective);
+        if self.recorder.is_on() {
+            let About { rank, operation, bytes } = about();
+            let from = rank.and_then(|rank| u32::try_from(rank).ok());
+            let channel = self.recorder.name(operation);
+            open.say(Detail { from, channel, bytes: Some(bytes as u64), ..Detail::default() });
+        }
+        open
     }
 
     fn rested(&self, until: u64) {

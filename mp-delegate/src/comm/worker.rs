@@ -14,7 +14,7 @@ use mp_core::{
 
 use super::{
     errand::Task,
-    record::Details,
+    record::{Details, Log},
     threads::{SetLane, Station},
 };
 
@@ -45,9 +45,10 @@ impl Crew {
     }
 
     /// Takes errands over, which may have much to do before they wait for the first time.
-    fn take_up(&mut self, errands: Vec<Task>) {
-        self.errands
-            .extend(errands.into_iter().filter_map(|mut task| task.advance().then_some(task)));
+    fn take_up(&mut self, errands: Vec<Task>, log: &Log) {
+        let under_way =
+            errands.into_iter().filter_map(|mut task| task.advance(log).then_some(task));
+        self.errands.extend(under_way);
     }
 }
 
@@ -56,7 +57,7 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
         if station.bell.take_call() && !obey(station, crew) {
             return;
         }
-        if look(crew) {
+        if look(crew, &station.log) {
             continue;
         }
         let polled = crew.polled();
@@ -78,17 +79,17 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
     let mut polled = crew.polled();
     polled.extend(errands.iter().map(|task| task.errand.polled()));
     station.bell.attend(&crew.lanes, &polled);
-    crew.take_up(errands);
+    crew.take_up(errands, &station.log);
     open
 }
 
 /// Serves every lane once, and carries on every errand that can be; whether anything was done.
-fn look(crew: &mut Crew) -> bool {
+fn look(crew: &mut Crew, log: &Log) -> bool {
     let mut worked = false;
     crew.errands.retain_mut(|task| {
         let ready = task.errand.polled().is_ready();
         worked |= ready;
-        !ready || task.advance()
+        !ready || task.advance(log)
     });
     let mut at = 0;
     while at < crew.lanes.len() {
@@ -121,7 +122,7 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
         }
         crew.errands.append(&mut post.errands);
     }
-    discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew) {})));
+    discard(catch_unwind(AssertUnwindSafe(|| while look(&mut crew, &stations[index].log) {})));
     stations[index].bell.rest();
     for task in crew.errands {
         let mut others = (1..stations.len()).map(|step| (index + step) % stations.len());

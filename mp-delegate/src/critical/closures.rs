@@ -76,7 +76,7 @@ impl<T: Send> AnyValue<T> {
     /// object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
-        let object = Protected::<Calls>::open_as(rank, name, section.into(), me, |_| ())?;
+        let object = Protected::<Calls>::open_as(rank, name, section.into(), me, None, |_| ())?;
         let Some(key) = object.key() else {
             return Err(Error::bad(name, "closures can't go to another process"));
         };

@@ -1,7 +1,9 @@
 //! What is protected, and how operations and results become words of shared memory.
 
 use bytemuck::Zeroable;
-use mp_core::{Message, Plain, memory::Word};
+use mp_core::{Message, Plain};
+
+use super::site::{AnyWord, Word};
 
 /// A kind of value, and the operations on it: what is registered for all ranks by naming it.
 ///
@@ -37,6 +39,14 @@ pub trait Object: 'static {
     /// Executes an operation: in mutual exclusion, in whatever rank and thread it is that does so.
     /// It must do the same everywhere. The shorter it is, the more a delegation is worth.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
+
+    /// [`apply`](Self::apply) as it is called: with words that the object has in common with others,
+    /// which protect them together. Only objects of this library have any.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn apply_beside(state: &mut Self::State, op: Self::Op, _common: &[Word]) -> Self::Ret {
+        Self::apply(state, op)
+    }
 }
 
 const WORD: usize = size_of::<u64>();
@@ -49,7 +59,7 @@ pub(super) const fn words_of<T>() -> usize {
 
 /// Writes a value into words that are published later.
 #[inline(always)]
-pub(super) fn put<T: Plain>(value: &T, to: &[Word]) {
+pub(super) fn put<T: Plain>(value: &T, to: &[impl AnyWord]) {
     let (whole, rest) = bytemuck::bytes_of(value).as_chunks::<WORD>();
     for (bytes, word) in whole.iter().zip(to) {
         word.set(u64::from_ne_bytes(*bytes));
@@ -63,7 +73,7 @@ pub(super) fn put<T: Plain>(value: &T, to: &[Word]) {
 
 /// Reads a value from words that were published before.
 #[inline(always)]
-pub(super) fn get<T: Plain>(from: &[Word]) -> T {
+pub(super) fn get<T: Plain>(from: &[impl AnyWord]) -> T {
     let mut value = T::zeroed();
     let (whole, rest) = bytemuck::bytes_of_mut(&mut value).as_chunks_mut::<WORD>();
     let last = whole.len();
@@ -120,6 +130,8 @@ impl<Ret: Zeroable> Outcome<Ret> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use mp_core::memory::Word;
+
     use super::*;
 
     fn there_and_back<T: Plain + PartialEq + std::fmt::Debug>(value: T) {

@@ -77,7 +77,8 @@ impl Meter {
             window.iter().map(move |(track, pieces)| {
                 let is_kt = matches!(track.lane, Lane::Kt(_));
                 let wanted = pieces.iter().filter(move |piece| {
-                    is_kt && piece.kind == Kind::Copy && (of.is_none() || piece.from == of)
+                    let works = matches!(piece.kind, Kind::Copy | Kind::Collective);
+                    is_kt && works && (of.is_none() || piece.from == of)
                 });
                 wanted.map(|piece| (piece.start, piece.end))
             })
@@ -100,9 +101,9 @@ impl Meter {
                 let wanted = own().filter(|piece| kinds.contains(&piece.kind));
                 Times::any_of(wanted.map(|piece| (piece.start, piece.end)))
             };
-            let exposed = during(&[Kind::Send, Kind::Delegate, Kind::Wait]);
-            let communicating =
-                during(&[Kind::Send, Kind::Delegate, Kind::Wait, Kind::Receive, Kind::Idle]);
+            const EXPOSED: [Kind; 4] = [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective];
+            let exposed = during(&EXPOSED);
+            let communicating = during(&[&EXPOSED[..], &[Kind::Receive, Kind::Idle]].concat());
             let computing = during(&[Kind::Compute]).without(&communicating);
             let computing_beside_busy = computing.and(&busy);
 

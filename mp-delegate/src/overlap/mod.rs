@@ -7,9 +7,9 @@
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | sending | time that copying the rank's messages took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
+//! | sending | time that copying the rank's messages and its part in collective operations took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
 //! | hidden | the part of the delegated time during which the rank computed |
-//! | exposed | time the rank lost to sending: sending inline, delegating, waiting for delegated sends |
+//! | exposed | time the rank lost to sending: sending inline, delegating, waiting for what was delegated, being in a collective operation |
 //!
 //! Delegated time that is neither hidden nor exposed passed while the rank waited for messages.
 //! Where a rank never says when it computes ([`Recorder::compute`](crate::trace::Recorder::compute)
@@ -42,13 +42,15 @@ pub struct OverlapReport {
 pub struct RankOverlap {
     /// The rank.
     pub rank: usize,
-    /// Time communication threads copied its messages; two of them at once count twice.
+    /// Time communication threads copied its messages, and carried on its collective operations; two of
+    /// them at once count twice.
     pub delegated_ns: u64,
     /// Time it sent by itself.
     pub inline_ns: u64,
     /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed.
     pub hidden_ns: u64,
-    /// Time it spent on sending: inline, delegating, and waiting for what it had delegated.
+    /// Time it spent on sending: inline, delegating, waiting for what it had delegated; and in collective
+    /// operations.
     pub exposed_ns: u64,
     /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited for what it had delegated.
     pub waited_ns: u64,

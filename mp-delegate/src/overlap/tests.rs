@@ -32,15 +32,21 @@ fn cut(threads: &[(Track, Vec<Span>)], moments: &[u64]) -> OverlapReport {
     meter.report(0)
 }
 
+fn own_kinds() -> Vec<Kind> {
+    Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Copy | Kind::Idle)).collect()
+}
+
 /// What one rank does on one thread, and two communication threads do for it and for another.
 fn scenes() -> impl Strategy<Value = Vec<(Track, Vec<Span>)>> {
     let times = || (0..HORIZON, 0..HORIZON).prop_map(|(a, b)| (a.min(b), a.max(b)));
-    let own = prop::collection::vec((prop::sample::select(&Kind::ALL[..5]), times()), 0..10);
-    let copies = || prop::collection::vec((prop::option::of(0..2u32), times()), 0..8);
+    let own = prop::collection::vec((prop::sample::select(own_kinds()), times()), 0..10);
+    let works = prop::sample::select(&[Kind::Copy, Kind::Collective]);
+    let copies =
+        move || prop::collection::vec((works.clone(), prop::option::of(0..2u32), times()), 0..8);
     (own, copies(), copies()).prop_map(|(own, one, two)| {
         let own = own.into_iter().map(|(kind, (a, b))| span(kind, a, b, Some(0))).collect();
-        let copies = |copies: Vec<(Option<u32>, (u64, u64))>| {
-            copies.into_iter().map(|(from, (a, b))| span(Kind::Copy, a, b, from)).collect()
+        let copies = |copies: Vec<(Kind, Option<u32>, (u64, u64))>| {
+            copies.into_iter().map(|(kind, from, (a, b))| span(kind, a, b, from)).collect()
         };
         vec![(Track::rank(0), own), (Track::kt(0), copies(one)), (Track::kt(1), copies(two))]
     })
@@ -56,7 +62,7 @@ fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
             wanted.any(|span| (span.start..span.end).contains(&at) && span.detail.from == from)
         };
         let own = |kind| is(&threads[0].1, kind, Some(0));
-        let lost = own(Kind::Send) || own(Kind::Delegate) || own(Kind::Wait);
+        let lost = [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective].into_iter().any(own);
         let communicates = lost || own(Kind::Receive);
         let computes = own(Kind::Compute) && !communicates;
         figures.inline_ns += u64::from(own(Kind::Send));
@@ -64,7 +70,8 @@ fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
         figures.exposed_ns += u64::from(lost);
         figures.computing_ns += u64::from(computes);
         for (_, spans) in &threads[1..] {
-            let copies = u64::from(is(spans, Kind::Copy, Some(0)));
+            let works = [Kind::Copy, Kind::Collective];
+            let copies = u64::from(works.iter().any(|&kind| is(spans, kind, Some(0))));
             figures.delegated_ns += copies;
             hidden += copies * u64::from(computes);
             beside += copies * u64::from(!communicates);

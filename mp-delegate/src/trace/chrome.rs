@@ -59,7 +59,8 @@ impl Trace {
         };
         say("from", detail.from.map(Value::from));
         say("to", detail.to.map(Value::from));
-        say("channel", detail.channel.and_then(|name| self.name(name)).map(Value::from));
+        let where_to = if kind == Kind::Collective { "operation" } else { "channel" };
+        say(where_to, detail.channel.and_then(|name| self.name(name)).map(Value::from));
         say("bytes", detail.bytes.map(Value::from));
         say("units", detail.units.map(Value::from));
         let (pid, tid) = (track.process, number(track.lane));

@@ -331,6 +331,12 @@ pub struct Open<'a> {
 }
 
 impl Open<'_> {
+    /// Says more about it.
+    #[inline]
+    pub fn say(&mut self, detail: Detail) {
+        self.detail = detail;
+    }
+
     /// Ends it, with more to say about it.
     #[inline]
     pub fn end(mut self, detail: Detail) {

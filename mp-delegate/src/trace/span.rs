@@ -19,19 +19,23 @@ pub enum Kind {
     Receive,
     /// A communication thread carried out a delegated send.
     Copy,
+    /// A communication thread carried on a collective operation as far as it could without waiting; or
+    /// a rank was in one.
+    Collective,
     /// A communication thread slept, having nothing to do.
     Idle,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Compute,
         Self::Send,
         Self::Delegate,
         Self::Wait,
         Self::Receive,
         Self::Copy,
+        Self::Collective,
         Self::Idle,
     ];
 
@@ -44,6 +48,7 @@ impl Kind {
             Self::Wait => "wait",
             Self::Receive => "receive",
             Self::Copy => "copy",
+            Self::Collective => "collective",
             Self::Idle => "idle",
         }
     }
@@ -115,13 +120,14 @@ pub struct Flow(pub(super) u64);
 /// What else there is to say of a span. All of it is optional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detail {
-    /// The rank whose message it is. A copy without it hides no rank's communication.
+    /// The rank whose message or operation it is. A communication thread's span without it hides no
+    /// rank's communication.
     pub from: Option<u32>,
     /// The rank it is for.
     pub to: Option<u32>,
-    /// The channel.
+    /// The channel; of a collective, the operation.
     pub channel: Option<Name>,
-    /// How much was sent.
+    /// How much was sent; of a collective, what the rank gave.
     pub bytes: Option<u64>,
     /// The delegation, in the span that delegates and in that which executes it.
     pub flow: Option<Flow>,

@@ -14,14 +14,17 @@
 //! | `equations.rs` | 3–5 | equations 6–35 as printed, and where they disagree with each other |
 //! | `tree.rs` | 3–5 | trees as data |
 //! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
+//! | `schedule.rs` | | this library's other collective operations as programs: who sends to whom |
 //! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
 //! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
 //! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
+//! | `coherent/` | 2.3 | the same access by access, for what is no program; messages, prefetching, streaming stores |
 
 pub mod barrier;
 pub mod baselines;
 mod chance;
+pub mod coherent;
 pub mod equations;
 pub mod graph;
 mod machine;
@@ -29,6 +32,7 @@ mod parameters;
 pub mod patterns;
 mod program;
 pub mod run;
+pub mod schedule;
 pub mod search;
 mod tree;
 
@@ -38,6 +42,7 @@ pub use machine::{Machine, Placement, PlacementError};
 pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Parameters, State};
 pub use program::{Line, Primitive, Program};
 pub use run::run;
+pub use schedule::Schedule;
 pub use search::{Pattern, TreeChoice, best_tree};
 pub use tree::{Tree, TreeError};
 

@@ -10,13 +10,13 @@ use std::{
 
 use mp_model::cla::barrier::best_barrier_on;
 use mp_model::cla::{
-    Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Tree, best_tree, patterns,
+    Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Schedule, Tree, best_tree, patterns,
 };
 use onchip::barrier::Barriers;
 use onchip::calibration::recall;
-use onchip::reduce::{self, Order, Reductions, Sum};
+use onchip::reduce::{self, Number, Order, Reductions, Sum};
 use onchip::topology::Topology;
-use onchip::{Bind, Rank, World, broadcast, mpb};
+use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
 use super::{Shown, USAGE, calibrate};
 
@@ -36,7 +36,7 @@ pub struct Args {
     /// How many ranks
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,
-    /// The message's length
+    /// The message's length; of what has a block for each rank, a block's
     #[arg(long, value_name = "B", default_value = "8", value_parser = clap::value_parser!(u64).range(..=MOST_BYTES))]
     bytes: u64,
 }
@@ -47,6 +47,12 @@ enum Collective {
     Broadcast,
     Reduce,
     AllReduce,
+    Scan,
+    ReduceScatter,
+    Gather,
+    Scatter,
+    AllGather,
+    AllToAll,
 }
 
 pub fn run(args: &Args) -> Shown {
@@ -64,7 +70,7 @@ pub fn run(args: &Args) -> Shown {
     let (cores, bytes) = (calibration.cores(), args.bytes as usize);
     let crowded = ranks > cores;
     let known = broadcast::Machine { ranks, cores, payload: mpb::PAYLOAD_BYTES };
-    let mut text = String::new();
+    let (mut text, order) = (String::new(), Order::default());
     match args.collective {
         Collective::Barrier => barrier(&mut text, &machine, cores),
         Collective::Broadcast => {
@@ -85,27 +91,70 @@ pub fn run(args: &Args) -> Shown {
                 let tree = Tree::flat(0, &machine.placement)?;
                 pushed(&mut text, &machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
             }
+            if choice.algorithm != reduce::Reduce::Lines || bytes > mpb::PAYLOAD_BYTES {
+                schedule(&mut text, &machine, &choice.schedule(0), crowded)?;
+            }
             if bytes > 64 {
-                writeln!(text, "of one line: the model has no more")?;
+                writeln!(text, "of one line:")?;
             }
             tree(&mut text, &machine, Pattern::Reduction, crowded)?;
         }
         Collective::AllReduce => {
-            let order = Order::default();
             let choice = reduce::choose_all_reduce(known, bytes, usize::MAX, order, None);
             writeln!(text, "chosen: {choice}")?;
-            writeln!(text, "predicted: nothing, the model has no all-reduce")?;
+            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
+        }
+        Collective::Scan => {
+            let choice = reduce::choose_scan(known, bytes, usize::MAX, order, None);
+            writeln!(text, "chosen: {choice}")?;
+            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
+        }
+        Collective::ReduceScatter => {
+            let choice = reduce::choose_reduce_scatter(known, bytes, usize::MAX, None);
+            writeln!(text, "chosen: {choice}")?;
+            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
+        }
+        Collective::Gather | Collective::Scatter | Collective::AllToAll => {
+            let choice = exchange::choose(known, bytes, usize::MAX, None);
+            writeln!(text, "chosen: {choice}")?;
+            let messages = match args.collective {
+                Collective::Gather => choice.gather(0),
+                Collective::Scatter => choice.scatter(0),
+                _ => choice.all_to_all(),
+            };
+            schedule(&mut text, &machine, &messages, crowded)?;
+        }
+        Collective::AllGather => {
+            let choice = exchange::choose_to_all(known, bytes, usize::MAX, None);
+            writeln!(text, "chosen: {choice}")?;
+            schedule(&mut text, &machine, &choice.all_gather(), crowded)?;
         }
     }
     if ranks > MOST_MEASURED {
         writeln!(text, "measured: not, for more than {MOST_MEASURED} ranks")?;
-    } else if ranks * bytes > MOST_MEMORY {
+    } else if args.collective.elements_of_all(ranks).saturating_mul(bytes) > MOST_MEMORY {
         writeln!(text, "measured: not, for messages of more than 256 MiB in all")?;
     } else {
         writeln!(text, "{}", Took::of(args.collective, ranks, bytes)?)?;
     }
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Collective {
+    /// How many messages' elements all ranks have together.
+    fn elements_of_all(self, ranks: usize) -> usize {
+        match self {
+            Collective::Barrier => 0,
+            Collective::Broadcast
+            | Collective::Reduce
+            | Collective::AllReduce
+            | Collective::Scan => ranks,
+            Collective::Gather | Collective::Scatter => 2 * ranks,
+            Collective::ReduceScatter | Collective::AllGather => ranks * (ranks + 1),
+            Collective::AllToAll => 2 * ranks * ranks,
+        }
+    }
 }
 
 fn barrier(text: &mut String, machine: &Machine, cores: usize) {
@@ -161,6 +210,59 @@ fn tree(
     Ok(())
 }
 
+/// Messages of which the model adds up what they cost. More take seconds.
+const MOST_MESSAGES: u64 = 1 << 16;
+
+/// Who sends to whom.
+fn schedule(
+    text: &mut String,
+    machine: &Machine,
+    schedule: &Schedule,
+    crowded: bool,
+) -> Result<(), Error> {
+    match schedule.pieces() {
+        1 => {}
+        pieces => writeln!(text, "in {pieces} pieces, each by")?,
+    }
+    let several = schedule.rounds().len() > 1;
+    for (number, round) in (1..).zip(schedule.rounds()) {
+        if several {
+            writeln!(text, "round {number}")?;
+        }
+        draw_round(text, round.messages());
+    }
+    if schedule.messages() > MOST_MESSAGES {
+        writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} messages")?;
+        return Ok(());
+    }
+    let program = schedule.program();
+    let bounds = Graph::new(&program, machine)?.bounds(Rules::default());
+    predicted(text, (!crowded).then_some(bounds));
+    Ok(())
+}
+
+/// A line for each rank that others send to, if it is one; else for each that sends.
+fn draw_round(text: &mut String, messages: &[(usize, usize)]) {
+    let list =
+        |ranks: Vec<usize>| ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let Some(&(_, first)) = messages.first() else {
+        let _ = writeln!(text, "  nobody sends anything");
+        return;
+    };
+    let from = |rank| messages.iter().filter(move |message| message.0 == rank);
+    if messages.len() > 1 && messages.iter().all(|&(_, to)| to == first) {
+        let senders = messages.iter().map(|&(from, _)| from).collect();
+        let _ = writeln!(text, "  {} → {first}", list(senders));
+        return;
+    }
+    let mut senders: Vec<usize> = messages.iter().map(|&(from, _)| from).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    for rank in senders {
+        let _ = writeln!(text, "  {rank} → {}", list(from(rank).map(|&(_, to)| to).collect()));
+    }
+}
+
 type Error = Box<dyn std::error::Error>;
 
 fn predicted(text: &mut String, bounds: Option<Bounds>) {
@@ -211,18 +313,17 @@ impl Took {
                 let mut message = vec![0u8; bytes];
                 timed(rank, rounds, start, || broadcasts.broadcast(&mut message, 0))
             }
-            Collective::Reduce | Collective::AllReduce => {
-                let mut reductions = Reductions::open(rank, "explained", Default::default())?;
-                let to_all = collective == Collective::AllReduce;
-                let mut doubles = vec![0.0; bytes / DOUBLE];
-                let mut rest = vec![0u8; if bytes.is_multiple_of(DOUBLE) { 0 } else { bytes }];
-                timed(rank, rounds, start, || match (rest.is_empty(), to_all) {
-                    (true, true) => reductions.all_reduce(&mut doubles, Sum),
-                    (true, false) => reductions.reduce(&mut doubles, Sum, 0),
-                    (false, true) => reductions.all_reduce(&mut rest, Sum),
-                    (false, false) => reductions.reduce(&mut rest, Sum, 0),
-                })
-            }
+            Collective::Reduce
+            | Collective::AllReduce
+            | Collective::Scan
+            | Collective::ReduceScatter => match bytes.is_multiple_of(DOUBLE) {
+                true => reduction::<f64>(rank, rounds, start, collective, bytes / DOUBLE),
+                false => reduction::<u8>(rank, rounds, start, collective, bytes),
+            },
+            Collective::Gather
+            | Collective::Scatter
+            | Collective::AllGather
+            | Collective::AllToAll => exchange(rank, rounds, start, collective, bytes),
         })?;
         let mut took: Vec<Duration> = (0..rounds)
             .filter_map(|round| {
@@ -236,6 +337,47 @@ impl Took {
         let at = |quarter: usize| took[last * quarter / 4];
         Ok(Took { low: at(1), median: at(2), high: at(3), rounds })
     }
+}
+
+fn reduction<T: Number + Default>(
+    rank: &Rank,
+    rounds: usize,
+    start: Instant,
+    collective: Collective,
+    elements: usize,
+) -> onchip::Result<Vec<(Duration, Duration)>> {
+    let mut reductions = Reductions::open(rank, "explained", Default::default())?;
+    let mut own = vec![T::default(); elements];
+    let each = if collective == Collective::ReduceScatter { rank.size() } else { 0 };
+    let vector = vec![T::default(); elements * each];
+    timed(rank, rounds, start, || match collective {
+        Collective::AllReduce => reductions.all_reduce(&mut own, Sum),
+        Collective::Scan => reductions.scan(&mut own, Sum),
+        Collective::ReduceScatter => reductions.reduce_scatter(&vector, &mut own, Sum),
+        _ => reductions.reduce(&mut own, Sum, 0),
+    })
+}
+
+fn exchange(
+    rank: &Rank,
+    rounds: usize,
+    start: Instant,
+    collective: Collective,
+    bytes: usize,
+) -> onchip::Result<Vec<(Duration, Duration)>> {
+    let mut exchanges = exchange::Exchanges::open(rank, "explained", Default::default())?;
+    let (to_all, here) = (bytes * rank.size(), rank.id() == 0);
+    let (mut own, mut all) = match collective {
+        Collective::AllToAll => (vec![0u8; to_all], vec![0u8; to_all]),
+        Collective::AllGather => (vec![0u8; bytes], vec![0u8; to_all]),
+        _ => (vec![0u8; bytes], vec![0u8; if here { to_all } else { 0 }]),
+    };
+    timed(rank, rounds, start, || match collective {
+        Collective::AllToAll => exchanges.all_to_all(&own, &mut all),
+        Collective::AllGather => exchanges.all_gather(&own, &mut all),
+        Collective::Scatter => exchanges.scatter(&all, &mut own, 0),
+        _ => exchanges.gather(&own, &mut all, 0),
+    })
 }
 
 /// What looking at the clock takes, which is between a beginning and an end once.
@@ -287,6 +429,19 @@ impl std::fmt::Display for Took {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_are_drawn_by_who_sends() {
+        let drawn = |messages: &[(usize, usize)]| {
+            let mut text = String::new();
+            draw_round(&mut text, messages);
+            text
+        };
+        assert_eq!(drawn(&[]), "  nobody sends anything\n");
+        assert_eq!(drawn(&[(1, 0), (2, 0)]), "  1, 2 → 0\n");
+        assert_eq!(drawn(&[(0, 1), (1, 0)]), "  0 → 1\n  1 → 0\n");
+        assert_eq!(drawn(&[(0, 1), (1, 2), (2, 0), (0, 2)]), "  0 → 1, 2\n  1 → 2\n  2 → 0\n");
+    }
 
     #[test]
     fn trees_are_drawn_as_such() {

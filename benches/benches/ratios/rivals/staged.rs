@@ -1,16 +1,18 @@
 //! What a message costs that one thread copies into a buffer between the two and another copies out
-//! of it, piece by piece: with two pieces, so that both copy at the same time. No library.
+//! of it, piece by piece: with two pieces, so that both copy at the same time. Nothing of the library
+//! but its way to copy, which is the fastest here for memory that another core has had.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use mp_core::copy;
 use onchip_benches::clock::{monotonic_ns, reading_ns};
 use onchip_benches::content::{is_stamped, stamp};
 use onchip_benches::{collective, cpus};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::party::Turns;
-use crate::plan::{Collective, Timing, timed};
+use crate::plan::{Collective, Tagged, Timing, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Sample, Setup, Side, Trouble};
@@ -19,19 +21,29 @@ use crate::stats::median;
 const PIECES: usize = 2;
 /// Words of a piece: small ones stay in the nearest cache, large ones are handed over less often.
 /// The fastest counts.
-const LENGTHS: [usize; 4] = [2 << 7, 8 << 7, 32 << 7, 128 << 7];
+const LENGTHS: [usize; 5] = [2 << 7, 8 << 7, 16 << 7, 32 << 7, 128 << 7];
 
 pub fn copied(plan: Collective, timing: Timing) -> Side {
     Side::new("raw copies", "spin", move |setup| take(setup, plan, timing))
 }
 
 fn take(setup: &Setup, plan: Collective, timing: Timing) -> Result<Sample, Trouble> {
+    fastest(|length| match timing {
+        Timing::Loop => back_to_back(setup, plan, length),
+        Timing::Separated | Timing::Last => Ok(timing.figure(&apart(setup, plan, length)?)),
+    })
+}
+
+/// A message to the other thread and one back, half the time of both.
+pub fn bounced(plan: Tagged) -> Side {
+    Side::new("raw copies", "spin", move |setup| fastest(|length| to_and_fro(setup, plan, length)))
+}
+
+/// With pieces of the length that suits best.
+fn fastest(mut take: impl FnMut(usize) -> Result<f64, Trouble>) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, usize)> = None;
     for length in LENGTHS {
-        let took = match timing {
-            Timing::Loop => back_to_back(setup, plan, length)?,
-            Timing::Separated | Timing::Last => timing.figure(&apart(setup, plan, length)?),
-        };
+        let took = take(length)?;
         if best.is_none_or(|(least, _)| took < least) {
             best = Some((took, length));
         }
@@ -65,7 +77,7 @@ impl End {
     fn send(&mut self, message: &[u64]) {
         for part in message.chunks(self.length) {
             let mut piece = pop(&mut self.from);
-            piece[..part.len()].copy_from_slice(part);
+            copy(part, &mut piece[..part.len()]);
             push(&mut self.to, piece);
         }
     }
@@ -73,7 +85,7 @@ impl End {
     fn receive(&mut self, message: &mut [u64]) {
         for part in message.chunks_mut(self.length) {
             let piece = pop(&mut self.from);
-            part.copy_from_slice(&piece[..part.len()]);
+            copy(&piece[..part.len()], part);
             push(&mut self.to, piece);
         }
     }
@@ -103,6 +115,40 @@ fn back_to_back(setup: &Setup, plan: Collective, length: usize) -> Result<f64, T
     };
     let (sent, received) = cpus::side_by_side(setup.cpus, send, receive);
     Ok(median(&collective::slowest(&[sent?, received?])))
+}
+
+fn to_and_fro(setup: &Setup, plan: Tagged, length: usize) -> Result<f64, Trouble> {
+    let ((to, at_other), (back, at_one)) = (ends(length), ends(length));
+    let party = |mut sending: End, mut receiving: End, first: bool| {
+        move || {
+            let mut checked = Checked::default();
+            let [mut out, mut got] = [0; 2].map(|_| Turns::new(plan.words()));
+            let mut send = || {
+                let (message, number) = out.next();
+                stamp(message, number);
+                sending.send(message);
+            };
+            let mut receive = || {
+                let (message, number) = got.next();
+                receiving.receive(message);
+                checked.holds(is_stamped(message, number));
+            };
+            let took = timed(plan.batches, plan.trips, || -> Result<(), Trouble> {
+                if first {
+                    send();
+                    receive();
+                } else {
+                    receive();
+                    send();
+                }
+                Ok(())
+            })?;
+            checked.finish().map(|()| median(&took) / 2.0)
+        }
+    };
+    let (one, other) =
+        cpus::side_by_side(setup.cpus, party(to, at_one, true), party(back, at_other, false));
+    other.and(one)
 }
 
 /// As ours are taken: when each began and ended.

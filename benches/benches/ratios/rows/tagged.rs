@@ -9,7 +9,7 @@ use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::party::{BOTH, Turns};
 use crate::plan::{Tagged, timed};
 use crate::rivals::contest::Contest;
-use crate::rivals::{Checked, mpi};
+use crate::rivals::{Checked, mpi, staged};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::rows::pingpong;
 use crate::stats::median;
@@ -57,6 +57,16 @@ pub fn rows() -> Vec<Row> {
                 bound,
             )
         }));
+    }
+    for (size, bytes) in [("8KB", 8 * KB), ("64KB", 64 * KB), ("1MB", 1024 * KB)] {
+        let plan = Tagged::pingpong(bytes);
+        rows.push(row(
+            format!("tagged.raw.{size}.processes"),
+            "a message with a tag, half a round trip, beside bare copies in and out",
+            side(Ranks::Processes, Job::Tagged(plan)),
+            staged::bounced(plan),
+            Bound::ahead(0.9),
+        ));
     }
     let contest = Rc::new(mpi::tagged_rate(Tagged::RATE));
     rows.extend(BOTH.map(|ranks| {

@@ -56,7 +56,7 @@ pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilErr
                 Ok(())
             })
         })?;
-        Ok((steps, seconds, block.now))
+        Ok((steps, seconds, block.now.into_vec()))
     })?;
     // The threads record up to their end.
     drop(shared);

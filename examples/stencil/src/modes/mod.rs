@@ -15,6 +15,7 @@ mod kt;
 mod lanes;
 mod no_kt;
 mod reduce;
+mod rows;
 mod sequential;
 mod sh_mem;
 mod world;
@@ -27,6 +28,7 @@ use onchip::communicator::share;
 use onchip::trace::Trace;
 use serde::{Deserialize, Serialize};
 
+use self::rows::Rows;
 use crate::error::StencilError;
 use crate::init::Init;
 
@@ -197,14 +199,14 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
 
 /// The rows of a worker now and after the step that is being taken.
 struct Block {
-    now: Vec<f64>,
-    next: Vec<f64>,
+    now: Rows,
+    next: Rows,
 }
 
 impl Block {
     fn new(now: Vec<f64>) -> Self {
         // Written once, so that no page of it is touched for the first time in the first step.
-        let next = now.clone();
-        Self { now, next }
+        let next = now.clone().into();
+        Self { now: now.into(), next }
     }
 }

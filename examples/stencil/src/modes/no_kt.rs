@@ -32,7 +32,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
                 kernel::border_rows(now, next, size, north, south);
             })
         })?;
-        Ok((steps, seconds, block.now))
+        Ok((steps, seconds, block.now.into_vec()))
     })?;
     if ranks == Ranks::Threads {
         run.trace = recording.take_trace();

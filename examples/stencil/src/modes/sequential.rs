@@ -29,6 +29,6 @@ pub(super) fn run(job: &Job) -> Result<Run, StencilError> {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    let cells = if job.keep { now } else { Vec::new() };
+    let cells = if job.keep { now.into_vec() } else { Vec::new() };
     Ok(Run { steps, seconds, cells, trace: recording.take_trace() })
 }

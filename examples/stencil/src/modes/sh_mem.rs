@@ -12,6 +12,7 @@ use crossbeam_utils::CachePadded;
 use onchip::trace::{Kind, Recorder, Recording, Track};
 
 use super::barrier::Barrier;
+use super::rows::Rows;
 use super::{Block, Job, Run};
 use crate::error::StencilError;
 use crate::kernel;
@@ -29,7 +30,7 @@ struct Shared<'a> {
 #[derive(Default)]
 struct Worker {
     /// Its rows after an even number of steps, and after an odd one.
-    rows: [RwLock<Vec<f64>>; 2],
+    rows: [RwLock<Rows>; 2],
     /// By how much they changed, in the bits of a double.
     changed: [AtomicU64; 2],
 }
@@ -63,7 +64,7 @@ pub(super) fn run(job: &Job) -> Result<Run, StencilError> {
     let rows = shared.workers.into_iter().map(|worker| {
         let [even, odd] = worker.into_inner().rows;
         let last = if steps.is_multiple_of(2) { even } else { odd };
-        last.into_inner().unwrap_or_else(PoisonError::into_inner)
+        last.into_inner().unwrap_or_else(PoisonError::into_inner).into_vec()
     });
     let cells = job.assemble(rows.collect());
     Ok(Run { steps, seconds, cells, trace: recording.take_trace() })

@@ -8,13 +8,13 @@
 //! With H-Synch there is a list for each group of ranks that are near each other, and a lock, which
 //! a group's combiner takes for all of its operations.
 
-use mp_core::{Plain, memory::Word};
+use mp_core::Plain;
 
 use crate::critical::{
     error::Stop,
     locks::{Lock, mcs::Mcs, someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// In a node: not 0 as long as its owner has to wait.
@@ -72,7 +72,7 @@ impl CcSynch {
         Self { tail: list, nodes, node, own, me, max_ops, lock }
     }
 
-    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }
 
@@ -99,7 +99,9 @@ impl CcSynch {
         mine[NEXT].store(someone(spare));
 
         let wait = &mine[WAIT];
-        site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()))?;
+        let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
+        // Who is before may live, and come to it.
+        turn.map_err(Stop::unsure)?;
         if let Some(fate) = mine[COMPLETED].peek().checked_sub(1) {
             return Ok(Outcome { fate: Fate::from_bits(fate), ret: get(&mine[CONTENT..]) });
         }
@@ -108,7 +110,8 @@ impl CcSynch {
         }
         let combined = self.combine(site, current, run);
         if let Some(lock) = &mut self.lock {
-            lock.release(site)?;
+            // As after every operation with a lock: it was executed.
+            let _ = lock.release(site);
         }
         let (outcome, last) = combined?;
         // Not before the lock is free: another group's turn comes first.

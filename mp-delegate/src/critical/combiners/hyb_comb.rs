@@ -10,13 +10,13 @@
 //! The compare-and-swap of line 20 lets a thread starve that fails again and again. After some
 //! failures it is a swap, as the thesis proposes (section 6.1.3, additional comments).
 
-use mp_core::{Plain, memory::Word};
+use mp_core::Plain;
 
 use crate::critical::{
     error::Stop,
     locks::{someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// What the thesis proves, where the model checker looks.
@@ -69,6 +69,8 @@ pub(in crate::critical) struct HybComb {
     me: Seat,
     max_ops: usize,
     failures: u32,
+    /// The node that this seat left last.
+    left: usize,
 }
 
 impl HybComb {
@@ -112,18 +114,38 @@ impl HybComb {
             me,
             max_ops,
             failures: FAILURES,
+            left: usize::MAX,
         }
     }
 
-    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [Word], Stop> {
+    /// The words that are messages: to whoever combines, in each of the nodes; and to each seat.
+    #[cfg(feature = "simulated")]
+    pub(in crate::critical) fn messages(
+        &self,
+        seats: usize,
+    ) -> impl Iterator<Item = (std::ops::Range<usize>, Option<Seat>)> {
+        let Self { nodes, node, answers, answer, .. } = *self;
+        let lines =
+            (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
+        let answer = move |seat| answers + seat * answer..answers + (seat + 1) * answer;
+        lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
+    }
+
+    /// One that never tries a compare-and-swap.
+    #[cfg(all(test, loom))]
+    pub(super) fn impatient(self) -> Self {
+        Self { failures: 0, ..self }
+    }
+
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
     }
 
-    fn line<'a>(&self, node: &'a [Word], line: usize) -> &'a [Word] {
+    fn line<'a, W>(&self, node: &'a [W], line: usize) -> &'a [W] {
         &node[NODE + line * self.line..]
     }
 
-    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [Word], Stop> {
+    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [S::Word], Stop> {
         site.words(self.answers.saturating_add(seat.saturating_mul(self.answer)), self.answer)
     }
 
@@ -145,9 +167,12 @@ impl HybComb {
             let seen = last.load();
             let node = self.node(site, seen as usize)?;
             // 14
-            let (round, place) = split(node[N_OPS].add(1));
+            // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
+            let is_left = seen as usize == self.left && self.is_closed(node);
+            let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].add(1)) };
             if round != 0 && place < self.max_ops {
                 lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
+                lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
                 return self.send(site, node, (round, place), op);
             }
             mine[WAITER].set(0);
@@ -161,7 +186,9 @@ impl HybComb {
                 break seen as usize;
             }
             failed += 1;
+            lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
+        lemma!(before != my_id, "lemma 1: the own node is in the queue already");
         // 21
         let round = match split(mine[N_OPS].peek()).0 {
             u32::MAX => 1,
@@ -176,13 +203,23 @@ impl HybComb {
             mine[N_OPS].store(open);
         }
         // 22, 23
-        let before = self.node(site, before)?;
-        let combining = &before[COMBINING];
+        let ahead = self.node(site, before)?;
+        let combining = &ahead[COMBINING];
         if combining.load() != 0 {
-            before[WAITER].store(someone(self.me));
+            ahead[WAITER].store(someone(self.me));
             site.wait(self.me, None, combining, || (combining.load() == 0).then_some(()))?;
         }
+        lemma!(
+            site.word(self.departed)?.peek() == before as u64,
+            "lemma 1: the head of the queue is the departed one"
+        );
         self.combine(site, (my_id, mine), round, op, run)
+    }
+
+    /// Nobody registers in the node.
+    fn is_closed(&self, node: &[impl AnyWord]) -> bool {
+        let (round, registered) = split(node[N_OPS].peek());
+        round == 0 || registered >= self.max_ops
     }
 
     /// Lines 16, 17.
@@ -190,7 +227,7 @@ impl HybComb {
     fn send<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        node: &[Word],
+        node: &[S::Word],
         (round, place): (u32, usize),
         op: &Op,
     ) -> Result<Outcome<Ret>, Stop> {
@@ -201,22 +238,25 @@ impl HybComb {
         put(op, &line[OP..]);
         line[SENDER].set(someone(self.me));
         line[NUMBER].set(number);
+        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
         line[ROUND].store(round.into());
         let combiner = who(node[OWNER].peek().max(1));
         site.wake(combiner);
         let fate = site.wait(self.me, Some(combiner), answered, || {
             let answer = answered.load();
             (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
-        })?;
+        });
+        // The combiner may live, and come to it.
+        let fate = fate.map_err(Stop::unsure)?;
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
     }
 
     /// Lines 26–46: one combiner at a time.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
-        &self,
+        &mut self,
         site: &S,
-        (my_id, mine): (usize, &[Word]),
+        (my_id, mine): (usize, &[S::Word]),
         round: u32,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
@@ -243,7 +283,10 @@ impl HybComb {
         while completed < total.min(self.max_ops) {
             let line = self.line(mine, completed);
             let there = &line[ROUND];
-            site.wait(self.me, None, there, || (there.load() == here).then_some(()))?;
+            let come = site.wait(self.me, None, there, || (there.load() == here).then_some(()));
+            // Its own operation was executed; but the seat must not go on, since it is the head of
+            // the queue for ever.
+            come.map_err(Stop::unsure)?;
             self.serve(site, line, run)?;
             completed += 1;
         }
@@ -251,8 +294,10 @@ impl HybComb {
         let departed = site.word(self.departed)?;
         let next = departed.peek();
         departed.set(my_id as u64);
+        self.left = my_id;
         site.word(self.own)?.set(someone(next as usize));
-        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is the head of the queue");
+        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
+        lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
         mine[COMBINING].store(0);
         site.fence();
         let waiter = mine[WAITER].peek();
@@ -267,7 +312,7 @@ impl HybComb {
     fn serve<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        line: &[Word],
+        line: &[S::Word],
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(), Stop> {
         let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;

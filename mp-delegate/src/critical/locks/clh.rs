@@ -4,7 +4,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// In a node: not 0 until its lock is given up.

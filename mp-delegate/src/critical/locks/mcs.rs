@@ -4,7 +4,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// In a seat's node.

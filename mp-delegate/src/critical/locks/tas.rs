@@ -3,7 +3,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Seat, Site},
 };
 
 /// Beside who has it: somebody may sleep until it is free.

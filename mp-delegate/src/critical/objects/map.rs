@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
 use mp_core::Plain;
 
-use super::table::{Entry, Full, Table, tag_of};
+use super::table::{Entry, Table, TableFull, tag_of};
 use crate::critical::{Object, Protected, Result};
 
 /// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section it is
@@ -46,36 +46,36 @@ pub struct Map<K, V>(PhantomData<(K, V)>);
 impl<K: Plain, V: Plain> Object for Map<K, V> {
     type State = [Entry<K, V>];
     type Op = MapOp<K, V>;
-    type Ret = Answer<V>;
+    type Ret = MapAnswer<V>;
 
     #[inline]
-    fn apply(state: &mut [Entry<K, V>], op: MapOp<K, V>) -> Answer<V> {
+    fn apply(state: &mut [Entry<K, V>], op: MapOp<K, V>) -> MapAnswer<V> {
         let mut table = Table::new(state);
         let MapOp { code, tag, key, expected, new, .. } = op;
         match code {
-            GET => Answer::of_key(table.get_tagged(tag, &key)),
-            INSERT => Answer::of_change(table.insert_tagged(tag, key, new)),
-            REMOVE => Answer::of_key(table.remove_tagged(tag, &key)),
+            GET => MapAnswer::of_key(table.get_tagged(tag, &key)),
+            INSERT => MapAnswer::of_change(table.insert_tagged(tag, key, new)),
+            REMOVE => MapAnswer::of_key(table.remove_tagged(tag, &key)),
             SWAP => {
                 let before = table.get_tagged(tag, &key);
                 let expected = (op.expects != 0).then_some(expected);
                 let [is, should] = [&before, &expected].map(|v| v.as_ref().map(bytes_of));
                 if is != should {
-                    return Answer::new(0, before);
+                    return MapAnswer::new(0, before);
                 }
                 if op.has_new == 0 {
-                    return Answer::new(DONE, table.remove_tagged(tag, &key));
+                    return MapAnswer::new(DONE, table.remove_tagged(tag, &key));
                 }
-                Answer::of_change(table.insert_tagged(tag, key, new))
+                MapAnswer::of_change(table.insert_tagged(tag, key, new))
             }
             CLEAR => {
                 let keys = table.len();
                 table.clear();
-                Answer::of_number(keys)
+                MapAnswer::of_number(keys)
             }
-            REPAIR => Answer::of_number(table.repair()),
+            REPAIR => MapAnswer::of_number(table.repair()),
             // LEN. There are no others, but any bits are one.
-            _ => Answer::of_number(table.len()),
+            _ => MapAnswer::of_number(table.len()),
         }
     }
 }
@@ -189,21 +189,21 @@ const FULL: u32 = 4;
 /// What became of an operation on a [`Map`].
 #[derive(NoUninit, AnyBitPattern)]
 #[repr(C, packed)]
-pub struct Answer<V> {
+pub struct MapAnswer<V> {
     flags: u32,
     number: u32,
     before: V,
 }
 
-impl<V: Copy> Copy for Answer<V> {}
+impl<V: Copy> Copy for MapAnswer<V> {}
 
-impl<V: Copy> Clone for Answer<V> {
+impl<V: Copy> Clone for MapAnswer<V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<V: Plain> Answer<V> {
+impl<V: Plain> MapAnswer<V> {
     fn new(flags: u32, before: Option<V>) -> Self {
         let had = if before.is_some() { HAD } else { 0 };
         Self { flags: flags | had, number: 0, before: before.unwrap_or(V::zeroed()) }
@@ -213,10 +213,10 @@ impl<V: Plain> Answer<V> {
         Self::new(if before.is_some() { DONE } else { 0 }, before)
     }
 
-    fn of_change(change: Result<Option<V>, Full>) -> Self {
+    fn of_change(change: Result<Option<V>, TableFull>) -> Self {
         match change {
             Ok(before) => Self::new(DONE, before),
-            Err(Full) => Self::new(FULL, None),
+            Err(TableFull) => Self::new(FULL, None),
         }
     }
 
@@ -251,9 +251,9 @@ impl<V: Plain> Answer<V> {
     }
 }
 
-impl<V: Plain + fmt::Debug> fmt::Debug for Answer<V> {
+impl<V: Plain + fmt::Debug> fmt::Debug for MapAnswer<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("MapAnswer")
             .field("before", &self.before())
             .field("is_done", &self.is_done())
             .field("is_full", &self.is_full())
@@ -274,12 +274,12 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::get(key))?.before())
     }
 
-    /// Gives the key a value. A map that [is full](Answer::is_full) stays as it is.
+    /// Gives the key a value. A map that [is full](MapAnswer::is_full) stays as it is.
     ///
     /// # Errors
     /// As `apply`.
     #[inline]
-    pub fn insert(&mut self, key: K, value: V) -> Result<Answer<V>> {
+    pub fn insert(&mut self, key: K, value: V) -> Result<MapAnswer<V>> {
         self.apply(MapOp::insert(key, value))
     }
 
@@ -293,7 +293,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     }
 
     /// Gives the key a new value, or removes it, if it has the expected one, or is not there. The
-    /// [answer](Answer::is_done) tells whether.
+    /// [answer](MapAnswer::is_done) tells whether.
     ///
     /// # Errors
     /// As `apply`.
@@ -303,7 +303,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         key: K,
         expected: Option<V>,
         new: Option<V>,
-    ) -> Result<Answer<V>> {
+    ) -> Result<MapAnswer<V>> {
         self.apply(MapOp::compare_and_swap(key, expected, new))
     }
 

@@ -1,15 +1,135 @@
-//! Objects that are ready to be protected, by any of the schemes.
+//! Objects that programs want again and again, over any [`Scheme`](super::Scheme), between threads and
+//! between processes.
 //!
-//! | file | what it is |
-//! |---|---|
-//! | `map` | [`Map`]: keys with values, of any plain types |
-//! | `table` | [`Table`]: the hash table in it, for objects with other operations |
-//! | `bytes` | [`Bytes`]: short strings of bytes, as keys and values |
+//! | object | operations | protected by |
+//! |---|---|---|
+//! | [`Counter`] | [`fetch_add`](Protected::fetch_add) | one critical section |
+//! | [`Stack`] | [`push`](Protected::push), [`pop`](Protected::pop) | one |
+//! | [`Queue`] | [`enqueue`](Protected::enqueue), [`dequeue`](Protected::dequeue) | one |
+//! | [`TwoLockQueue`] | [`enqueue`](TwoLockQueue::enqueue), [`dequeue`](TwoLockQueue::dequeue) | one for each end, so that both ends are used at the same time |
+//! | [`Map`] | [`get`](Protected::get), [`insert`](Protected::insert), [`remove`](Protected::remove), ... | one |
+//!
+//! They are opened as [`Protected`] values are, all but the last one as one of these, and their
+//! operations can be [submitted](Protected::submit) as well. What to compare them with, where
+//! nothing is protected, is in [`nonblocking`](super::nonblocking).
+//!
+//! **Values** of all but a map are words: numbers, or whatever fits into 8 bytes. What is longer lies elsewhere, and
+//! its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short
+//! strings. [`Table`] is the hash table in it, for objects with other operations.
+//!
+//! **Capacity** is [`Section::len`](super::Section::len), and all memory is taken when an object is
+//! opened. There is room for exactly so many values: who comes with one more gets it back with
+//! [`Full`], and who finds none gets `None`. Neither waits.
+//!
+//! ```
+//! use mp_core::World;
+//! use mp_delegate::critical::{Scheme, Section, objects::{Counter, Queue}};
+//!
+//! let sums = World::threads(3).run(|rank| {
+//!     let section = Section::new(Scheme::HybComb);
+//!     let mut tickets = Counter::open(rank, "tickets", section)?;
+//!     let mut jobs = Queue::open(rank, "jobs", section.len(10))?;
+//!     while let ticket = tickets.fetch_add(1)? && ticket < 10 {
+//!         jobs.enqueue(ticket)??;
+//!     }
+//!     let mut sum = 0;
+//!     while let Some(job) = jobs.dequeue()? {
+//!         sum += job;
+//!     }
+//!     Ok(sum)
+//! })?;
+//! assert!(sums.iter().sum::<u64>() <= 45);
+//! # Ok::<(), mp_core::Error>(())
+//! ```
+//!
+//! Source: Petrović's thesis, sections 6.2.4 and 7.2; Michael and Scott (PODC 1996) for the queue of
+//! two locks. There, queues and stacks are lists without a bound, of nodes that are allocated. Here
+//! they are arrays: what is bounded needs no links, nor an allocator that everybody shares.
 
 mod bytes;
+mod counter;
 mod map;
+#[cfg(all(test, loom))]
+mod model;
+mod queue;
+mod stack;
 mod table;
+mod two_lock_queue;
+
+use bytemuck::{Pod, Zeroable};
+
+#[cfg(doc)]
+use super::Protected;
 
 pub use bytes::{Bytes, TooLong};
-pub use map::{Answer, Map, MapOp};
-pub use table::{Entry, Full, Table};
+pub use counter::Counter;
+pub use map::{Map, MapAnswer, MapOp};
+pub use queue::Queue;
+pub use stack::Stack;
+pub use table::{Entry, Table, TableFull};
+pub use two_lock_queue::{Dequeuers, Enqueuers, TwoLockQueue};
+
+/// There was no room for a value, which is this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("there is no room for {0}")]
+pub struct Full(pub u64);
+
+impl From<Full> for mp_core::Error {
+    fn from(full: Full) -> Self {
+        Self::other(full)
+    }
+}
+
+/// An operation on a [`Stack`] or a [`Queue`], for [`Protected::submit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Op {
+    puts: u64,
+    value: u64,
+}
+
+impl Op {
+    /// Takes a value out.
+    pub const TAKE: Self = Self { puts: 0, value: 0 };
+
+    /// Puts a value in.
+    pub const fn put(value: u64) -> Self {
+        Self { puts: 1, value }
+    }
+
+    fn to_put(self) -> Option<u64> {
+        (self.puts != 0).then_some(self.value)
+    }
+}
+
+/// The result of an operation on a stack or a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+#[must_use = "a value that was refused is in here"]
+pub struct Answer {
+    done: u64,
+    value: u64,
+}
+
+impl Answer {
+    fn done(value: u64) -> Self {
+        Self { done: 1, value }
+    }
+
+    fn refused(value: u64) -> Self {
+        Self { done: 0, value }
+    }
+
+    /// Of an operation that takes: the value, if there was one.
+    pub const fn taken(self) -> Option<u64> {
+        if self.done != 0 { Some(self.value) } else { None }
+    }
+
+    /// Of one that puts: whether it did.
+    ///
+    /// # Errors
+    /// [`Full`], with the value.
+    pub const fn put(self) -> Result<(), Full> {
+        if self.done != 0 { Ok(()) } else { Err(Full(self.value)) }
+    }
+}

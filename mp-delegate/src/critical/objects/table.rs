@@ -71,7 +71,7 @@ fn settle<T>(written: &mut T) {
 /// No place is left for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no room for another key")]
-pub struct Full;
+pub struct TableFull;
 
 /// The hash of a key, never 0.
 ///
@@ -97,7 +97,7 @@ pub(super) fn tag_of<K: Plain>(key: &K) -> u32 {
 /// [`Map`](super::Map) has the usual operations. An object of your own can have others on it:
 ///
 /// ```
-/// use mp_delegate::critical::{Object, objects::{Entry, Full, Table}};
+/// use mp_delegate::critical::{Object, objects::{Entry, TableFull, Table}};
 ///
 /// /// Counts how often each key is seen.
 /// struct Tally;
@@ -113,7 +113,7 @@ pub(super) fn tag_of<K: Plain>(key: &K) -> u32 {
 ///         let times = table.get(key).unwrap_or(0) + 1;
 ///         match table.insert(key, times) {
 ///             Ok(_) => times,
-///             Err(Full) => 0,
+///             Err(TableFull) => 0,
 ///         }
 ///     }
 /// }
@@ -154,8 +154,8 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
     /// Gives the key a value; what it was before.
     ///
     /// # Errors
-    /// [`Full`], for a key that is not there yet, when there is no room for it.
-    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
+    /// [`TableFull`], for a key that is not there yet, when there is no room for it.
+    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, TableFull> {
         self.insert_tagged(tag_of(&key), key, value)
     }
 
@@ -201,7 +201,12 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
     }
 
     #[inline]
-    pub(super) fn insert_tagged(&mut self, tag: u32, key: K, value: V) -> Result<Option<V>, Full> {
+    pub(super) fn insert_tagged(
+        &mut self,
+        tag: u32,
+        key: K,
+        value: V,
+    ) -> Result<Option<V>, TableFull> {
         match self.find(tag, &key) {
             Ok(at) => {
                 let before = self.entries[at].value;
@@ -209,7 +214,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
                 Ok(Some(before))
             }
             Err(free) => {
-                self.entries[free.ok_or(Full)?].fill(tag, key, value);
+                self.entries[free.ok_or(TableFull)?].fill(tag, key, value);
                 self.entries[0].used += 1;
                 Ok(None)
             }
@@ -337,7 +342,7 @@ mod tests {
         [0, key, 7]
     }
 
-    fn apply(table: &mut Table<[u8; 3], u16>, op: Op) -> Result<Option<u16>, Full> {
+    fn apply(table: &mut Table<[u8; 3], u16>, op: Op) -> Result<Option<u16>, TableFull> {
         match op {
             Op::Get(k) => Ok(table.get(key(k))),
             Op::Insert(k, value) => table.insert(key(k), value),
@@ -349,10 +354,12 @@ mod tests {
         }
     }
 
-    fn apply_to_model(model: &mut Model, room: usize, op: Op) -> Result<Option<u16>, Full> {
+    fn apply_to_model(model: &mut Model, room: usize, op: Op) -> Result<Option<u16>, TableFull> {
         match op {
             Op::Get(k) => Ok(model.get(&key(k)).copied()),
-            Op::Insert(k, _) if model.len() == room && !model.contains_key(&key(k)) => Err(Full),
+            Op::Insert(k, _) if model.len() == room && !model.contains_key(&key(k)) => {
+                Err(TableFull)
+            }
             Op::Insert(k, value) => Ok(model.insert(key(k), value)),
             Op::Remove(k) => Ok(model.remove(&key(k))),
             Op::Clear => {
@@ -448,7 +455,10 @@ mod tests {
         let mut bytes = vec![0xa5u8; 10 * size_of::<Entry<u64, u64>>()];
         let entries: &mut [Entry<u64, u64>] = bytemuck::cast_slice_mut(&mut bytes);
         let mut table = Table::new(entries);
-        assert_eq!((table.get(1), table.insert(1, 2), table.remove(1)), (None, Err(Full), None));
+        assert_eq!(
+            (table.get(1), table.insert(1, 2), table.remove(1)),
+            (None, Err(TableFull), None)
+        );
         table.repair();
         assert_eq!((table.len(), table.insert(1, 2)), (0, Ok(None)));
     }

@@ -1,5 +1,6 @@
 mod against_equations;
 mod against_runs;
+mod schedules;
 mod searches;
 mod statements;
 

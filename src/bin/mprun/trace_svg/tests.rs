@@ -226,10 +226,11 @@ fn known_kinds_have_their_colours_and_others_get_some() {
     let event = |name: &str, length: usize| {
         format!("{{\"ph\":\"X\",\"name\":\"{name}\",\"ts\":{length},\"dur\":{length}}}")
     };
-    let mut events = vec![event("copy", 1), event("compute", 1)];
+    let mut events = vec![event("collective", 1), event("copy", 1), event("compute", 1)];
     let svg = draw(&read(&format!("[{}]", events.join(","))));
-    let (compute, copy) = (svg.find(">compute<").unwrap(), svg.find(">copy<").unwrap());
-    assert!(compute < copy && svg.contains("#0072b2") && svg.contains("#009e73"), "{svg}");
+    let place = |name: &str| svg.find(&format!(">{name}<")).unwrap();
+    assert!(place("compute") < place("copy") && place("copy") < place("collective"), "{svg}");
+    assert!(["#009e73", "#0072b2", "#332288"].iter().all(|colour| svg.contains(colour)), "{svg}");
     assert!(!svg.contains(">other<"));
     events.extend((1..20).map(|index| event(&format!("foreign {index}"), index)));
     let svg = draw(&read(&format!("[{}]", events.join(","))));

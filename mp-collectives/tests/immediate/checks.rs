@@ -1,0 +1,300 @@
+//! Immediate operations that not all ranks call alike: who differs is named, and nobody waits for ever.
+
+use std::time::Duration;
+
+use mp_collectives::{
+    collectives::{Check, Collectives, Settings as Blocking},
+    immediate::{ImmediateCollectives, Settings},
+    reduce::{self, Max, Order, Sum},
+};
+use mp_comm::{Communicator, Error, Result};
+use mp_core::{Error as CoreError, Rank, World};
+
+use crate::{
+    ALL, By,
+    support::{Watchdog, on_all, scenarios},
+};
+
+type Called = fn(&Communicator) -> Result<()>;
+
+/// What one rank calls instead of `immediate broadcast of 4 f64 with root 0`, and how that is told.
+const WRONG: [(&str, Called); 20] = [
+    ("immediate broadcast of 4 f64 with root 1", |of| {
+        begun(of.immediate()?.broadcast([0.0; 4], 1))
+    }),
+    ("immediate broadcast of 3 f64 with root 0", |of| {
+        begun(of.immediate()?.broadcast([0.0; 3], 0))
+    }),
+    ("immediate broadcast of 4 f32 with root 0", |of| {
+        begun(of.immediate()?.broadcast([0f32; 4], 0))
+    }),
+    ("immediate broadcast of 4 u64 with root 0", |of| {
+        begun(of.immediate()?.broadcast([0u64; 4], 0))
+    }),
+    ("immediate barrier", |of| begun(of.immediate()?.barrier())),
+    ("immediate reduce of 4 f64 with Sum and root 0", |of| {
+        begun(of.immediate()?.reduce([0.0; 4], Sum, 0))
+    }),
+    ("immediate all_reduce of 4 f64 with Max", |of| {
+        begun(of.immediate()?.all_reduce([0.0; 4], Max))
+    }),
+    ("immediate scan of 4 f64 with Sum", |of| begun(of.immediate()?.scan([0.0; 4], Sum))),
+    ("immediate exclusive_scan of 1 i8 with Max", |of| {
+        begun(of.immediate()?.exclusive_scan([0i8], Max))
+    }),
+    ("immediate gather of 2 u8 with root 0", |of| {
+        let all = vec![0; 2 * of.size()];
+        begun(of.immediate()?.gather([1u8; 2], all, 0))
+    }),
+    ("immediate scatter_varying of u8 with root 1", |of| {
+        begun(of.immediate()?.scatter_in_place_varying([1u8], vec![], 1))
+    }),
+    ("immediate all_gather of 1 u8", |of| {
+        begun(of.immediate()?.all_gather_in_place(vec![0u8; of.size()]))
+    }),
+    ("immediate all_to_all of 0 u8", |of| begun(of.immediate()?.all_to_all::<u8, _, _>([], []))),
+    ("immediate reduce_scatter of 0 u8 with Sum", |of| {
+        begun(of.immediate()?.reduce_scatter::<u8, _, _, _>([], [], Sum))
+    }),
+    // Calls that block, in place of one that does not.
+    ("broadcast of 4 f64 with root 0", |of| of.broadcast(&mut [0.0; 4], 0)),
+    ("barrier", |of| of.barrier()),
+    ("arrive", |of| of.arrive().map(drop)),
+    ("split", |of| of.split(None, 0).map(drop)),
+    ("duplicate", |of| of.duplicate().map(drop)),
+    ("cartesian", |of| of.cartesian(&[1], &[false]).map(drop)),
+];
+
+const RIGHT: &str = "called immediate broadcast of 4 f64 with root 0";
+
+fn begun<B>(request: mp_collectives::immediate::CollectiveRequest<B>) -> Result<()> {
+    Ok(request.wait().map(drop)?)
+}
+
+fn right(of: &Communicator) -> Result<()> {
+    let mine = if of.rank() == 0 { [1.5; 4] } else { [0.0; 4] };
+    let request = of.immediate()?.broadcast(mine, 0);
+    match request.wait()? {
+        got if got == [1.5; 4] => Ok(()),
+        got => Err(Error::Misuse(format!("{got:?}"))),
+    }
+}
+
+fn differ(result: Result<()>) -> Result<String> {
+    match result {
+        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(Error::Misuse(format!("{other:?}"))),
+    }
+}
+
+fn checked(rank: &Rank, by: By) -> Result<Communicator> {
+    let world = Communicator::world(rank);
+    world.set_collectives(Blocking { check: Check::On, ..Blocking::default() })?;
+    world.set_immediate(by.progress(rank)?, Settings::default())?;
+    Ok(world)
+}
+
+fn named(rank: &Rank, by: By) -> Result<()> {
+    let (me, size) = (rank.id(), rank.size());
+    let world = checked(rank, by)?;
+    for (number, (what, wrong)) in WRONG.iter().enumerate() {
+        let odd = number % size;
+        let told = differ(if me == odd { wrong(&world) } else { right(&world) })?;
+        let wanted = match (size, odd) {
+            (2, 0) => format!("rank 0 called {what}, rank 1 {RIGHT}"),
+            (2, _) => format!("rank 0 {RIGHT}, rank 1 called {what}"),
+            _ => format!("rank {odd} called {what}; the others {RIGHT}"),
+        };
+        if told != wanted {
+            return Err(Error::Misuse(format!("{by:?}: {told:?}, {wanted:?}")));
+        }
+        // Nobody went on; so all can.
+        right(&world)?;
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn who_calls_something_else_is_named() {
+    for size in [2, 3, 5] {
+        on_all(size, |rank| Ok(ALL.into_iter().try_for_each(|by| named(rank, by))?));
+    }
+}
+
+/// A mistake among many requests that nobody has waited for yet.
+#[test]
+fn one_of_many_is_named() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let world = checked(rank, by)?;
+            let mut requests = Vec::new();
+            for number in 0..100usize {
+                let root = if rank.id() == 1 && number == 60 { 2 } else { 0 };
+                requests.push(world.immediate()?.broadcast([rank.id() + number], root));
+            }
+            for (number, request) in requests.into_iter().enumerate() {
+                match (request.wait().map_err(Error::from), number) {
+                    (Err(Error::CallsDiffer(calls)), 60) => {
+                        ensure!(calls.odd()[0].ranks == [1], "{calls}");
+                    }
+                    (Ok([got]), _) if number != 60 => ensure!(got == number, "{got}, {number}"),
+                    (other, _) => return Err(CoreError::other(format!("{number}: {other:?}"))),
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Calls of different communicators in orders of each rank's own, with messages between them that
+/// decide who comes first: all that is right without checks is right with them.
+#[test]
+fn what_is_right_stays_right() {
+    on_all(3, |rank| {
+        for by in ALL {
+            let (me, world) = (rank.id(), checked(rank, by)?);
+            let twin = world.duplicate()?;
+            for round in 0..50 {
+                let sum = |of: &Communicator| -> Result<_> {
+                    Ok(of.immediate()?.all_reduce(vec![me + round; 5], Sum))
+                };
+                let (first, second) = match me {
+                    // Nobody has called anything when this rank goes on.
+                    0 => {
+                        let both = (sum(&world)?, sum(&twin)?);
+                        world.send(&[round], 1, 7)?;
+                        world.send(&[round], 2, 7)?;
+                        both
+                    }
+                    1 => {
+                        world.receive::<usize>(0, 7)?;
+                        let twin = sum(&twin)?;
+                        (sum(&world)?, twin)
+                    }
+                    _ => {
+                        world.receive::<usize>(0, 7)?;
+                        (sum(&world)?, sum(&twin)?)
+                    }
+                };
+                ensure!(second.wait()? == [3 + 3 * round; 5], "{by:?}, round {round}");
+                ensure!(first.wait()? == [3 + 3 * round; 5], "{by:?}, round {round}");
+                // A request under way beside calls that block.
+                let request = sum(&world)?;
+                twin.barrier()?;
+                world.barrier()?;
+                ensure!(request.wait()? == [3 + 3 * round; 5], "{by:?}, round {round}");
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The order of those that block and those that do not counts, too, as in MPI.
+#[test]
+fn orders_that_differ_are_told() {
+    on_all(2, |rank| {
+        let world = checked(rank, By::Calls)?;
+        let (first, second) = match rank.id() {
+            0 => {
+                let request = world.immediate()?.all_reduce([1], Sum);
+                (world.barrier(), request.wait().map(drop).map_err(Error::from))
+            }
+            _ => {
+                let barrier = world.barrier();
+                (barrier, begun(world.immediate()?.all_reduce([1], Sum)))
+            }
+        };
+        for told in [differ(first)?, differ(second)?] {
+            ensure!(told.contains("immediate all_reduce of 1 i32 with Sum"), "{told}");
+            ensure!(told.contains("called barrier"), "{told}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn settings_and_places_of_blocks_are_told() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        world.set_collectives(Blocking { check: Check::On, ..Blocking::default() })?;
+        let order = if rank.id() == 2 { Order::Ranks } else { Order::Algorithm };
+        let reductions = reduce::Settings { order, ..reduce::Settings::default() };
+        let settings = Settings { reductions, ..Settings::default() };
+        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
+        let told = differ(begun(world.immediate()?.all_reduce([1u8], Sum)))?;
+        ensure!(told.starts_with("rank 2 called immediate all_reduce of 1 u8"), "{told}");
+        ensure!(told.contains("order: Ranks") && told.contains("order: Algorithm"), "{told}");
+        let world = checked(rank, By::Mixed)?;
+        let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
+        let result = vec![0; blocks[rank.id()].len()];
+        let request =
+            world.immediate()?.reduce_scatter_varying(vec![1; 3], blocks.to_vec(), result, Sum);
+        let told = differ(begun(request))?;
+        ensure!(
+            told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
+            "{told}"
+        );
+        // In place or not is no difference.
+        let request = match rank.id() {
+            1 => world.immediate()?.gather_in_place(vec![1u8; 6], 1),
+            _ => world.immediate()?.gather_in_place(vec![rank.id() as u8; 2], 1),
+        };
+        let got = request.wait()?;
+        ensure!(rank.id() != 1 || got == [0, 0, 1, 1, 2, 2], "{got:?}");
+        Ok(())
+    });
+}
+
+/// A rank that comes too late for one that blocks meets requests of the others, too.
+#[test]
+fn who_does_not_come_is_named() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let check = Check::Within(Duration::from_millis(50));
+        world.set_collectives(Blocking { check, ..Blocking::default() })?;
+        if rank.id() == 1 {
+            world.receive::<u8>(0, 1)?;
+            world.receive::<u8>(2, 1)?;
+        }
+        let request = world.immediate()?.all_reduce([rank.id()], Sum);
+        let missing = |result: Result<()>| match result {
+            Err(Error::NotCome { rank: 1, .. }) => Ok(()),
+            other => Err(CoreError::other(format!("{other:?}"))),
+        };
+        missing(world.barrier())?;
+        if rank.id() != 1 {
+            world.send(&[0u8], 1, 1)?;
+        }
+        // A request has its own time.
+        ensure!(request.wait()? == [3], "the request");
+        Ok(())
+    });
+}
+
+/// Rank 1 is gone before it has called what the others wait for.
+fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
+    let world = checked(rank, by)?;
+    right(&world)?;
+    if rank.id() == 1 {
+        end();
+        return Ok(());
+    }
+    match right(&world) {
+        Err(Error::World(CoreError::PeerLost { rank: 1, .. } | CoreError::Disconnected { .. })) => {
+            Ok(())
+        }
+        other => Err(Error::Misuse(format!("{by:?}: {other:?}"))),
+    }
+}
+
+#[test]
+fn who_is_gone_is_an_error() {
+    for by in ALL {
+        on_all(3, |rank| Ok(without_one(rank, by, || ())?));
+        let _watchdog = Watchdog::start();
+        let result = World::processes(3)
+            .run(|rank| Ok(without_one(rank, by, || match scenarios::die() {})?));
+        scenarios::check(result, 1).unwrap();
+    }
+}

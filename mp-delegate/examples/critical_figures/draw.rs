@@ -1,0 +1,54 @@
+//! From experiments to curves.
+
+use mp_delegate::critical::simulated::{Experiment, Measured};
+
+use crate::{Result, figure::Figure};
+
+pub const MOPS: &str = "million operations a second";
+pub const NANOS: &str = "ns";
+pub const CLIENTS: &str = "clients";
+pub const INCREMENTS: &str = "increments in the critical section";
+
+/// What is simulated at a place across.
+type Simulated<'a> = &'a dyn Fn(u64) -> Result<Experiment>;
+
+/// A curve: its name, and where it comes from.
+pub struct Curve<'a>(pub &'a str, pub Simulated<'a>);
+
+/// Several of a kind.
+pub fn curves<'a, F: Fn(u64) -> Result<Experiment>>(
+    names: &[&'a str],
+    experiments: &'a [F],
+) -> Vec<Curve<'a>> {
+    names.iter().zip(experiments).map(|(name, experiment)| Curve(name, experiment)).collect()
+}
+
+/// What is drawn of a run.
+pub type Value = fn(&Measured) -> f64;
+
+/// Millions of operations in a second.
+pub fn throughput(run: &Measured) -> f64 {
+    run.rate() / 1e6
+}
+
+/// Of one operation, in ns.
+pub fn latency(run: &Measured) -> f64 {
+    run.latency()
+}
+
+/// Runs all that is needed for a figure.
+pub fn draw(
+    (name, title): (&'static str, &'static str),
+    (across, unit): (&'static str, &'static str),
+    places: &[u64],
+    curves: &[Curve<'_>],
+    value: Value,
+) -> Result<Figure> {
+    let at = |&place: &u64| {
+        let values = curves.iter().map(|Curve(_, simulated)| Ok(value(&simulated(place)?.run()?)));
+        Ok((place, values.collect::<Result<Vec<f64>>>()?))
+    };
+    let points = places.iter().map(at).collect::<Result<_>>()?;
+    let curves = curves.iter().map(|Curve(name, _)| (*name).to_owned()).collect();
+    Ok(Figure { name, title, across, unit, curves, points })
+}

@@ -1,0 +1,81 @@
+//! What handles of either kind have in common: a region, and how many there may be.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mp_core::{Rank, memory::Region};
+
+use super::NUMBERS;
+use crate::critical::{
+    Error, Result,
+    error::Stop,
+    site::{BLOCK, open_region},
+};
+
+/// Of the region's words: what it was opened as.
+const SPEC: usize = 0;
+/// Where an object's own begin.
+pub(super) const OWN: usize = BLOCK;
+
+/// A region, and one of the rank's handles of it.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) region: Region,
+    /// Of the rank.
+    open: Arc<Mutex<usize>>,
+    most: usize,
+}
+
+fn locked(mutex: &Mutex<usize>) -> MutexGuard<'_, usize> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Handle {
+    /// Opens what `kind` it is; `words` says how many words it takes for so many places: the
+    /// capacity, and one for each handle that there can be, or for all but one.
+    pub(super) fn open(
+        rank: &Rank,
+        name: &str,
+        kind: &str,
+        (capacity, handles): (usize, usize),
+        words: impl FnOnce(usize) -> usize,
+    ) -> Result<(Self, usize)> {
+        if capacity == 0 || handles == 0 {
+            return Err(Error::bad(name, "capacity and handles are at least 1"));
+        }
+        let places = handles.checked_mul(rank.size()).and_then(|all| all.checked_add(capacity));
+        let places = places.filter(|&places| places < NUMBERS as usize);
+        let places = places.ok_or_else(|| Error::bad(name, "there are too many places"))?;
+        let region = open_region(rank, name, words(places), 0)?;
+        let mut hasher = DefaultHasher::new();
+        (kind, capacity, handles).hash(&mut hasher);
+        let spec = hasher.finish().max(1);
+        match region.words()[SPEC].exchange(0, spec) {
+            Err(other) if other != spec => Err(Error::Mismatch { object: name.to_owned() }),
+            _ => Ok((Self { region, open: Arc::new(Mutex::new(1)), most: handles }, places)),
+        }
+    }
+
+    /// One more of the same rank.
+    pub(super) fn another(&self) -> Result<Self> {
+        let mut open = locked(&self.open);
+        if *open == self.most {
+            return Err(Error::bad(self.region.name(), "all handles of the rank are open"));
+        }
+        *open += 1;
+        Ok(Self { region: self.region.clone(), open: Arc::clone(&self.open), most: self.most })
+    }
+
+    #[cold]
+    pub(super) fn stopped(&self, stop: Stop) -> Error {
+        Error::stopped(self.region.name(), stop)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        *locked(&self.open) -= 1;
+    }
+}

@@ -1,0 +1,85 @@
+//! A list of nodes that is changed at its top, by compare-and-swap: Treiber's stack (IBM RJ 5118,
+//! 1986), of numbers of nodes.
+//!
+//! - The top is a node's number and a tag of 40 bits, which counts the changes. Whoever has looked at
+//!   the top, and finds it unchanged, knows that the node has not been away meanwhile; unless 2⁴⁰
+//!   changes were made between, which is hours of them.
+//! - A node's link is the number of the node below and how many nodes there are down to itself: so
+//!   a list knows whether it is full at the moment at which it looks at its top, which a number of
+//!   its own beside the top could not tell.
+
+use mp_core::memory::Word;
+
+use super::{NUMBER_BITS, NUMBERS};
+use crate::critical::error::Stop;
+
+/// See the [module](self). All of it are places in the words of a region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    pub(super) top: usize,
+    /// The link of the first node, and how far it is to the next one's.
+    pub(super) links: usize,
+    pub(super) stride: usize,
+}
+
+impl List {
+    fn link<'a>(&self, words: &'a [Word], number: u64) -> Result<&'a Word, Stop> {
+        let before = (number as usize).checked_sub(1).ok_or(Stop::Corrupt)?;
+        words.get(self.links + before * self.stride).ok_or(Stop::Corrupt)
+    }
+
+    /// Puts a node on top, which is number 1 or above, unless there are `most` nodes. Whether it did.
+    #[inline]
+    pub(super) fn push(&self, words: &[Word], number: u64, most: u64) -> Result<bool, Stop> {
+        let top = &words[self.top];
+        let mine = self.link(words, number)?;
+        let mut seen = top.load();
+        loop {
+            let below = seen & NUMBERS;
+            // Acquire: who has the node for another purpose by now has changed the top before.
+            let count = if below == 0 { 0 } else { self.link(words, below)?.load() >> NUMBER_BITS };
+            if count >= most {
+                let now = top.load();
+                if now == seen {
+                    return Ok(false);
+                }
+                seen = now;
+                continue;
+            }
+            mine.store((count + 1) << NUMBER_BITS | below);
+            match top.exchange(seen, after(seen) | number) {
+                Ok(()) => return Ok(true),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes the node on top, if there is one. `look` is at it before it is taken, and counts
+    /// if it is.
+    #[inline]
+    pub(super) fn pop<T>(
+        &self,
+        words: &[Word],
+        look: impl Fn(u64) -> T,
+    ) -> Result<Option<(u64, T)>, Stop> {
+        let top = &words[self.top];
+        let mut seen = top.load();
+        loop {
+            let number = seen & NUMBERS;
+            if number == 0 {
+                return Ok(None);
+            }
+            let below = self.link(words, number)?.peek() & NUMBERS;
+            let looked = look(number);
+            match top.exchange(seen, after(seen) | below) {
+                Ok(()) => return Ok(Some((number, looked))),
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
+
+/// The tag after one more change, above no number.
+fn after(top: u64) -> u64 {
+    (top & !NUMBERS).wrapping_add(1 << NUMBER_BITS)
+}

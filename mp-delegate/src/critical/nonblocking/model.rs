@@ -1,0 +1,213 @@
+//! The stack and the queue under a model checker: no value is lost, none comes twice or out of order,
+//! and nobody is told that there is nothing, or no room, when there is.
+
+use std::sync::Arc;
+
+use loom::thread;
+use mp_core::memory::Word;
+
+use super::{
+    ring::{HEAD, Ring},
+    ring_queue::Rings,
+    treiber_stack::Nodes,
+};
+use crate::critical::{model::explore, objects::Full};
+
+fn zeros(words: usize) -> Arc<Vec<Word>> {
+    Arc::new((0..words).map(|_| Word::new(0)).collect())
+}
+
+/// Two threads do these, on the same words; what they returned.
+fn both<T: Send + 'static>(
+    words: &Arc<Vec<Word>>,
+    one: impl FnOnce(&[Word]) -> T + Send + 'static,
+    other: impl FnOnce(&[Word]) -> T,
+) -> [T; 2] {
+    let common = Arc::clone(words);
+    let one = thread::spawn(move || one(&common));
+    let other = other(words);
+    [one.join().unwrap(), other]
+}
+
+fn stack(capacity: usize, handles: usize) -> (Nodes, Arc<Vec<Word>>) {
+    let nodes = capacity + handles;
+    (Nodes::new(capacity, nodes), zeros(Nodes::words(nodes)))
+}
+
+#[test]
+fn a_stack_has_what_was_put_on_it() {
+    explore(5, || {
+        let (stack, words) = stack(2, 2);
+        let push_and_pop = move |value: u64| {
+            move |words: &[Word]| {
+                stack.push(words, value).unwrap().unwrap();
+                stack.pop(words).unwrap().unwrap()
+            }
+        };
+        let mut popped = both(&words, push_and_pop(1), push_and_pop(2));
+        popped.sort_unstable();
+        assert_eq!((popped, stack.pop(&words).unwrap()), ([1, 2], None));
+    });
+}
+
+/// The top is the same node again, with another one below it.
+#[test]
+fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
+    explore(5, || {
+        let (stack, words) = stack(3, 2);
+        (1..=2).for_each(|value| stack.push(&words, value).unwrap().unwrap());
+        let pop = move |words: &[Word]| Vec::from_iter(stack.pop(words).unwrap());
+        let shuffle = move |words: &[Word]| {
+            let taken = (0..2).filter_map(|_| stack.pop(words).unwrap()).collect();
+            stack.push(words, 3).unwrap().unwrap();
+            taken
+        };
+        let mut all = both(&words, pop, shuffle).concat();
+        while let Some(value) = stack.pop(&words).unwrap() {
+            all.push(value);
+        }
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    });
+}
+
+/// While one thread has taken the only value, and is not yet back with its node.
+#[test]
+fn a_stack_that_is_empty_is_not_full() {
+    explore(5, || {
+        let (stack, words) = stack(1, 2);
+        stack.push(&words, 1).unwrap().unwrap();
+        both(
+            &words,
+            move |words| _ = stack.pop(words).unwrap(),
+            move |words| match (stack.push(words, 2).unwrap(), stack.pop(words).unwrap()) {
+                (Ok(()), popped) => assert_eq!(popped, Some(2)),
+                (Err(Full(2)), Some(1)) => {
+                    stack.push(words, 3).unwrap().unwrap();
+                }
+                (Err(Full(2)), None) => {
+                    stack.push(words, 3).unwrap().unwrap();
+                    assert_eq!(stack.pop(words).unwrap(), Some(3));
+                }
+                other => panic!("{other:?}"),
+            },
+        );
+    });
+}
+
+#[test]
+fn a_stack_is_full_when_it_is() {
+    explore(5, || {
+        let (stack, words) = stack(1, 2);
+        let push = move |value: u64| move |words: &[Word]| stack.push(words, value).unwrap();
+        let pushed = both(&words, push(1), push(2));
+        let there = stack.pop(&words).unwrap();
+        match pushed {
+            [Ok(()), Err(Full(2))] => assert_eq!(there, Some(1)),
+            [Err(Full(1)), Ok(())] => assert_eq!(there, Some(2)),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// The smallest ring there is: one number, two entries, which are used again and again.
+#[test]
+fn a_number_is_taken_once() {
+    explore(5, || {
+        let (ring, words) = (Ring::new(0, 1), zeros(Ring::words(1)));
+        let take = move |words: &[Word], times: usize| {
+            (0..times).filter_map(|_| ring.take(words).unwrap()).count()
+        };
+        let put = move |words: &[Word]| {
+            ring.put(words, 1);
+            let taken = take(words, 1);
+            if taken == 1 {
+                ring.put(words, 1);
+            }
+            taken
+        };
+        let [mine, others] = both(&words, put, move |words| take(words, 2));
+        // One goes in; if it comes back it goes in again.
+        let left = take(&words, 2);
+        assert_eq!(others + left, 1, "{mine} taken by who put it in");
+    });
+}
+
+#[test]
+fn two_who_take_get_different_ones() {
+    explore(5, || {
+        let (ring, words) = (Ring::new(0, 2), zeros(Ring::words(2)));
+        (1..=2).for_each(|number| ring.put(&words, number));
+        let take = move |words: &[Word]| ring.take(words).unwrap().unwrap();
+        let mut taken = both(&words, take, take);
+        taken.sort_unstable();
+        assert_eq!((taken, ring.take(&words).unwrap()), ([1, 2], None));
+    });
+}
+
+/// A taker is late, so that another one finds its number a lap later, and can only mark the entry;
+/// one who puts in with that ticket comes then.
+#[test]
+fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
+    explore(4, || {
+        let (ring, words) = (Ring::new(0, 2), zeros(Ring::words(2)));
+        (1..=2).for_each(|number| ring.put(&words, number));
+        let late = words[HEAD].add(1);
+        assert_eq!(ring.take(&words).unwrap(), Some(2));
+        // All other entries of this lap.
+        (0..2).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
+        let common = Arc::clone(&words);
+        let putter = thread::spawn(move || ring.put(&common, 2));
+        let take_late = move |words: &[Word]| {
+            ring.entry(words, late).0.add(1u64.wrapping_neg());
+            None
+        };
+        let [_, taken] = both(&words, take_late, move |words| ring.take(words).unwrap());
+        putter.join().unwrap();
+        assert_eq!(taken.or_else(|| ring.take(&words).unwrap()), Some(2));
+    });
+}
+
+fn queue(capacity: usize, handles: usize) -> (Rings, Arc<Vec<Word>>) {
+    let queue = Rings::new(capacity + handles - 1);
+    (queue, zeros(queue.words()))
+}
+
+#[test]
+fn a_queue_has_what_was_put_into_it() {
+    explore(4, || {
+        let (queue, words) = queue(2, 2);
+        let in_and_out = move |value: u64| {
+            move |words: &[Word]| {
+                queue.enqueue(words, value).unwrap().unwrap();
+                queue.dequeue(words).unwrap().unwrap()
+            }
+        };
+        let mut taken = both(&words, in_and_out(1), in_and_out(2));
+        taken.sort_unstable();
+        assert_eq!((taken, queue.dequeue(&words).unwrap()), ([1, 2], None));
+    });
+}
+
+/// With places that are used for the second time.
+#[test]
+fn values_go_out_as_they_came_in() {
+    explore(4, || {
+        let (queue, words) = queue(1, 2);
+        (0..2).for_each(|_| {
+            queue.enqueue(&words, 9).unwrap().unwrap();
+            assert_eq!(queue.dequeue(&words).unwrap(), Some(9));
+        });
+        let put = move |words: &[Word]| {
+            (1..=2).filter(|&value| queue.enqueue(words, value).unwrap().is_ok()).collect()
+        };
+        let take =
+            move |words: &[Word]| (0..2).filter_map(|_| queue.dequeue(words).unwrap()).collect();
+        let [put, mut taken]: [Vec<u64>; 2] = both(&words, put, take);
+        while let Some(value) = queue.dequeue(&words).unwrap() {
+            taken.push(value);
+        }
+        // There is room for the first in any case.
+        assert_eq!((put.first(), taken), (Some(&1), put.clone()));
+    });
+}

@@ -1,0 +1,54 @@
+//! Nodes that nobody uses. A node that was never used is one whose number was never given out, so
+//! that memory of zeros is a pool.
+
+use mp_core::memory::Word;
+
+use super::list::List;
+use crate::critical::error::Stop;
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    /// The word that says how many have been given out for the first time.
+    pub(super) used: usize,
+    /// Those that came back.
+    pub(super) free: List,
+    /// All of them.
+    pub(super) nodes: u64,
+}
+
+impl Pool {
+    /// A node's number, from 1. There is one for whoever asks: the pool has as many nodes as can be
+    /// in use at the same time.
+    #[inline]
+    pub(super) fn take(&self, words: &[Word]) -> Result<u64, Stop> {
+        loop {
+            if let Some(number) = first_use(&words[self.used], self.nodes) {
+                return Ok(number);
+            }
+            if let Some((number, ())) = self.free.pop(words, |_| ())? {
+                return Ok(number);
+            }
+            // What came back last has not been seen yet.
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    pub(super) fn give(&self, words: &[Word], number: u64) -> Result<(), Stop> {
+        self.free.push(words, number, u64::MAX).map(drop)
+    }
+}
+
+/// A number that was never used, as long as not all `numbers` are.
+#[inline]
+pub(super) fn first_use(used: &Word, numbers: u64) -> Option<u64> {
+    let mut seen = used.load();
+    while seen < numbers {
+        match used.exchange(seen, seen + 1) {
+            Ok(()) => return Some(seen + 1),
+            Err(now) => seen = now,
+        }
+    }
+    None
+}

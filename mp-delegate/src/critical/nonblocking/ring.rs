@@ -1,0 +1,279 @@
+//! A ring of numbers with two ends, each of which is a word that is only added to: the algorithm of
+//! Nikolaev's SCQ (A scalable, portable, and memory-efficient lock-free FIFO queue, DISC 2019), which
+//! does with single words what LCRQ's rings do with pairs of words.
+//!
+//! Who comes to an end gets a ticket, by fetch-and-add, and so an entry of the ring; the lap is the
+//! ticket divided by the entries. An entry is one word: the lap of whoever was here last, a number if
+//! there is one, and whether it is *unsafe*.
+//!
+//! - Who puts a number in finds an entry of an earlier lap, and empty, and writes lap and number. If
+//!   not, the ticket is given up and another one drawn.
+//! - Who takes one out finds a number of its lap. If it finds an earlier lap, then whoever has the
+//!   same ticket at the other end is late: it writes its own lap into an empty entry, so that the late
+//!   one goes elsewhere. If there is a number of an earlier lap, somebody else is about to take it,
+//!   and nothing can be written: the entry is marked unsafe instead. A late one that finds the mark
+//!   looks whether the taker with its ticket has already come, and goes elsewhere if so.
+//! - Who takes has drawn a ticket that nobody else draws, also when there is nothing to take. Tickets
+//!   that takers have drawn in excess are skipped by those who put in.
+//! - So that takers don't draw tickets for ever, and put each other's partners off, there is a
+//!   *budget*, which each number that is put in restores, and each ticket in vain uses up. The ring has
+//!   at least twice as many entries as there are numbers; then a number that is in is found within
+//!   three times as many tickets as there can be numbers, and a budget used up means that the ring is
+//!   empty.
+
+use mp_core::memory::Word;
+
+use super::{NUMBER_BITS, NUMBERS};
+use crate::critical::{error::Stop, site::BLOCK};
+
+/// In an entry, above the number: whether it is unsafe, and then the lap.
+const UNSAFE: u64 = 1 << NUMBER_BITS;
+const LAP: u32 = NUMBER_BITS + 1;
+/// Laps that can be told from each other.
+const LAPS: u64 = u64::MAX >> LAP;
+
+/// Tickets that were drawn.
+pub(super) const HEAD: usize = 0;
+const TAIL: usize = BLOCK;
+/// Tickets that may still be in vain. Empty at first, as memory is.
+const BUDGET: usize = 2 * BLOCK;
+const ENTRIES: usize = 3 * BLOCK;
+
+/// Neighbours in time lie so many entries apart, in lines of their own.
+const APART: u32 = BLOCK.trailing_zeros();
+
+/// Where a ring is in the words of a region. It starts empty, of zeros.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ring {
+    first: usize,
+    /// The ring has 2 to the power of this many entries.
+    order: u32,
+}
+
+impl Ring {
+    /// For so many numbers at the same time.
+    pub(super) fn words(numbers: usize) -> usize {
+        ENTRIES + (1 << order(numbers))
+    }
+
+    pub(super) fn new(first: usize, numbers: usize) -> Self {
+        Self { first, order: order(numbers) }
+    }
+
+    fn budget(&self) -> u64 {
+        // 3 n of 2 n entries; 0 is below all tickets.
+        3 << (self.order - 1)
+    }
+
+    /// Of a ticket: where, and in which lap. Those of the memory at first are in lap 0.
+    #[inline]
+    pub(super) fn entry<'a>(&self, words: &'a [Word], ticket: u64) -> (&'a Word, u64) {
+        let at = ticket & ((1 << self.order) - 1);
+        let high = self.order.saturating_sub(APART);
+        let at = (at << (self.order - high) | at >> high) & ((1 << self.order) - 1);
+        (&words[self.first + ENTRIES + at as usize], ((ticket >> self.order) + 1) & LAPS)
+    }
+
+    /// Puts in a number, from 1. There are never more than the ring is for.
+    #[inline]
+    pub(super) fn put(&self, words: &[Word], number: u64) {
+        let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
+        loop {
+            let ticket = tail.add(1);
+            let (entry, lap) = self.entry(words, ticket);
+            let mut seen = entry.load();
+            while is_before(seen >> LAP, lap)
+                && seen & NUMBERS == 0
+                // Who marked it has drawn its ticket before.
+                && (seen & UNSAFE == 0 || is_drawn_up_to(head, ticket))
+            {
+                match entry.exchange(seen, lap << LAP | number) {
+                    Ok(()) => {
+                        // Adding nothing: what it is now, and not before the entry was written.
+                        if budget.add(0) != self.budget() {
+                            budget.swap(self.budget());
+                        }
+                        return;
+                    }
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+
+    /// Takes out the number that has been in longest, if there is one.
+    #[inline]
+    pub(super) fn take(&self, words: &[Word]) -> Result<Option<u64>, Stop> {
+        let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
+        if budget.load() as i64 <= 0 {
+            return Ok(None);
+        }
+        loop {
+            let ticket = head.add(1);
+            let (entry, lap) = self.entry(words, ticket);
+            let mut seen = entry.load();
+            loop {
+                let number = seen & NUMBERS;
+                if seen >> LAP == lap {
+                    if number == 0 {
+                        return Err(Stop::Corrupt);
+                    }
+                    // Nobody else writes the number; others may mark the entry meanwhile.
+                    entry.add(number.wrapping_neg());
+                    return Ok(Some(number));
+                }
+                if !is_before(seen >> LAP, lap) {
+                    break;
+                }
+                // Also where it is marked already: who finds the mark is to see this ticket, too.
+                let left = if number == 0 { lap << LAP | seen & UNSAFE } else { seen | UNSAFE };
+                match entry.exchange(seen, left) {
+                    Ok(()) => break,
+                    Err(now) => seen = now,
+                }
+            }
+            let next = ticket.wrapping_add(1);
+            let drawn = tail.load();
+            if drawn.wrapping_sub(next) as i64 <= 0 {
+                catch_up(tail, head, drawn, next);
+                budget.add(u64::MAX);
+                return Ok(None);
+            }
+            if budget.add(u64::MAX) as i64 <= 1 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Entries for so many numbers: at least twice as many, in powers of 2.
+fn order(numbers: usize) -> u32 {
+    (2 * numbers.max(1)).next_power_of_two().trailing_zeros()
+}
+
+/// Of laps, which wrap around.
+fn is_before(lap: u64, other: u64) -> bool {
+    (1..=LAPS / 2).contains(&(other.wrapping_sub(lap) & LAPS))
+}
+
+/// Whether the end has drawn no ticket from this one on.
+fn is_drawn_up_to(end: &Word, ticket: u64) -> bool {
+    ticket.wrapping_sub(end.load()) as i64 >= 0
+}
+
+/// Who puts in skips the tickets that were drawn in vain.
+#[cold]
+fn catch_up(tail: &Word, head: &Word, mut drawn: u64, mut next: u64) {
+    while let Err(now) = tail.exchange(drawn, next) {
+        drawn = now;
+        next = head.load();
+        if drawn.wrapping_sub(next) as i64 >= 0 {
+            return;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn words(numbers: usize) -> Vec<Word> {
+        (0..Ring::words(numbers)).map(|_| Word::new(0)).collect()
+    }
+
+    #[test]
+    fn every_ticket_of_a_lap_has_an_entry_of_its_own() {
+        for numbers in [1, 2, 3, 4, 7, 8, 9, 31, 100] {
+            let (ring, words) = (Ring::new(0, numbers), words(numbers));
+            let entries = 1 << ring.order;
+            assert!(entries >= 2 * numbers as u64);
+            let of = |lap: u64| {
+                let place = |ticket| {
+                    let (entry, found) = ring.entry(&words, lap * entries + ticket);
+                    assert_eq!(found, lap + 1);
+                    std::ptr::from_ref(entry)
+                };
+                let mut places: Vec<_> = (0..entries).map(place).collect();
+                places.sort_unstable();
+                places.dedup();
+                places.len() as u64
+            };
+            assert_eq!([of(0), of(1), of(5)], [entries; 3]);
+        }
+    }
+
+    #[test]
+    fn numbers_come_in_order_over_many_laps() {
+        for numbers in [1, 2, 5] {
+            let (ring, words) = (Ring::new(0, numbers), words(numbers));
+            for round in 0..50 {
+                // Tickets in vain, more than there are entries.
+                (0..round).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
+                (1..=numbers as u64).for_each(|number| ring.put(&words, number));
+                for number in 1..=numbers as u64 {
+                    assert_eq!(ring.take(&words).unwrap(), Some(number));
+                }
+            }
+        }
+    }
+
+    /// All words are as if so many tickets had been drawn, at which something wraps around.
+    #[test]
+    fn laps_and_tickets_wrap_around() {
+        let numbers = 2;
+        let ring = Ring::new(0, numbers);
+        let entries = 1 << ring.order;
+        for drawn in [LAPS * entries, (LAPS / 2) * entries, 0] {
+            let words = words(numbers);
+            let drawn = u64::wrapping_sub(drawn, 3 * entries);
+            words[HEAD].set(drawn);
+            words[TAIL].set(drawn);
+            for ticket in 0..entries {
+                let (entry, lap) = ring.entry(&words, drawn + ticket);
+                entry.set((lap.wrapping_sub(1) & LAPS) << LAP);
+            }
+            for round in 0..100 {
+                assert_eq!(ring.take(&words).unwrap(), None);
+                ring.put(&words, 1 + round % 2);
+                ring.put(&words, 2 - round % 2);
+                assert_eq!(ring.take(&words).unwrap(), Some(1 + round % 2));
+                assert_eq!(ring.take(&words).unwrap(), Some(2 - round % 2));
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_one_goes_elsewhere() {
+        let (ring, words) = (Ring::new(0, 1), words(1));
+        // Somebody has drawn a ticket, and is late. The budget is there from others.
+        words[BUDGET].set(ring.budget());
+        words[TAIL].set(1);
+        assert_eq!(ring.take(&words).unwrap(), None);
+        let (entry, lap) = ring.entry(&words, 0);
+        assert_eq!(entry.peek(), lap << LAP);
+        ring.put(&words, 1);
+        assert_eq!(ring.take(&words).unwrap(), Some(1));
+    }
+
+    /// A taker with ticket 0 is late, so that its number is still there a lap later.
+    #[test]
+    fn an_unsafe_entry_is_used_only_ahead_of_takers() {
+        let (ring, words) = (Ring::new(0, 1), words(1));
+        ring.put(&words, 1);
+        let late = words[HEAD].add(1);
+        let (entry, lap) = ring.entry(&words, late);
+        // Of the next ones, one comes to the same entry.
+        while words[HEAD].peek() <= 2 {
+            assert_eq!(ring.take(&words).unwrap(), None);
+            words[BUDGET].set(ring.budget());
+        }
+        assert_eq!(entry.peek(), lap << LAP | UNSAFE | 1);
+        entry.add(1u64.wrapping_neg());
+        // It is used again, but not for a ticket that takers have behind them.
+        for _ in 0..4 {
+            ring.put(&words, 1);
+            assert_eq!(ring.take(&words).unwrap(), Some(1));
+        }
+        assert_eq!(entry.peek() & UNSAFE, 0);
+    }
+}

@@ -1,0 +1,152 @@
+//! Treiber's stack.
+
+use mp_core::{Rank, memory::Word};
+
+use super::{
+    handle::{Handle, OWN},
+    list::List,
+    pool::Pool,
+};
+use crate::critical::{Result, error::Stop, objects::Full, site::BLOCK};
+
+/// A stack whose top is changed by compare-and-swap (Treiber 1986): simple, and without a bound on
+/// how often an operation tries again while others succeed.
+///
+/// It has nodes of its own, which are used again: a tag of 40 bits beside the top says whether it is
+/// still the same one. There is room for exactly the number of values that it was opened for.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{nonblocking::TreiberStack, objects::Full};
+///
+/// let rank = World::solo()?;
+/// let mut undo = TreiberStack::open(&rank, "undo", 2, 1)?;
+/// undo.push(7)??;
+/// undo.push(8)??;
+/// assert_eq!(undo.push(9)?, Err(Full(9)));
+/// assert_eq!([undo.pop()?, undo.pop()?, undo.pop()?], [Some(8), Some(7), None]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TreiberStack {
+    handle: Handle,
+    stack: Nodes,
+}
+
+impl TreiberStack {
+    /// Opens the stack of this name, with room for `capacity` values and up to `handles` handles of
+    /// each rank. All ranks open it, and say the same.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`](crate::critical::Error::Mismatch) when another rank opened it as something
+    /// else; [`Error::Bad`](crate::critical::Error::Bad) when one of the numbers is 0, or when values
+    /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
+    pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
+        let numbers = (capacity, handles);
+        let (handle, nodes) = Handle::open(rank, name, "TreiberStack", numbers, Nodes::words)?;
+        Ok(Self { handle, stack: Nodes::new(capacity, nodes) })
+    }
+
+    /// Another handle of the same rank, for another thread of it.
+    ///
+    /// # Errors
+    /// [`Error::Bad`](crate::critical::Error::Bad) when as many are open as it was opened for.
+    pub fn another(&self) -> Result<Self> {
+        Ok(Self { handle: self.handle.another()?, stack: self.stack })
+    }
+
+    /// Puts a value on top.
+    ///
+    /// # Errors
+    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning. In what it
+    /// returns: [`Full`].
+    #[inline]
+    pub fn push(&mut self, value: u64) -> Result<Result<(), Full>> {
+        let pushed = self.stack.push(self.handle.region.words(), value);
+        pushed.map_err(|stop| self.handle.stopped(stop))
+    }
+
+    /// Takes the value on top, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning.
+    #[inline]
+    pub fn pop(&mut self) -> Result<Option<u64>> {
+        let popped = self.stack.pop(self.handle.region.words());
+        popped.map_err(|stop| self.handle.stopped(stop))
+    }
+}
+
+const TOP: usize = OWN;
+const FREE: usize = OWN + BLOCK;
+const USED: usize = OWN + 2 * BLOCK;
+const NODES: usize = OWN + 3 * BLOCK;
+
+/// In a node.
+const LINK: usize = 0;
+const VALUE: usize = 1;
+const NODE: usize = 2;
+
+/// Where everything is in the words of a region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nodes {
+    list: List,
+    pool: Pool,
+    capacity: u64,
+}
+
+impl Nodes {
+    pub(super) fn words(nodes: usize) -> usize {
+        NODES + NODE * nodes
+    }
+
+    /// With as many nodes as there are values and handles: each of which has one in its hands while
+    /// it puts a value in, or takes one out.
+    pub(super) fn new(capacity: usize, nodes: usize) -> Self {
+        let list = |top| List { top, links: NODES + LINK, stride: NODE };
+        let pool = Pool { used: USED, free: list(FREE), nodes: nodes as u64 };
+        Self { list: list(TOP), pool, capacity: capacity as u64 }
+    }
+
+    #[inline]
+    pub(super) fn push(&self, words: &[Word], value: u64) -> Result<Result<(), Full>, Stop> {
+        let number = self.pool.take(words)?;
+        // The pool's numbers are nodes: it has looked at their links.
+        words.get(place(number)).ok_or(Stop::Corrupt)?.set(value);
+        if self.list.push(words, number, self.capacity)? {
+            return Ok(Ok(()));
+        }
+        self.pool.give(words, number)?;
+        Ok(Err(Full(value)))
+    }
+
+    #[inline]
+    pub(super) fn pop(&self, words: &[Word]) -> Result<Option<u64>, Stop> {
+        let look = |number| words.get(place(number)).map_or(0, Word::peek);
+        let Some((number, value)) = self.list.pop(words, look)? else { return Ok(None) };
+        self.pool.give(words, number)?;
+        Ok(Some(value))
+    }
+}
+
+fn place(number: u64) -> usize {
+    NODES + NODE * (number as usize - 1) + VALUE
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::critical::nonblocking::NUMBERS;
+
+    #[test]
+    fn words_that_have_no_meaning_are_told_of() {
+        let stack = Nodes::new(2, 3);
+        for (word, bits) in [(TOP, 4), (TOP, NUMBERS), (FREE, 4), (FREE, NUMBERS)] {
+            let words: Vec<_> = (0..Nodes::words(3)).map(|_| Word::new(0)).collect();
+            words[USED].set(3);
+            words[word].set(bits);
+            let (popped, pushed) = (stack.pop(&words), stack.push(&words, 1));
+            assert!(popped.is_err() || pushed.is_err(), "{popped:?}, {pushed:?}");
+        }
+    }
+}

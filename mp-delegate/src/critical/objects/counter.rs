@@ -1,0 +1,52 @@
+//! A counter.
+
+use mp_core::Rank;
+
+use crate::critical::{Object, Protected, Result, Section};
+
+/// A number that starts at 0, to which is added.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Scheme, objects::Counter};
+///
+/// let rank = World::solo()?;
+/// let mut hits = Counter::open(&rank, "hits", Scheme::HybLock)?;
+/// assert_eq!((hits.fetch_add(2)?, hits.fetch_add(1)?), (0, 2));
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Counter;
+
+impl Counter {
+    /// Opens the counter of this name, as [`Protected::open`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
+        Protected::open(rank, name, section, |_| ())
+    }
+}
+
+impl Object for Counter {
+    type State = u64;
+    /// What to add.
+    type Op = u64;
+    /// The number before.
+    type Ret = u64;
+
+    fn apply(count: &mut u64, by: u64) -> u64 {
+        std::mem::replace(count, count.wrapping_add(by))
+    }
+}
+
+impl Protected<Counter> {
+    /// Adds, and returns what the number was before. It wraps around. Adding 0 reads it.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    #[inline]
+    pub fn fetch_add(&mut self, by: u64) -> Result<u64> {
+        self.apply(by)
+    }
+}

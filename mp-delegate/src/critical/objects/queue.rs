@@ -1,0 +1,91 @@
+//! A queue under one critical section.
+
+use mp_core::Rank;
+
+use super::{Answer, Full, Op};
+use crate::critical::{Object, Protected, Result, Section};
+
+/// In a cell.
+const VALUE: usize = 0;
+/// Of the first cell: where the oldest value is, and how many there are.
+const ENDS: usize = 1;
+
+/// The value that came first is taken first. It is empty at first, and there is room for
+/// [`Section::len`] values, or for 4 294 967 295 if that is more.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Scheme, Section, objects::{Full, Queue}};
+///
+/// let rank = World::solo()?;
+/// let mut jobs = Queue::open(&rank, "jobs", Section::new(Scheme::HybComb).len(2))?;
+/// jobs.enqueue(7)??;
+/// jobs.enqueue(8)??;
+/// assert_eq!(jobs.enqueue(9)?, Err(Full(9)));
+/// assert_eq!([jobs.dequeue()?, jobs.dequeue()?, jobs.dequeue()?], [Some(7), Some(8), None]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Queue;
+
+impl Queue {
+    /// Opens the queue of this name, as [`Protected::open`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
+        Protected::open(rank, name, section, |_| ())
+    }
+}
+
+impl Object for Queue {
+    type State = [[u64; 2]];
+    type Op = Op;
+    type Ret = Answer;
+
+    fn apply(cells: &mut [[u64; 2]], op: Op) -> Answer {
+        let len = u32::try_from(cells.len()).unwrap_or(u32::MAX);
+        let Some(first) = cells.first_mut().filter(|_| len > 0) else {
+            return Answer::refused(op.value);
+        };
+        // Memory of all ranks: within bounds, whatever is there.
+        let oldest = (first[ENDS] >> 32) as u32 % len;
+        let count = (first[ENDS] as u32).min(len);
+        let (after, at, oldest, count) = match op.to_put() {
+            Some(_) if count == len => return Answer::refused(op.value),
+            Some(_) => (op.value, wrapped(oldest, count, len), oldest, count + 1),
+            None if count == 0 => return Answer::refused(op.value),
+            None => (0, oldest, wrapped(oldest, 1, len), count - 1),
+        };
+        first[ENDS] = u64::from(oldest) << 32 | u64::from(count);
+        let before = std::mem::replace(&mut cells[at as usize][VALUE], after);
+        Answer::done(before)
+    }
+}
+
+/// So many places behind one, in a ring.
+fn wrapped(place: u32, further: u32, len: u32) -> u32 {
+    let there = u64::from(place) + u64::from(further);
+    let len = u64::from(len);
+    (if there < len { there } else { there - len }) as u32
+}
+
+impl Protected<Queue> {
+    /// Puts a value behind the others.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    #[inline]
+    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+        self.apply(Op::put(value)).map(Answer::put)
+    }
+
+    /// Takes the value that came first, if there is one.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    #[inline]
+    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+        self.apply(Op::TAKE).map(Answer::taken)
+    }
+}

@@ -1,0 +1,81 @@
+//! A stack under one critical section.
+
+use mp_core::Rank;
+
+use super::{Answer, Full, Op};
+use crate::critical::{Object, Protected, Result, Section};
+
+/// In a cell.
+const VALUE: usize = 0;
+/// Of the first cell: how many there are.
+const COUNT: usize = 1;
+
+/// The value that came last is taken first. It is empty at first, and there is room for
+/// [`Section::len`] values.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Scheme, Section, objects::{Full, Stack}};
+///
+/// let rank = World::solo()?;
+/// let mut undo = Stack::open(&rank, "undo", Section::new(Scheme::CcSynch).len(2))?;
+/// undo.push(7)??;
+/// undo.push(8)??;
+/// assert_eq!(undo.push(9)?, Err(Full(9)));
+/// assert_eq!([undo.pop()?, undo.pop()?, undo.pop()?], [Some(8), Some(7), None]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stack;
+
+impl Stack {
+    /// Opens the stack of this name, as [`Protected::open`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
+        Protected::open(rank, name, section, |_| ())
+    }
+}
+
+impl Object for Stack {
+    type State = [[u64; 2]];
+    type Op = Op;
+    type Ret = Answer;
+
+    fn apply(cells: &mut [[u64; 2]], op: Op) -> Answer {
+        // Memory of all ranks: not more than there can be, whatever is there.
+        let count = cells.first().map_or(0, |first| first[COUNT].min(cells.len() as u64));
+        let (at, count) = match op.to_put() {
+            Some(_) => (count, count + 1),
+            None => (count.wrapping_sub(1), count.wrapping_sub(1)),
+        };
+        let Some(cell) = cells.get_mut(at as usize) else { return Answer::refused(op.value) };
+        if let Some(value) = op.to_put() {
+            cell[VALUE] = value;
+        }
+        let value = cell[VALUE];
+        cells[0][COUNT] = count;
+        Answer::done(value)
+    }
+}
+
+impl Protected<Stack> {
+    /// Puts a value on top.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    #[inline]
+    pub fn push(&mut self, value: u64) -> Result<Result<(), Full>> {
+        self.apply(Op::put(value)).map(Answer::put)
+    }
+
+    /// Takes the value on top, if there is one.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    #[inline]
+    pub fn pop(&mut self) -> Result<Option<u64>> {
+        self.apply(Op::TAKE).map(Answer::taken)
+    }
+}

@@ -1,0 +1,252 @@
+//! Michael's and Scott's queue of two locks: those who put values in exclude each other, and those
+//! who take them out, but nobody excludes the other end.
+//!
+//! Both ends share a ring of nodes, which is in neither's section. A node is a mark and a value. The
+//! mark says what the node is for: with `n` nodes, value number `i` goes into node `i % n` in lap
+//! `i / n`, and the mark is
+//!
+//! - `2 lap` when the node is free for that value,
+//! - `2 lap + 1` when that value is in it,
+//! - and then `2 (lap + 1)`.
+//!
+//! In the original a node's link says that there is a next one, and nodes that were taken are given
+//! back to an allocator. Here the one that was given back first is used first, so a node's successor
+//! is always its neighbour, and what is left of the link is whether it is set.
+
+use std::fmt;
+
+use mp_core::{
+    Rank,
+    memory::{Region, Word},
+};
+
+use super::{Answer, Full};
+use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
+
+/// In a node.
+const MARK: usize = 0;
+const VALUE: usize = 1;
+const NODE: usize = 2;
+
+/// Of value number `index`: the mark and the place of its node, and the mark if it is free.
+fn node(nodes: &[Word], index: u64) -> Option<(&Word, &Word, u64)> {
+    let n = (nodes.len() / NODE) as u64;
+    let lap = index.checked_div(n)?;
+    let at = NODE * (index - lap * n) as usize;
+    Some((nodes.get(at + MARK)?, nodes.get(at + VALUE)?, lap.wrapping_mul(2)))
+}
+
+/// The end at which values come in: see [`TwoLockQueue::into_ends`].
+///
+/// The state is how many values have come in; an operation is a value.
+#[derive(Debug)]
+pub struct Enqueuers;
+
+impl Object for Enqueuers {
+    type State = u64;
+    type Op = u64;
+    type Ret = Answer;
+
+    /// Without nodes there is no room.
+    fn apply(_: &mut u64, value: u64) -> Answer {
+        Answer::refused(value)
+    }
+
+    fn apply_beside(tail: &mut u64, value: u64, nodes: &[Word]) -> Answer {
+        match node(nodes, *tail) {
+            Some((mark, place, free)) if mark.load() == free => {
+                place.set(value);
+                mark.store(free | 1);
+                *tail = tail.wrapping_add(1);
+                Answer::done(value)
+            }
+            _ => Answer::refused(value),
+        }
+    }
+}
+
+/// The end at which values go out: see [`TwoLockQueue::into_ends`].
+///
+/// The state is how many values have gone out.
+#[derive(Debug)]
+pub struct Dequeuers;
+
+impl Object for Dequeuers {
+    type State = u64;
+    type Op = ();
+    type Ret = Answer;
+
+    /// Without nodes there are no values.
+    fn apply(_: &mut u64, (): ()) -> Answer {
+        Answer::refused(0)
+    }
+
+    fn apply_beside(head: &mut u64, (): (), nodes: &[Word]) -> Answer {
+        match node(nodes, *head) {
+            Some((mark, place, free)) if mark.load() == free | 1 => {
+                let value = place.peek();
+                mark.store(free.wrapping_add(2));
+                *head = head.wrapping_add(1);
+                Answer::done(value)
+            }
+            _ => Answer::refused(0),
+        }
+    }
+}
+
+impl Protected<Enqueuers> {
+    /// Puts a value behind the others.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    #[inline]
+    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+        self.apply(value).map(Answer::put)
+    }
+}
+
+impl Protected<Dequeuers> {
+    /// Takes the value that came first, if there is one.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    #[inline]
+    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+        self.apply(()).map(Answer::taken)
+    }
+}
+
+/// A queue with a critical section for each end. Empty at first, with room for [`Section::len`]
+/// values.
+///
+/// It pays where operations of both ends come at the same time and a section of its own would be
+/// the bottleneck: with locks, on most machines. With delegation a [`Queue`](super::Queue) is often
+/// faster, since the value of one section stays in one core's cache, and the nodes of this one don't
+/// (section 6.2.4 of the thesis, which finds both on different machines).
+///
+/// ```
+/// use mp_core::World;
+/// use mp_delegate::critical::{Scheme, Section, objects::TwoLockQueue};
+///
+/// World::threads(2).run(|rank| {
+///     let section = Section::new(Scheme::HybLock).len(10);
+///     let mut jobs = TwoLockQueue::open(rank, "jobs", section)?;
+///     let mut wanted = 0;
+///     while wanted < 100 {
+///         if rank.id() == 1 {
+///             // The other end is not waited for.
+///             wanted += u64::from(jobs.enqueue(wanted)?.is_ok());
+///         } else if let Some(job) = jobs.dequeue()? {
+///             assert_eq!(job, wanted);
+///             wanted += 1;
+///         }
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub struct TwoLockQueue {
+    enqueuers: Protected<Enqueuers>,
+    dequeuers: Protected<Dequeuers>,
+}
+
+impl TwoLockQueue {
+    /// Opens the queue of this name, of 51 bytes at most, with the same scheme at both ends.
+    ///
+    /// # Errors
+    /// As [`Protected::open`]; [`Error::Bad`] for responses that are
+    /// [streamed](Section::streaming): what an operation of one end writes is read at the other.
+    pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Self> {
+        let section = section.into();
+        Self::open_ends(rank, name, section, section)
+    }
+
+    /// [`open`](Self::open) with different sections for those who put values in, and for those who
+    /// take them out; of the same length. With
+    /// [`MpServer`](crate::critical::Scheme::MpServer) each end can have a server of its own.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_ends(
+        rank: &Rank,
+        name: &str,
+        enqueuers: impl Into<Section>,
+        dequeuers: impl Into<Section>,
+    ) -> Result<Self> {
+        let (enqueuers, dequeuers): (Section, Section) = (enqueuers.into(), dequeuers.into());
+        let n = enqueuers.len;
+        if dequeuers.len != n {
+            return Err(Error::bad(name, "both ends have the same length"));
+        }
+        if enqueuers.streaming || dequeuers.streaming {
+            return Err(Error::bad(name, "both ends reach the same nodes: no streaming"));
+        }
+        let words = n.checked_mul(NODE).ok_or_else(|| Error::bad(name, "too long"))?;
+        let nodes = open_region(rank, name, words, 0)?;
+        Ok(Self {
+            enqueuers: end(rank, &format!("{name}/in"), enqueuers, &nodes)?,
+            dequeuers: end(rank, &format!("{name}/out"), dequeuers, &nodes)?,
+        })
+    }
+
+    /// For another thread of the rank: see [`Protected::another`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn another(&self) -> Result<Self> {
+        Ok(Self { enqueuers: self.enqueuers.another()?, dequeuers: self.dequeuers.another()? })
+    }
+
+    /// Puts a value behind the others.
+    ///
+    /// # Errors
+    /// As [`Protected::apply`]. In what it returns: [`Full`].
+    #[inline]
+    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+        self.enqueuers.enqueue(value)
+    }
+
+    /// Takes the value that came first, if there is one.
+    ///
+    /// # Errors
+    /// As [`Protected::apply`].
+    #[inline]
+    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+        self.dequeuers.dequeue()
+    }
+
+    /// Has both ends served by this rank: see [`Server::add`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn serve(self, server: &mut Server) -> Result<()> {
+        server.add(self.enqueuers)?;
+        server.add(self.dequeuers)
+    }
+
+    /// The ends for themselves: for those who use only one, or serve only one, and for
+    /// [`submit`](Protected::submit).
+    pub fn into_ends(self) -> (Protected<Enqueuers>, Protected<Dequeuers>) {
+        (self.enqueuers, self.dequeuers)
+    }
+}
+
+impl fmt::Debug for TwoLockQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TwoLockQueue")
+            .field("enqueuers", &self.enqueuers)
+            .field("dequeuers", &self.dequeuers)
+            .finish()
+    }
+}
+
+/// A section for one end. How many nodes there are is the identity, on which all ranks agree.
+fn end<O: Object<State = u64>>(
+    rank: &Rank,
+    name: &str,
+    section: Section,
+    nodes: &Region,
+) -> Result<Protected<O>> {
+    let identity = nodes.words().len() as u64;
+    Protected::open_as(rank, name, section.len(1), identity, Some(nodes.clone()), |_| ())
+}

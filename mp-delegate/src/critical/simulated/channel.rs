@@ -1,0 +1,120 @@
+//! A channel's two ends on simulated words, for [`MpServer`](crate::critical::Scheme::MpServer).
+//!
+//! Not the code of the library's channels, but what it does to memory: a sequence word beside each
+//! message, which alone the receiver looks at; several short messages in a line; a count of what was
+//! taken on a line of its own, at which the sender looks when it knows of no room. On chips that pass
+//! messages, slots are messages, and the count is at hand.
+
+use super::cores::{Core, LINE};
+use crate::critical::{
+    error::Stop,
+    servers::mp::{Inlet, Outlet},
+    site::{AnyWord, BLOCK, Site},
+};
+
+/// The longest message, in words.
+pub(super) const LEN: usize = 3;
+/// Words of a slot: the sequence word, and the message.
+const SLOT: usize = 1 + LEN;
+
+/// Where a channel lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ring {
+    first: usize,
+    slots: usize,
+}
+
+impl Ring {
+    pub(super) fn new(first: usize, slots: usize) -> Self {
+        Self { first, slots }
+    }
+
+    /// Words of a channel with so many slots.
+    pub(super) fn words(slots: usize) -> usize {
+        BLOCK + (slots * SLOT).next_multiple_of(BLOCK)
+    }
+
+    fn slot(&self, position: u64) -> usize {
+        self.first + BLOCK + position as usize % self.slots * SLOT
+    }
+
+    /// Makes messages of what is written into it, on chips that have such.
+    pub(super) fn pass_messages(&self, core: &super::cores::Engine, receiver: usize) {
+        core.pass_messages(self.first..self.first + LINE, Some(receiver));
+        core.pass_messages(self.first + BLOCK..self.first + Self::words(self.slots), None);
+    }
+}
+
+/// Where messages go in.
+pub(super) struct Into<'e> {
+    pub(super) core: Core<'e>,
+    pub(super) ring: Ring,
+    position: u64,
+    /// Positions below are free.
+    room: u64,
+}
+
+/// Where messages come out.
+pub(super) struct OutOf<'e> {
+    core: Core<'e>,
+    ring: Ring,
+    position: u64,
+}
+
+impl<'e> Into<'e> {
+    pub(super) fn new(core: Core<'e>, ring: Ring) -> Self {
+        Self { core, ring, position: 0, room: ring.slots as u64 }
+    }
+}
+
+impl<'e> OutOf<'e> {
+    pub(super) fn new(core: Core<'e>, ring: Ring) -> Self {
+        Self { core, ring, position: 0 }
+    }
+
+    fn take<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
+        let slot = self.core.words(self.ring.slot(self.position), SLOT)?;
+        if slot[0].load() != self.position + 1 {
+            return Ok(None);
+        }
+        let message: [u64; LEN] = std::array::from_fn(|at| slot[1 + at].peek());
+        let answer = read(&message);
+        self.position += 1;
+        self.core.word(self.ring.first)?.store(self.position);
+        Ok(Some(answer))
+    }
+}
+
+impl Outlet for Into<'_> {
+    fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop> {
+        if self.position == self.room {
+            let head = self.core.word(self.ring.first)?;
+            let slots = self.ring.slots as u64;
+            let (position, look) = (self.position, || head.load());
+            let taken = self.core.look(|| Some(look()).filter(|taken| taken + slots > position));
+            self.room = taken + slots;
+        }
+        let mut message = [0; LEN];
+        write(message.get_mut(..words).ok_or(Stop::Corrupt)?);
+        let slot = self.core.words(self.ring.slot(self.position), SLOT)?;
+        for (word, &content) in slot[1..].iter().zip(&message[..words]) {
+            word.set(content);
+        }
+        self.position += 1;
+        slot[0].store(self.position);
+        Ok(())
+    }
+}
+
+impl Inlet for OutOf<'_> {
+    fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop> {
+        let slot = self.core.word(self.ring.slot(self.position))?;
+        let here = self.position + 1;
+        self.core.look(|| (slot.load() == here).then_some(()));
+        self.take(read)?.ok_or(Stop::Corrupt)
+    }
+
+    fn try_receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
+        self.take(read)
+    }
+}

@@ -1,0 +1,467 @@
+//! Clients and servers at work.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use mp_model::Time;
+
+use super::{
+    Experiment, ExperimentError, Measured, Task, Way,
+    channel::{Into, OutOf, Ring},
+    cores::{Core, Deadlock, Engine},
+    objects::Place,
+    watch::{Sections, Watch},
+};
+use crate::critical::{
+    combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
+    error::Stop,
+    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    object::Outcome,
+    section::{Scheme, Section},
+    servers::{
+        mp,
+        slot::{Client, Served, Slots, Ticket},
+    },
+    site::{BLOCK, Seat},
+};
+
+/// What lies where.
+struct Layout {
+    /// Of each critical section, the algorithm's own words.
+    sections: Vec<usize>,
+    /// The object.
+    state: usize,
+    words: usize,
+    elements: usize,
+}
+
+/// All that the cores share beside the simulated memory.
+struct Shared<'x> {
+    experiment: &'x Experiment,
+    layout: Layout,
+    watches: Vec<Watch>,
+    notes: Mutex<Notes>,
+}
+
+struct Notes {
+    /// Clients that have not ended.
+    left: usize,
+    operations: Vec<u64>,
+    waited: Time,
+    stopped: Option<(usize, Stop)>,
+    /// Of a counter: what operations said. Of a stack or a queue: what was put in, and taken out.
+    put: Vec<u64>,
+    got: Vec<u64>,
+}
+
+impl Shared<'_> {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn servers(&self) -> usize {
+        self.experiment.servers()
+    }
+
+    /// Executes operations of one critical section.
+    fn runner<'s>(
+        &'s self,
+        core: Core<'s>,
+        section: usize,
+    ) -> impl FnMut(Seat, u64) -> Outcome<u64> + 's {
+        let Layout { state: first, elements, .. } = self.layout;
+        let place = Place { core, first, elements, increment: self.experiment.increment };
+        move |_, op| {
+            let execute = || self.experiment.task.execute(&place, op);
+            Outcome::done(self.watches[section].operation(&core, execute))
+        }
+    }
+}
+
+impl Experiment {
+    fn scheme(&self) -> Option<Section> {
+        match self.way {
+            Way::Section(section) => Some(section),
+            Way::FetchAdd | Way::Treiber => None,
+        }
+    }
+
+    fn servers(&self) -> usize {
+        let serves = self.scheme().is_some_and(|section| section.scheme.needs_server());
+        if serves { self.task.sections() } else { 0 }
+    }
+
+    /// Groups of cores that are near each other: what `HSynch` has lists for.
+    fn groups(&self) -> usize {
+        let placement = &self.chip.machine.placement;
+        (0..placement.ranks()).map(|core| placement.group(core) + 1).max().unwrap_or(1)
+    }
+
+    fn check(&self) -> Result<(), ExperimentError> {
+        let senseless = |what| Err(ExperimentError::Senseless(what));
+        let (needed, cores) = (self.clients + self.servers(), self.chip.cores());
+        if needed > cores {
+            return Err(ExperimentError::Cores { needed, cores });
+        }
+        if self.clients == 0 || self.window == 0 {
+            return senseless("without clients, or without operations in flight");
+        }
+        match self.way {
+            Way::FetchAdd if self.task != Task::Counter => {
+                return senseless("the processor adds to a counter alone");
+            }
+            Way::Treiber if self.task != Task::Stack => {
+                return senseless("Treiber's stack is a stack");
+            }
+            Way::Section(section) => {
+                if section.max_ops == 0 || section.in_flight < self.window {
+                    return senseless("max_ops is 0, or the window larger than in_flight");
+                }
+            }
+            Way::FetchAdd | Way::Treiber => {}
+        }
+        Ok(())
+    }
+
+    /// Words of the algorithm of one critical section.
+    fn own_words(&self) -> usize {
+        let Some(section) = self.scheme() else { return 0 };
+        let seats = self.clients;
+        match section.scheme {
+            Scheme::Tas => Tas::words(seats),
+            Scheme::Mcs => Mcs::words(seats),
+            Scheme::Clh => Clh::words(seats),
+            Scheme::HybLock => Hyb::words(seats),
+            Scheme::CcSynch => CcSynch::words::<u64, u64>(seats, 1),
+            Scheme::HSynch => CcSynch::words::<u64, u64>(seats, self.groups()),
+            Scheme::HybComb => HybComb::words::<u64, u64>(seats, section.max_ops),
+            Scheme::SlotServer => self.slots(section, 0).words(),
+            Scheme::MpServer(_) => 2 * seats * Ring::words(section.in_flight),
+        }
+    }
+
+    fn slots(&self, section: Section, first: usize) -> Slots {
+        Slots::new::<u64, u64>(first, self.clients, section.in_flight, section.streaming)
+    }
+
+    fn layout(&self) -> Layout {
+        let own = self.own_words().next_multiple_of(BLOCK);
+        let sections: Vec<usize> = (0..self.task.sections()).map(|section| section * own).collect();
+        let state = sections.len() * own;
+        // More than can be in it at once, and the first.
+        let elements = 2 * self.clients * (self.window + 1) + 2;
+        Layout { sections, state, words: state + self.task.words(elements), elements }
+    }
+}
+
+/// One client's way into one critical section.
+enum Handle<'e> {
+    Lock(AnyLock),
+    Cc(CcSynch),
+    Comb(HybComb),
+    /// Whether results are streamed, and short.
+    Slot(Client, bool),
+    Mp(mp::Client<u64, Into<'e>, OutOf<'e>, ()>),
+    FetchAdd,
+    Treiber(Vec<u64>),
+}
+
+enum InFlight {
+    Done(u64),
+    Slot(Ticket),
+    Mp(u64),
+}
+
+impl<'e> Handle<'e> {
+    fn new(experiment: &Experiment, first: usize, core: Core<'e>, me: Seat) -> Result<Self, Stop> {
+        let (seats, section) = match experiment.way {
+            Way::Section(section) => (experiment.clients, section),
+            Way::FetchAdd => return Ok(Self::FetchAdd),
+            Way::Treiber => return Ok(Self::Treiber(vec![2 * me as u64 + 1, 2 * me as u64 + 2])),
+        };
+        let max_ops = section.max_ops;
+        Ok(match section.scheme {
+            Scheme::Tas => Self::Lock(AnyLock::Tas(Tas::new(first, me))),
+            Scheme::Mcs => Self::Lock(AnyLock::Mcs(Mcs::new(first, me))),
+            Scheme::Clh => Self::Lock(AnyLock::Clh(Clh::new(first, seats, me))),
+            Scheme::HybLock => Self::Lock(AnyLock::Hyb(Hyb::new(first, me))),
+            Scheme::CcSynch => Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, None)),
+            Scheme::HSynch => {
+                let group = experiment.chip.machine.placement.group(core.number);
+                Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, Some(group)))
+            }
+            Scheme::HybComb => Self::Comb(HybComb::new::<u64, u64>(first, seats, me, max_ops)),
+            Scheme::SlotServer => {
+                let slots = experiment.slots(section, first);
+                Self::Slot(Client::new(slots, &core, me, section.backoff)?, section.streaming)
+            }
+            Scheme::MpServer(_) => {
+                let [ask, tell] = rings(first, section.in_flight, me);
+                let (ask, told) = (Into::new(core, ask), OutOf::new(core, tell));
+                Self::Mp(mp::Client::over((), ask, told, section.in_flight))
+            }
+        })
+    }
+
+    fn submit(
+        &mut self,
+        shared: &Shared<'_>,
+        core: &Core<'e>,
+        (me, section): (Seat, usize),
+        op: u64,
+    ) -> Result<InFlight, Stop> {
+        let mut run = shared.runner(*core, section);
+        let Layout { state: first, elements, .. } = shared.layout;
+        let place = Place { core: *core, first, elements, increment: Time::ZERO };
+        let outcome = match self {
+            Self::Lock(lock) => {
+                lock.acquire(core)?;
+                let outcome = run(me, op);
+                lock.release(core)?;
+                outcome
+            }
+            Self::Cc(combiner) => combiner.apply(core, &op, &mut run)?,
+            Self::Comb(combiner) => combiner.apply(core, &op, &mut run)?,
+            Self::Slot(client, _) => return Ok(InFlight::Slot(client.submit(core, &op)?)),
+            Self::Mp(client) => return Ok(InFlight::Mp(client.submit(core, &op)?)),
+            Self::FetchAdd => Outcome::done(place.fetch_add()),
+            Self::Treiber(own) => Outcome::done(place.treiber(op, own)),
+        };
+        shared.watches[section].through(core);
+        Ok(InFlight::Done(outcome.ret))
+    }
+
+    fn collect(&mut self, core: &Core<'e>, in_flight: InFlight) -> Result<u64, Stop> {
+        let outcome = match (self, in_flight) {
+            (_, InFlight::Done(ret)) => return Ok(ret),
+            (Self::Slot(client, false), InFlight::Slot(ticket)) => client.collect(core, ticket)?,
+            (Self::Slot(client, true), InFlight::Slot(ticket)) => {
+                let short: Option<Outcome<u32>> = client.collect(core, ticket)?;
+                short.map(|Outcome { fate, ret }| Outcome { fate, ret: ret.into() })
+            }
+            (Self::Mp(client), InFlight::Mp(number)) => client.collect(number)?,
+            _ => None,
+        };
+        outcome.map(|outcome: Outcome<u64>| outcome.ret).ok_or(Stop::Corrupt)
+    }
+}
+
+/// From a client and back.
+fn rings(first: usize, slots: usize, client: Seat) -> [Ring; 2] {
+    [2 * client, 2 * client + 1].map(|ring| Ring::new(first + ring * Ring::words(slots), slots))
+}
+
+/// Pauses by chance: splitmix64.
+struct Chance(u64);
+
+impl Chance {
+    fn up_to(&mut self, most: Time) -> Time {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        Time::from_picos(mixed % (most.as_picos() + 1))
+    }
+}
+
+/// One client, from the beginning to the end.
+fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
+    let experiment = shared.experiment;
+    let from = experiment.time / 10;
+    let sections = &shared.layout.sections;
+    let mut handles = sections
+        .iter()
+        .map(|&first| Handle::new(experiment, first, core, me))
+        .collect::<Result<Vec<_>, Stop>>()?;
+    let mut chance = Chance(experiment.seed << 32 | me as u64);
+    let mut in_flight = VecDeque::new();
+    let (mut number, mut waited, mut operations) = (0, Time::ZERO, 0);
+    loop {
+        let over = core.now() >= experiment.time;
+        if in_flight.len() == experiment.window || over {
+            let Some((began, section, request)) = in_flight.pop_front() else { break };
+            let handle: &mut Handle<'_> = &mut handles[section];
+            let ret = handle.collect(&core, request)?;
+            let now = core.now();
+            if now >= from && now < experiment.time {
+                operations += 1;
+                waited += now - began;
+            }
+            let mut notes = shared.notes();
+            notes.got.push(ret);
+            continue;
+        }
+        core.engine.compute(chance.up_to(experiment.between));
+        let began = core.now();
+        let (section, op) = experiment.task.operation(me, number);
+        number += 1;
+        let request = handles[section].submit(shared, &core, (me, section), op)?;
+        shared.notes().put.push(op);
+        in_flight.push_back((began, section, request));
+    }
+    let mut notes = shared.notes();
+    notes.operations[me] = operations;
+    notes.waited += waited;
+    Ok(())
+}
+
+/// One server, until all clients have ended.
+fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Stop> {
+    let experiment = shared.experiment;
+    let Some(parameters) = experiment.scheme() else { return Ok(()) };
+    let first = shared.layout.sections[section];
+    let mut run = shared.runner(core, section);
+    // In the order in which it looks: the last look that sees nothing is before the clients' end.
+    let over = || (shared.notes().left == 0).then_some(Ok(false));
+    if let Scheme::MpServer(_) = parameters.scheme {
+        let clients = (0..experiment.clients).map(|seat| {
+            let [ask, tell] = rings(first, parameters.in_flight, seat);
+            (seat, OutOf::new(core, ask), Into::new(core, tell))
+        });
+        let mut served = mp::Served::over(clients);
+        // That it is busy it tells nobody: no other core ever looks.
+        while core.look(|| match served.round(|_| (), &mut run) {
+            Ok(false) => over(),
+            worked => Some(worked),
+        })? {}
+        return Ok(());
+    }
+    let slots = experiment.slots(parameters, first);
+    let (mut served, _) = Served::take_over(slots, &core)?;
+    let clients = experiment.clients;
+    let mut round = || match parameters.streaming {
+        false => served.round(&core, clients, &mut run),
+        // Whatever is put in or counted has no more than these bits.
+        true => served.round(&core, clients, &mut |seat, op| {
+            let Outcome { fate, ret } = run(seat, op);
+            Outcome { fate, ret: ret as u32 }
+        }),
+    };
+    while core.look(|| match round() {
+        Ok(false) => over(),
+        worked => Some(worked),
+    })? {}
+    Ok(())
+}
+
+pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
+    experiment.check()?;
+    let layout = experiment.layout();
+    let engine = Engine::new(experiment.chip.clone(), layout.words)?;
+    let words = engine.words();
+    let from = experiment.time / 10;
+    let watches = layout.sections.iter().map(|_| Watch::new(from)).collect();
+    let (put, got) = (Vec::new(), Vec::new());
+    let (left, operations) = (experiment.clients, vec![0; experiment.clients]);
+    let notes = Notes { left, operations, waited: Time::ZERO, stopped: None, put, got };
+    let shared = Shared { experiment, layout, watches, notes: Mutex::new(notes) };
+    prepare(&shared, &engine);
+    let servers = shared.servers();
+    let programs = (0..servers + experiment.clients).map(|number| {
+        let (core, shared) = (Core::new(&engine, &words, number, experiment.pause), &shared);
+        let program = move || {
+            let ended = match number.checked_sub(servers) {
+                None => server(shared, core, number),
+                Some(me) => client(shared, core, me),
+            };
+            let mut notes = shared.notes();
+            if let Err(stop) = ended {
+                notes.stopped.get_or_insert((number, stop));
+            }
+            if number >= servers {
+                notes.left -= 1;
+                (0..servers).for_each(|server| core.engine.ring(server));
+            }
+        };
+        Box::new(program) as Box<dyn FnOnce() + Send + '_>
+    });
+    let ran = engine.run(programs.collect());
+    let sections = {
+        let mut all = Sections::default();
+        shared.watches.iter().for_each(|watch| all.add(&watch.sections()));
+        all
+    };
+    let mut notes = shared.notes();
+    if let Some((core, stop)) = notes.stopped.take() {
+        return Err(ExperimentError::Stopped { core, reason: format!("{stop:?}") });
+    }
+    ran.map_err(|Deadlock(waiting)| ExperimentError::Deadlock(waiting))?;
+    let state = shared.layout.state;
+    check_results(experiment, &notes, sections, |word| engine.value(state + word))?;
+    let operations = std::mem::take(&mut notes.operations);
+    Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
+}
+
+/// Which words are messages, and what is not 0 at first.
+fn prepare(shared: &Shared<'_>, engine: &Engine) {
+    let experiment = shared.experiment;
+    let Some(section) = experiment.scheme() else { return };
+    let (clients, servers) = (experiment.clients, shared.servers());
+    for (server, &first) in shared.layout.sections.iter().enumerate() {
+        match section.scheme {
+            Scheme::HybLock => {
+                let lock = Hyb::new(first, 0);
+                (0..clients).for_each(|seat| engine.pass_messages(lock.messages(seat), Some(seat)));
+            }
+            Scheme::HybComb => {
+                let combiner = HybComb::new::<u64, u64>(first, clients, 0, section.max_ops);
+                for (words, seat) in combiner.messages(clients) {
+                    engine.pass_messages(words, seat);
+                }
+            }
+            Scheme::MpServer(_) => {
+                for seat in 0..clients {
+                    let [ask, tell] = rings(first, section.in_flight, seat);
+                    ask.pass_messages(engine, server);
+                    tell.pass_messages(engine, servers + seat);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether every operation was executed once, on what those before it left.
+fn check_results(
+    experiment: &Experiment,
+    notes: &Notes,
+    sections: Sections,
+    value: impl Fn(usize) -> u64,
+) -> Result<(), ExperimentError> {
+    let wrong = |what: String| Err(ExperimentError::Wrong(what));
+    if sections.overlaps > 0 {
+        return wrong(format!("{} operations in the middle of others", sections.overlaps));
+    }
+    let all = notes.put.len() as u64;
+    let sorted = |values: &mut dyn Iterator<Item = u64>| {
+        let mut values: Vec<u64> = values.collect();
+        values.sort_unstable();
+        values
+    };
+    match experiment.task {
+        Task::Counter => {
+            let got = sorted(&mut notes.got.iter().copied());
+            if value(0) != all || !got.iter().copied().eq(0..all) {
+                return wrong(format!("a counter is {} after {all} operations", value(0)));
+            }
+        }
+        Task::Counters { times } => {
+            let sum: u64 = (0..64).map(&value).sum();
+            if sum != all * u64::from(times) {
+                return wrong(format!("{sum} increments by {all} operations of {times}"));
+            }
+        }
+        Task::Stack | Task::Queue | Task::TwoLockQueue => {
+            let put = sorted(&mut notes.put.iter().copied().filter(|&op| op != 0));
+            let left = experiment.task.content(&value);
+            let out = notes.got.iter().copied().filter(|&value| value != 0);
+            if sorted(&mut out.chain(left)) != put {
+                return wrong("what was put in did not come out once".to_owned());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! The algorithms of critical sections on simulated machines: with more cores than there are here,
+//! and with hardware that there is not.
+//!
+//! It is the very code that ranks run (all but [`MpServer`](Scheme::MpServer)'s channels, which are
+//! simulated ones), on words of a memory in virtual time: [`mp_model::cla::coherent`] says what an
+//! access takes, by the costs of cache lines that Ramos and Hoefler measured, and counts remote memory
+//! references (RMRs). What no line is moved for takes no time, except what clients do between
+//! operations and what an increment costs beside its line. Nothing is random but the lengths of
+//! pauses, and those come from a seed: the same [`Experiment`] gives the same result everywhere.
+//!
+//! ```
+//! use mp_delegate::critical::Scheme;
+//! use mp_delegate::critical::simulated::{Chip, Experiment};
+//!
+//! // A counter that 59 cores of a Xeon Phi ask the 60th for.
+//! let experiment = Experiment::new(Chip::xeon_phi(60)?, Scheme::SlotServer, 59);
+//! let measured = experiment.run()?;
+//! assert!(measured.rate() > 1e6);
+//! // A request is read, and its response written into a line at which the client looks.
+//! assert!((measured.sections.serving.remote() - 2.0).abs() < 0.1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `cores` | cores as coroutines, words, waiting |
+//! | `channel` | a channel's ends on simulated words |
+//! | `objects` | counters, stacks, queues, to be protected |
+//! | `watch` | what an operation cost, and the way to the next |
+//! | `clients` | clients and servers at work |
+//!
+//! Clients' own accesses to the library's bookkeeping (whether a rank was lost, which operations a
+//! thread is in the middle of) are left out: they are in lines that stay where they are.
+
+mod channel;
+mod clients;
+mod cores;
+mod objects;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use mp_model::cla::coherent::ChipError;
+pub use mp_model::{
+    Time,
+    cla::coherent::{Chip, Counts, Messages, Prefetcher},
+};
+
+use super::section::{Scheme, Section};
+
+pub use self::{
+    objects::Task,
+    watch::{Costs, Sections},
+};
+
+/// By what operations on an object exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One of the library's schemes. The first cores serve, where it needs a server: one for each
+    /// critical section of the [`Task`].
+    Section(Section),
+    /// A counter that the processor adds to by itself.
+    FetchAdd,
+    /// Treiber's stack.
+    Treiber,
+}
+
+impl From<Section> for Way {
+    fn from(section: Section) -> Self {
+        Self::Section(section)
+    }
+}
+
+impl From<Scheme> for Way {
+    /// With the usual parameters; but a [`SlotServer`](Scheme::SlotServer) has one line for each client,
+    /// as in the thesis.
+    fn from(scheme: Scheme) -> Self {
+        let section = Section::new(scheme);
+        Self::Section(if scheme == Scheme::SlotServer { section.in_flight(1) } else { section })
+    }
+}
+
+/// Clients that ask for one operation after another on one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Experiment {
+    chip: Chip,
+    way: Way,
+    clients: usize,
+    task: Task,
+    window: usize,
+    between: Time,
+    time: Time,
+    seed: u64,
+    pause: Time,
+    increment: Time,
+}
+
+/// Why an experiment has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExperimentError {
+    /// The chip cannot be.
+    #[error(transparent)]
+    Chip(#[from] ChipError),
+    /// Each client and each server has a core of its own.
+    #[error("{needed} cores are needed, and there are {cores}")]
+    Cores {
+        /// For all clients and servers.
+        needed: usize,
+        /// There are.
+        cores: usize,
+    },
+    /// It makes no sense.
+    #[error("{0}")]
+    Senseless(&'static str),
+    /// Cores wait for what nobody will do.
+    #[error("deadlock: cores {0:?} wait")]
+    Deadlock(Vec<usize>),
+    /// An algorithm gave up.
+    #[error("core {core} gave up: {reason}")]
+    Stopped {
+        /// Whose.
+        core: usize,
+        /// Why.
+        reason: String,
+    },
+    /// Operations did not exclude each other, or got lost: an algorithm is wrong.
+    #[error("wrong results: {0}")]
+    Wrong(String),
+}
+
+/// What came of an experiment, after a tenth of its time for warming up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// The time that was measured.
+    pub time: Time,
+    /// Operations of each client within it.
+    pub operations: Vec<u64>,
+    /// How long clients waited for all of those together.
+    pub waited: Time,
+    /// What the critical sections cost.
+    pub sections: Sections,
+}
+
+impl Measured {
+    /// Of all clients.
+    pub fn operations(&self) -> u64 {
+        self.operations.iter().sum()
+    }
+
+    /// Operations in a second.
+    pub fn rate(&self) -> f64 {
+        self.operations() as f64 / (self.time.as_nanos() * 1e-9)
+    }
+
+    /// How long a client waits for an operation, on average, in nanoseconds.
+    pub fn latency(&self) -> f64 {
+        self.waited.as_nanos() / self.operations().max(1) as f64
+    }
+
+    /// The most operations of a client divided by the fewest (T 6.2.3): 1 is fair.
+    pub fn unfairness(&self) -> f64 {
+        let most = self.operations.iter().max().copied().unwrap_or_default();
+        let least = self.operations.iter().min().copied().unwrap_or_default();
+        most as f64 / least as f64
+    }
+}
+
+impl Experiment {
+    /// A [counter](Task::Counter), one operation at a time, pauses of up to 50 ns between them, for
+    /// 100 µs or as long as it takes to move 100 lines for each client.
+    pub fn new(chip: Chip, way: impl Into<Way>, clients: usize) -> Self {
+        let transfers = 100 * clients as u64 * chip.machine.parameters.far.transfer;
+        let time = transfers.max(Time::from_nanos(100_000));
+        Self {
+            chip,
+            way: way.into(),
+            clients,
+            task: Task::Counter,
+            window: 1,
+            between: Time::from_nanos(50),
+            time,
+            seed: 1,
+            pause: Time::from_nanos(5),
+            increment: Time::from_nanos(1),
+        }
+    }
+
+    /// Another object.
+    pub fn task(self, task: Task) -> Self {
+        Self { task, ..self }
+    }
+
+    /// With a server: so many operations of a client are in flight at once; the section's
+    /// [`in_flight`](Section::in_flight) is to have room for them.
+    pub fn window(self, window: usize) -> Self {
+        Self { window, ..self }
+    }
+
+    /// What clients do between two operations takes up to so long, each time by chance.
+    pub fn between(self, between: Time) -> Self {
+        Self { between, ..self }
+    }
+
+    /// So long, in virtual time.
+    pub fn time(self, time: Time) -> Self {
+        Self { time, ..self }
+    }
+
+    /// Other pauses.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// What one pause of [`Backoff::Fixed`](super::Backoff::Fixed) takes: 5 ns unless this says
+    /// otherwise, about what Sandy Bridge's instruction does.
+    pub fn pause(self, pause: Time) -> Self {
+        Self { pause, ..self }
+    }
+
+    /// What an increment of [`Task::Counters`] takes beside its line: 1 ns unless this says otherwise.
+    pub fn increment(self, increment: Time) -> Self {
+        Self { increment, ..self }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`ExperimentError`].
+    ///
+    /// # Panics
+    /// If an algorithm does.
+    pub fn run(&self) -> Result<Measured, ExperimentError> {
+        clients::run(self)
+    }
+}

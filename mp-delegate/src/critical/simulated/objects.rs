@@ -1,0 +1,203 @@
+//! What is protected, in simulated words: each access to it costs what its line costs whoever executes
+//! the operation.
+
+use mp_model::Time;
+
+use super::cores::{Core, LINE};
+use crate::critical::site::{AnyWord, BLOCK};
+
+/// What is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// A counter, of which each operation says what it was and adds 1 to it.
+    Counter,
+    /// 64 counters, to which an operation adds 1 one after another, so many times (T 6.2.3, 7.2.2).
+    Counters {
+        /// Times.
+        times: u32,
+    },
+    /// A linked list; clients push and pop by turns.
+    Stack,
+    /// Michael's and Scott's queue; clients enqueue and dequeue by turns, in one critical section.
+    Queue,
+    /// The same with a critical section at each end.
+    TwoLockQueue,
+}
+
+/// An operation: to put in a value that is not 0, or to take one out.
+pub(super) const TAKE: u64 = 0;
+
+/// Counters of an array (T 6.2.3).
+const COUNTERS: usize = 64;
+
+impl Task {
+    /// How many critical sections it has.
+    pub(super) fn sections(self) -> usize {
+        if self == Task::TwoLockQueue { 2 } else { 1 }
+    }
+
+    /// Where a client's operation number `number` is executed, and what it is.
+    pub(super) fn operation(self, client: usize, number: u64) -> (usize, u64) {
+        let value = (client as u64 + 1) << 24 | (number + 1);
+        match self {
+            Task::Counter | Task::Counters { .. } => (0, 1),
+            _ if number % 2 == 1 => (self.sections() - 1, TAKE),
+            _ => (0, value),
+        }
+    }
+
+    /// Words of it, for so many elements at once.
+    pub(super) fn words(self, elements: usize) -> usize {
+        match self {
+            Task::Counter => BLOCK,
+            Task::Counters { .. } => COUNTERS,
+            Task::Stack | Task::Queue | Task::TwoLockQueue => NODES + elements * LINE,
+        }
+    }
+
+    /// Executes an operation.
+    pub(super) fn execute(self, place: &Place<'_>, op: u64) -> u64 {
+        match self {
+            Task::Counter => place.word(0).increase(op),
+            Task::Counters { times } => {
+                for time in 0..times as usize {
+                    place.word(time % COUNTERS).increase(op);
+                    place.core.engine.compute(place.increment);
+                }
+                0
+            }
+            Task::Stack => place.stack(op),
+            Task::Queue | Task::TwoLockQueue => place.queue(op),
+        }
+    }
+
+    /// What is in it, when nobody uses it: the values, each once.
+    pub(super) fn content(self, place: impl Fn(usize) -> u64) -> Vec<u64> {
+        let field = |node: u64, field| place(NODES + node as usize * LINE + field);
+        let mut node = match self {
+            Task::Counter | Task::Counters { .. } => return Vec::new(),
+            Task::Stack => place(TOP) % NUMBER,
+            Task::Queue | Task::TwoLockQueue => field(place(HEAD), NEXT),
+        };
+        let mut values = Vec::new();
+        while node != 0 {
+            values.push(field(node, VALUE));
+            node = field(node, NEXT);
+        }
+        values
+    }
+}
+
+/// A stack's words: its first node, the first one that is free; nodes that were never used.
+const TOP: usize = 0;
+const FREE: usize = 1;
+const USED: usize = 2;
+/// A queue's: its first node, whose value was taken; its last one; nodes that were used.
+const HEAD: usize = 0;
+const TAIL: usize = BLOCK;
+const MADE: usize = BLOCK + 1;
+/// Nodes, of a line each. Number 0 is a stack's end, and a queue's first dummy.
+const NODES: usize = 2 * BLOCK;
+/// Above the top of Treiber's stack: a number, against ABA.
+const NUMBER: u64 = 1 << 32;
+/// In a node.
+const VALUE: usize = 0;
+const NEXT: usize = 1;
+
+/// Where it lies, and who is at it.
+pub(super) struct Place<'e> {
+    pub(super) core: Core<'e>,
+    pub(super) first: usize,
+    pub(super) elements: usize,
+    /// What an increment costs beside its line.
+    pub(super) increment: Time,
+}
+
+impl<'e> Place<'e> {
+    fn word(&self, index: usize) -> &'e super::cores::SimulatedWord<'e> {
+        self.core.at(self.first + index)
+    }
+
+    fn node(&self, node: u64, field: usize) -> &'e super::cores::SimulatedWord<'e> {
+        self.word(NODES + node as usize * LINE + field)
+    }
+
+    fn stack(&self, op: u64) -> u64 {
+        let top = self.word(TOP).load();
+        if op == TAKE {
+            if top == 0 {
+                return 0;
+            }
+            let value = self.node(top, VALUE).load();
+            self.word(TOP).store(self.node(top, NEXT).load());
+            self.node(top, NEXT).store(self.word(FREE).load());
+            self.word(FREE).store(top);
+            return value;
+        }
+        let mut node = self.word(FREE).load();
+        if node == 0 {
+            node = self.word(USED).increase(1) + 1;
+        } else {
+            self.word(FREE).store(self.node(node, NEXT).load());
+        }
+        self.node(node, VALUE).store(op);
+        self.node(node, NEXT).store(top);
+        self.word(TOP).store(node);
+        0
+    }
+
+    /// Nodes are used in a circle, longer than the queue will be: they become free in their order.
+    fn queue(&self, op: u64) -> u64 {
+        if op == TAKE {
+            let dummy = self.word(HEAD).load();
+            let first = self.node(dummy, NEXT).load();
+            if first == 0 {
+                return 0;
+            }
+            let value = self.node(first, VALUE).load();
+            self.word(HEAD).store(first);
+            return value;
+        }
+        let node = self.word(MADE).increase(1) % (self.elements as u64 - 1) + 1;
+        self.node(node, VALUE).store(op);
+        self.node(node, NEXT).store(0);
+        self.node(self.word(TAIL).load(), NEXT).store(node);
+        self.word(TAIL).store(node);
+        0
+    }
+
+    /// An addition by the processor itself: no critical section.
+    pub(super) fn fetch_add(&self) -> u64 {
+        self.word(0).add(1)
+    }
+
+    /// Treiber's stack: the top is changed by compare-and-swap. Nodes are the clients' own, who get
+    /// others with what they pop.
+    pub(super) fn treiber(&self, op: u64, own: &mut Vec<u64>) -> u64 {
+        let top = self.word(TOP);
+        loop {
+            let seen = top.load();
+            let first = seen % NUMBER;
+            let number = (seen - first).wrapping_add(NUMBER);
+            if op == TAKE {
+                if first == 0 {
+                    return 0;
+                }
+                let next = self.node(first, NEXT).load();
+                let value = self.node(first, VALUE).load();
+                if top.exchange(seen, number | next).is_ok() {
+                    own.push(first);
+                    return value;
+                }
+                continue;
+            }
+            let Some(&mine) = own.last() else { return 0 };
+            self.node(mine, VALUE).store(op);
+            self.node(mine, NEXT).store(first);
+            if top.exchange(seen, number | mine).is_ok() {
+                own.pop();
+                return 0;
+            }
+        }
+    }
+}

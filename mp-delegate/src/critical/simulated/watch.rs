@@ -1,0 +1,162 @@
+//! What is noted of operations as they are executed: who, when, and what it cost him and the one
+//! before him. It takes no simulated time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mp_model::{Time, cla::coherent::Counts};
+
+use super::cores::Core;
+
+/// Costs of so many of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// How many.
+    pub times: u64,
+    /// What happened, in all of them.
+    pub counts: Counts,
+    /// How long they took.
+    pub time: Time,
+}
+
+impl Costs {
+    /// Remote memory references of one: T 5.2.
+    pub fn remote(&self) -> f64 {
+        self.counts.remote() as f64 / self.times.max(1) as f64
+    }
+
+    /// How long one took, in nanoseconds.
+    pub fn nanos(&self) -> f64 {
+        self.time.as_nanos() / self.times.max(1) as f64
+    }
+
+    fn add(&mut self, counts: Counts, time: Time) {
+        self.times += 1;
+        self.counts += counts;
+        self.time += time;
+    }
+}
+
+/// What critical sections cost, all of a run after its warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sections {
+    /// Operations themselves: what their data cost.
+    pub inside: Costs,
+    /// From the end of an operation to the beginning of the next that the same core executes.
+    pub serving: Costs,
+    /// The same where another core executes the next: what both of them did for it.
+    pub handing_over: Costs,
+    /// Operations that were executed while another was. None, or there is no mutual exclusion.
+    pub overlaps: u64,
+}
+
+impl Sections {
+    pub(super) fn add(&mut self, other: &Sections) {
+        for (all, more) in [
+            (&mut self.inside, other.inside),
+            (&mut self.serving, other.serving),
+            (&mut self.handing_over, other.handing_over),
+        ] {
+            all.times += more.times;
+            all.counts += more.counts;
+            all.time += more.time;
+        }
+        self.overlaps += other.overlaps;
+    }
+
+    /// How many operations a core executes before another does.
+    pub fn in_a_row(&self) -> f64 {
+        self.inside.times as f64 / self.handing_over.times.max(1) as f64
+    }
+}
+
+/// Watches over one critical section.
+pub(super) struct Watch {
+    from: Time,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sections: Sections,
+    inside: usize,
+    begun: (Time, Counts),
+    last: Option<Last>,
+}
+
+/// The operation before.
+struct Last {
+    core: usize,
+    end: Time,
+    /// What each core had done when it ended.
+    counts: Vec<Counts>,
+    /// What its core had done when that was through with it, if it is.
+    through: Option<Counts>,
+}
+
+impl Watch {
+    /// Counts from this time on.
+    pub(super) fn new(from: Time) -> Self {
+        Self { from, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes an operation on a core.
+    pub(super) fn operation<T>(&self, core: &Core<'_>, execute: impl FnOnce() -> T) -> T {
+        self.begin(core);
+        let result = execute();
+        self.end(core);
+        result
+    }
+
+    fn begin(&self, core: &Core<'_>) {
+        let (now, counts) = (core.now(), core.engine.counts(core.number));
+        let mut state = self.state();
+        state.sections.overlaps += u64::from(state.inside > 0);
+        state.inside += 1;
+        state.begun = (now, counts);
+        let Some(last) = state.last.take() else { return };
+        if now < self.from {
+            return;
+        }
+        let time = now.saturating_sub(last.end);
+        if last.core == core.number {
+            state.sections.serving.add(counts - last.counts[core.number], time);
+            return;
+        }
+        let through = last.through.unwrap_or_else(|| core.engine.counts(last.core));
+        let mut both = counts - last.counts[core.number];
+        both += through - last.counts[last.core];
+        state.sections.handing_over.add(both, time);
+    }
+
+    fn end(&self, core: &Core<'_>) {
+        let now = core.now();
+        let counts = core.engine.all_counts();
+        let mut state = self.state();
+        state.inside -= 1;
+        if now >= self.from {
+            let (begin, before) = state.begun;
+            let spent = counts[core.number] - before;
+            state.sections.inside.add(spent, now.saturating_sub(begin));
+        }
+        state.last = Some(Last { core: core.number, end: now, counts, through: None });
+    }
+
+    /// The core has done all that is to be done after its operation.
+    pub(super) fn through(&self, core: &Core<'_>) {
+        let mut state = self.state();
+        if let Some(last) = &mut state.last
+            && last.core == core.number
+            && last.through.is_none()
+        {
+            last.through = Some(core.engine.counts(core.number));
+        }
+    }
+
+    pub(super) fn sections(&self) -> Sections {
+        self.state().sections
+    }
+}

@@ -1,0 +1,211 @@
+//! Objects that are wrong, each in its own way: recordings must show it.
+
+use std::time::Duration;
+
+use mp_core::{Rank, Result, memory::Region};
+use mp_delegate::critical::{Protected, Scheme, objects};
+
+use super::{
+    recorder::{Plan, Subject, wrong},
+    specs::{Counter, Do, Got, Through},
+};
+use crate::support::Random;
+
+const PLAN: Plan = Plan { ranks: 3, threads: 1, rounds: 60, most: 5 };
+
+#[track_caller]
+fn is_seen<S: Subject>(plan: Plan, setups: &[S::Setup]) {
+    let wrong = wrong::<S>(plan, setups, 1);
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
+    for (kind, count) in wrong {
+        assert!(count > 0, "all of {} histories are in order: {kind}", plan.rounds);
+    }
+}
+
+/// Sometimes another thread comes between, however many cores there are.
+fn a_moment(random: &mut Random) {
+    if random.below(2) == 0 {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// Adds by reading and writing, with nothing that keeps others out.
+struct Unprotected {
+    count: Region,
+    random: Random,
+}
+
+impl Subject for Unprotected {
+    type Setup = ();
+    type Op = u64;
+    type Ret = u64;
+    type Spec = Counter;
+
+    fn spec((): (), _: &Plan) -> Counter {
+        Counter
+    }
+
+    fn state(start: u64) -> u64 {
+        start
+    }
+
+    fn is_served((): ()) -> bool {
+        false
+    }
+
+    fn open(rank: &Rank, (): ()) -> Result<Option<Self>> {
+        let count = Region::open(rank, "count", 1, 0)?;
+        Ok(Some(Self { count, random: Random::new(rank.id() as u64) }))
+    }
+
+    fn another(&self) -> Result<Self> {
+        Ok(Self { count: self.count.clone(), random: self.random.clone() })
+    }
+
+    fn random(random: &mut Random) -> u64 {
+        random.below(3)
+    }
+
+    fn call(&mut self, by: u64) -> Result<u64> {
+        let count = &self.count.words()[0];
+        let before = count.load();
+        a_moment(&mut self.random);
+        count.store(before + by);
+        Ok(before)
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        Ok(self.count.words()[0].load())
+    }
+}
+
+/// Counts as it should, but says what it last knew to those who only read. No sum is wrong.
+struct Late {
+    count: Protected<objects::Counter>,
+    known: u64,
+}
+
+impl Subject for Late {
+    type Setup = ();
+    type Op = u64;
+    type Ret = u64;
+    type Spec = Counter;
+
+    fn spec((): (), _: &Plan) -> Counter {
+        Counter
+    }
+
+    fn state(start: u64) -> u64 {
+        start
+    }
+
+    fn is_served((): ()) -> bool {
+        false
+    }
+
+    fn open(rank: &Rank, (): ()) -> Result<Option<Self>> {
+        let count = objects::Counter::open(rank, "count", Scheme::Mcs)?;
+        Ok(Some(Self { count, known: 0 }))
+    }
+
+    fn another(&self) -> Result<Self> {
+        Ok(Self { count: self.count.another()?, known: self.known })
+    }
+
+    fn random(random: &mut Random) -> u64 {
+        random.below(3)
+    }
+
+    fn call(&mut self, by: u64) -> Result<u64> {
+        if by == 0 {
+            return Ok(self.known);
+        }
+        let before = self.count.fetch_add(by)?;
+        self.known = before + by;
+        Ok(before)
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        Ok(self.count.fetch_add(0)?)
+    }
+}
+
+/// A queue, each of whose operations is a critical section; but what was taken is first looked
+/// at in one, and taken away in the next.
+struct Twice {
+    queue: Protected<objects::Queue>,
+    random: Random,
+}
+
+impl Subject for Twice {
+    type Setup = ();
+    type Op = Do;
+    type Ret = Got;
+    type Spec = Through;
+
+    fn spec((): (), _: &Plan) -> Through {
+        Through::queue(2, 2)
+    }
+
+    fn state(_: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn is_served((): ()) -> bool {
+        false
+    }
+
+    fn open(rank: &Rank, (): ()) -> Result<Option<Self>> {
+        let section = mp_delegate::critical::Section::new(Scheme::HybComb).len(2);
+        let queue = objects::Queue::open(rank, "queue", section)?;
+        Ok(Some(Self { queue, random: Random::new(rank.id() as u64) }))
+    }
+
+    fn another(&self) -> Result<Self> {
+        Ok(Self { queue: self.queue.another()?, random: self.random.clone() })
+    }
+
+    fn random(random: &mut Random) -> Do {
+        if random.below(2) == 0 { Do::Take } else { Do::Put(random.below(1000)) }
+    }
+
+    /// Puts a value in behind itself, so that for a moment it is gone.
+    fn call(&mut self, op: Do) -> Result<Got> {
+        match op {
+            Do::Put(value) => Ok(match self.queue.enqueue(value)? {
+                Ok(()) => Got::Done,
+                Err(_) => Got::Full,
+            }),
+            Do::Take => {
+                let Some(seen) = self.queue.dequeue()? else { return Ok(Got::Empty) };
+                a_moment(&mut self.random);
+                // Whoever comes now does not find it.
+                if self.queue.enqueue(seen)?.is_err() {
+                    return Ok(Got::Value(seen));
+                }
+                Ok(self.queue.dequeue()?.map_or(Got::Empty, Got::Value))
+            }
+        }
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        while self.queue.dequeue()?.is_some() {}
+        Ok(0)
+    }
+}
+
+#[test]
+fn a_counter_that_nothing_protects_is_found_out() {
+    is_seen::<Unprotected>(PLAN, &[()]);
+    is_seen::<Unprotected>(Plan { ranks: 1, threads: 3, ..PLAN }, &[()]);
+}
+
+#[test]
+fn a_counter_that_is_right_in_sum_is_found_out() {
+    is_seen::<Late>(PLAN, &[()]);
+}
+
+#[test]
+fn a_queue_whose_operations_are_two_is_found_out() {
+    is_seen::<Twice>(PLAN, &[()]);
+}

@@ -1,0 +1,92 @@
+//! Linearizability, by recorded histories: every client writes down when it called an operation, when
+//! that returned, and what; both times are numbers drawn from one word that all of them share. Then
+//! an order of all operations is looked for, which keeps those apart that did not overlap, and in
+//! which a sequential object would have returned the same.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `checker` | whether a history has such an order |
+//! | `specs` | sequential objects |
+//! | `recorder` | histories of clients in all threads of all ranks |
+//! | `subjects` | the objects whose histories are recorded |
+//! | `broken` | objects that are wrong: whether that is seen |
+//!
+//! Histories are many and short, so that the search is. Operations are random; the seed stands in
+//! the message of a failure.
+
+mod broken;
+mod checker;
+mod recorder;
+mod specs;
+mod subjects;
+
+use mp_delegate::critical::{
+    Protected, Scheme,
+    nonblocking::{RingQueue, TreiberStack},
+    objects::{Queue, Stack, TwoLockQueue},
+};
+
+use recorder::{Plan, linearizable};
+use subjects::Counter;
+
+/// Clients in ranks of their own.
+const RANKS: Plan = Plan { ranks: 3, threads: 1, rounds: 25, most: 5 };
+/// And several in each rank.
+const THREADS: Plan = Plan { ranks: 2, threads: 2, rounds: 25, most: 4 };
+
+/// Those of which a rank can have several handles.
+fn for_threads() -> Vec<Scheme> {
+    let several = |scheme: &Scheme| !matches!(scheme, Scheme::MpServer(_));
+    Scheme::ALL.into_iter().filter(several).collect()
+}
+
+/// Every scheme, with room for so many values.
+fn with_room<T: Copy>(schemes: &[T]) -> Vec<(T, usize)> {
+    [1, 3].iter().flat_map(|&len| schemes.iter().map(move |&scheme| (scheme, len))).collect()
+}
+
+#[test]
+fn counters_are_linearizable() {
+    linearizable::<Counter>(RANKS, &Scheme::ALL);
+    linearizable::<Counter>(THREADS, &for_threads());
+}
+
+#[test]
+fn stacks_are_linearizable() {
+    linearizable::<Protected<Stack>>(RANKS, &with_room(&Scheme::ALL));
+    linearizable::<Protected<Stack>>(THREADS, &with_room(&for_threads()));
+}
+
+#[test]
+fn queues_are_linearizable() {
+    linearizable::<Protected<Queue>>(RANKS, &with_room(&Scheme::ALL));
+    linearizable::<Protected<Queue>>(THREADS, &with_room(&for_threads()));
+}
+
+#[test]
+fn queues_of_two_locks_are_linearizable() {
+    let same = |schemes: &[Scheme]| schemes.iter().map(|&s| [s, s]).collect::<Vec<_>>();
+    linearizable::<TwoLockQueue>(RANKS, &with_room(&same(&Scheme::ALL)));
+    linearizable::<TwoLockQueue>(THREADS, &with_room(&same(&for_threads())));
+}
+
+#[test]
+fn queues_of_two_different_locks_are_linearizable() {
+    let ends = [
+        [Scheme::Mcs, Scheme::CcSynch],
+        [Scheme::HybComb, Scheme::HybLock],
+        [Scheme::SlotServer, Scheme::Clh],
+        [Scheme::HSynch, Scheme::MpServer(0)],
+    ];
+    linearizable::<TwoLockQueue>(RANKS, &with_room(&ends));
+}
+
+#[test]
+fn what_protects_nothing_is_linearizable() {
+    for plan in [RANKS, THREADS] {
+        // Operations are short: to meet others it takes more of them.
+        let plan = Plan { rounds: 80, most: 10, ..plan };
+        linearizable::<TreiberStack>(plan, &[1, 2, 5]);
+        linearizable::<RingQueue>(plan, &[1, 2, 5].map(|capacity| (capacity, plan.threads)));
+    }
+}

@@ -1,0 +1,87 @@
+//! Sequential objects, as simple as they can be.
+
+use serde::{Deserialize, Serialize};
+
+use super::checker::Spec;
+
+/// Adds, and returns what was before.
+#[derive(Debug)]
+pub struct Counter;
+
+impl Spec for Counter {
+    type State = u64;
+    type Op = u64;
+    type Ret = u64;
+
+    fn step(&self, count: &u64, by: &u64, before: Option<&u64>) -> Option<u64> {
+        before.is_none_or(|before| before == count).then_some(count + by)
+    }
+}
+
+/// An operation on something that values go through.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Do {
+    Put(u64),
+    Take,
+}
+
+/// Its result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Got {
+    Done,
+    Full,
+    Value(u64),
+    Empty,
+}
+
+/// Something that values go through. They come in at the end.
+#[derive(Debug)]
+pub struct Through {
+    /// And out there as well, or at the beginning.
+    last_first: bool,
+    /// It is not full with less values.
+    capacity: usize,
+    /// It has no more.
+    most: usize,
+}
+
+impl Through {
+    pub fn stack(capacity: usize) -> Self {
+        Self { last_first: true, capacity, most: capacity }
+    }
+
+    pub fn queue(capacity: usize, most: usize) -> Self {
+        Self { last_first: false, capacity, most }
+    }
+}
+
+impl Spec for Through {
+    type State = Vec<u64>;
+    type Op = Do;
+    type Ret = Got;
+
+    fn step(&self, values: &Vec<u64>, op: &Do, got: Option<&Got>) -> Option<Vec<u64>> {
+        let mut after = values.clone();
+        let out = |values: &mut Vec<u64>| {
+            if values.is_empty() {
+                None
+            } else if self.last_first {
+                values.pop()
+            } else {
+                Some(values.remove(0))
+            }
+        };
+        let may = match (op, got) {
+            (Do::Put(_), Some(Got::Full)) => values.len() >= self.capacity,
+            (Do::Put(value), Some(Got::Done) | None) => {
+                after.push(*value);
+                after.len() <= self.most
+            }
+            (Do::Take, Some(Got::Empty)) => values.is_empty(),
+            (Do::Take, Some(Got::Value(value))) => out(&mut after) == Some(*value),
+            (Do::Take, None) => out(&mut after).is_some(),
+            _ => false,
+        };
+        may.then_some(after)
+    }
+}

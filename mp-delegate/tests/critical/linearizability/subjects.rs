@@ -1,0 +1,292 @@
+//! The library's objects, as subjects of recordings.
+
+use std::fmt::Debug;
+
+use mp_core::{Rank, Result};
+use mp_delegate::critical::{
+    Object, Protected, Scheme, Section, Server,
+    nonblocking::{RingQueue, TreiberStack},
+    objects::{self, Full, Queue, Stack, TwoLockQueue},
+};
+
+use super::{
+    recorder::{Plan, Subject},
+    specs::{self, Do, Got, Through},
+};
+use crate::support::Random;
+
+/// With seats for the threads of a rank, and one less.
+fn section(scheme: Scheme, len: usize) -> Section {
+    Section::new(scheme).len(len).seats(2)
+}
+
+/// A handle, or the end of having served.
+fn client<O: Object>(rank: &Rank, object: Protected<O>) -> Result<Option<Protected<O>>> {
+    if !object.section().scheme().needs_server() || rank.id() != 0 {
+        return Ok(Some(object));
+    }
+    let mut server = Server::new();
+    server.add(object)?;
+    server.serve()?;
+    Ok(None)
+}
+
+pub struct Counter(Protected<objects::Counter>);
+
+impl Subject for Counter {
+    type Setup = Scheme;
+    type Op = u64;
+    type Ret = u64;
+    type Spec = specs::Counter;
+
+    fn spec(_: Scheme, _: &Plan) -> specs::Counter {
+        specs::Counter
+    }
+
+    fn state(start: u64) -> u64 {
+        start
+    }
+
+    fn is_served(scheme: Scheme) -> bool {
+        scheme.needs_server()
+    }
+
+    fn open(rank: &Rank, scheme: Scheme) -> Result<Option<Self>> {
+        let counter = objects::Counter::open(rank, "counter", section(scheme, 1))?;
+        Ok(client(rank, counter)?.map(Self))
+    }
+
+    fn another(&self) -> Result<Self> {
+        Ok(Self(self.0.another()?))
+    }
+
+    fn random(random: &mut Random) -> u64 {
+        random.below(3)
+    }
+
+    fn call(&mut self, by: u64) -> Result<u64> {
+        Ok(self.0.fetch_add(by)?)
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        Ok(self.0.fetch_add(0)?)
+    }
+}
+
+/// An object that values go through.
+pub trait Container: Sized + Send {
+    type Setup: Copy + Debug + Sync;
+
+    fn spec(setup: Self::Setup, plan: &Plan) -> Through;
+    fn is_served(setup: Self::Setup) -> bool;
+    fn open(rank: &Rank, setup: Self::Setup) -> Result<Option<Self>>;
+    fn another_one(&self) -> Result<Self>;
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>>;
+    fn take(&mut self) -> Result<Option<u64>>;
+}
+
+impl<C: Container> Subject for C {
+    type Setup = C::Setup;
+    type Op = Do;
+    type Ret = Got;
+    type Spec = Through;
+
+    fn spec(setup: C::Setup, plan: &Plan) -> Through {
+        C::spec(setup, plan)
+    }
+
+    fn state(_: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn is_served(setup: C::Setup) -> bool {
+        C::is_served(setup)
+    }
+
+    fn open(rank: &Rank, setup: C::Setup) -> Result<Option<Self>> {
+        C::open(rank, setup)
+    }
+
+    fn another(&self) -> Result<Self> {
+        self.another_one()
+    }
+
+    /// Values can nearly always be told from each other.
+    fn random(random: &mut Random) -> Do {
+        if random.below(2) == 0 { Do::Take } else { Do::Put(random.below(1000)) }
+    }
+
+    fn call(&mut self, op: Do) -> Result<Got> {
+        Ok(match op {
+            Do::Put(value) => match self.put(value)? {
+                Ok(()) => Got::Done,
+                Err(Full(back)) if back == value => Got::Full,
+                // Nothing that a full one says.
+                Err(Full(other)) => Got::Value(other),
+            },
+            Do::Take => self.take()?.map_or(Got::Empty, Got::Value),
+        })
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        while self.take()?.is_some() {}
+        Ok(0)
+    }
+}
+
+impl Container for Protected<Stack> {
+    type Setup = (Scheme, usize);
+
+    fn spec((_, len): Self::Setup, _: &Plan) -> Through {
+        Through::stack(len)
+    }
+
+    fn is_served((scheme, _): Self::Setup) -> bool {
+        scheme.needs_server()
+    }
+
+    fn open(rank: &Rank, (scheme, len): Self::Setup) -> Result<Option<Self>> {
+        client(rank, Stack::open(rank, "stack", section(scheme, len))?)
+    }
+
+    fn another_one(&self) -> Result<Self> {
+        Ok(self.another()?)
+    }
+
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
+        Ok(self.push(value)?)
+    }
+
+    fn take(&mut self) -> Result<Option<u64>> {
+        Ok(self.pop()?)
+    }
+}
+
+impl Container for Protected<Queue> {
+    type Setup = (Scheme, usize);
+
+    fn spec((_, len): Self::Setup, _: &Plan) -> Through {
+        Through::queue(len, len)
+    }
+
+    fn is_served((scheme, _): Self::Setup) -> bool {
+        scheme.needs_server()
+    }
+
+    fn open(rank: &Rank, (scheme, len): Self::Setup) -> Result<Option<Self>> {
+        client(rank, Queue::open(rank, "queue", section(scheme, len))?)
+    }
+
+    fn another_one(&self) -> Result<Self> {
+        Ok(self.another()?)
+    }
+
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
+        Ok(self.enqueue(value)?)
+    }
+
+    fn take(&mut self) -> Result<Option<u64>> {
+        Ok(self.dequeue()?)
+    }
+}
+
+impl Container for TwoLockQueue {
+    type Setup = ([Scheme; 2], usize);
+
+    fn spec((_, len): Self::Setup, _: &Plan) -> Through {
+        Through::queue(len, len)
+    }
+
+    /// Where only one end is served, its server does not use the other.
+    fn is_served((schemes, _): Self::Setup) -> bool {
+        schemes.iter().any(|scheme| scheme.needs_server())
+    }
+
+    fn open(rank: &Rank, (schemes, len): Self::Setup) -> Result<Option<Self>> {
+        let [enqueuers, dequeuers] = schemes.map(|scheme| section(scheme, len));
+        let queue = Self::open_ends(rank, "queue", enqueuers, dequeuers)?;
+        if !<Self as Container>::is_served((schemes, len)) || rank.id() != 0 {
+            return Ok(Some(queue));
+        }
+        let mut server = Server::new();
+        let (enqueuers, dequeuers) = queue.into_ends();
+        if schemes[0].needs_server() {
+            server.add(enqueuers)?;
+        }
+        if schemes[1].needs_server() {
+            server.add(dequeuers)?;
+        }
+        server.serve()?;
+        Ok(None)
+    }
+
+    fn another_one(&self) -> Result<Self> {
+        Ok(self.another()?)
+    }
+
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
+        Ok(self.enqueue(value)?)
+    }
+
+    fn take(&mut self) -> Result<Option<u64>> {
+        Ok(self.dequeue()?)
+    }
+}
+
+impl Container for TreiberStack {
+    /// The capacity.
+    type Setup = usize;
+
+    fn spec(capacity: usize, _: &Plan) -> Through {
+        Through::stack(capacity)
+    }
+
+    fn is_served(_: usize) -> bool {
+        false
+    }
+
+    fn open(rank: &Rank, capacity: usize) -> Result<Option<Self>> {
+        Ok(Some(Self::open(rank, "stack", capacity, 2)?))
+    }
+
+    fn another_one(&self) -> Result<Self> {
+        Ok(self.another()?)
+    }
+
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
+        Ok(self.push(value)?)
+    }
+
+    fn take(&mut self) -> Result<Option<u64>> {
+        Ok(self.pop()?)
+    }
+}
+
+impl Container for RingQueue {
+    /// The capacity, and handles of each rank.
+    type Setup = (usize, usize);
+
+    fn spec((capacity, handles): Self::Setup, plan: &Plan) -> Through {
+        Through::queue(capacity, capacity + handles * plan.ranks - 1)
+    }
+
+    fn is_served(_: Self::Setup) -> bool {
+        false
+    }
+
+    fn open(rank: &Rank, (capacity, handles): Self::Setup) -> Result<Option<Self>> {
+        Ok(Some(Self::open(rank, "queue", capacity, handles)?))
+    }
+
+    fn another_one(&self) -> Result<Self> {
+        Ok(self.another()?)
+    }
+
+    fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
+        Ok(self.enqueue(value)?)
+    }
+
+    fn take(&mut self) -> Result<Option<u64>> {
+        Ok(self.dequeue()?)
+    }
+}

@@ -1,0 +1,617 @@
+//! Coherent memory, access by access: for algorithms that are no [programs](super::Program), because
+//! what they do next depends on what they read.
+//!
+//! Each access costs what the state of its line says: R_L where the core has it in the state that it
+//! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
+//! each other, all as in [`run`](super::run()). A line serves one write, or several reads, at a time;
+//! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
+//! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
+//! more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.
+//!
+//! The values are somebody else's: this says how long accesses take, whose copies they end, and
+//! counts what Petrović calls remote memory references.
+//!
+//! Four things are there that the paper's machines are not described with, each only where a
+//! [`Chip`] has it:
+//!
+//! - [`Messages`]: lines that are written into other cores' message queues, as a chip with message
+//!   passing hardware has them (T 6.2.1). A sender goes on at once; the message arrives later; whoever
+//!   reads it has it at hand.
+//! - a [`Prefetcher`], which guesses from the distances of accesses what its core will want next
+//!   (T 7.1.3). How the real ones guess is not published; this one recognizes three accesses of a
+//!   kind at equal distances.
+//! - streaming stores, which go to memory while the core goes on (T 7.1.3).
+//! - atomic instructions that are [executed where the line has its home](Chip::atomics_at_home), as that
+//!   chip does it (T 6.2.3): who asks waits as long as for the line, but the line is busy for a moment only.
+//!
+//! Left out, on purpose: caches that are too small, what a processor does while it waits (it may have
+//! ten misses under way, and stores in a buffer), what atomic instructions cost beside their line, the
+//! link between groups when many use it.
+
+mod prefetch;
+#[cfg(test)]
+mod tests;
+
+use thiserror::Error;
+
+pub use self::prefetch::Prefetcher;
+use self::prefetch::Streams;
+use super::machine::{Machine, Placement, PlacementError};
+use super::parameters::{Implausible, Invalidation, Parameters};
+use crate::Time;
+
+/// The most cores of a [`Chip`].
+pub const MOST_CORES: usize = 128;
+/// The streaming stores that a core has under way at most, where nothing else is said: the fill
+/// buffers of the paper's Sandy Bridge.
+const WRITE_BUFFERS: usize = 10;
+
+/// A machine, and what its cores have beside caches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chip {
+    /// Costs, and where the cores are.
+    pub machine: Machine,
+    /// Hardware that passes messages.
+    pub messages: Option<Messages>,
+    /// Hardware that fetches lines ahead.
+    pub prefetcher: Option<Prefetcher>,
+    /// How many streaming stores of a core can be under way; it waits with the next one.
+    pub write_buffers: usize,
+    /// For how long an atomic instruction keeps its line busy, where that is not brought to the core
+    /// for it.
+    pub atomics_at_home: Option<Time>,
+}
+
+/// What messages cost that hardware passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Messages {
+    /// Until the sender goes on.
+    pub send: Time,
+    /// Until the message is there, after that.
+    pub delivery: Time,
+}
+
+/// Why there can be no such chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChipError {
+    /// Not so many.
+    #[error("{cores} cores: there can be {MOST_CORES}")]
+    Cores {
+        /// How many.
+        cores: usize,
+    },
+    /// Costs that cannot be.
+    #[error(transparent)]
+    Costs(#[from] Implausible),
+    /// A place that is none.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// Then they could not be used.
+    #[error("no buffer for streaming stores")]
+    WriteBuffers,
+}
+
+impl Chip {
+    /// The paper's machines and others: caches and nothing else.
+    pub fn new(machine: Machine) -> Chip {
+        let write_buffers = WRITE_BUFFERS;
+        Chip { machine, messages: None, prefetcher: None, write_buffers, atomics_at_home: None }
+    }
+
+    /// So many of the 16 cores of [`Machine::sandy_bridge`].
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn sandy_bridge(cores: usize) -> Result<Chip, PlacementError> {
+        Machine::sandy_bridge(cores).map(Chip::new)
+    }
+
+    /// So many of the 60 cores of [`Machine::xeon_phi`].
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn xeon_phi(cores: usize) -> Result<Chip, PlacementError> {
+        Machine::xeon_phi(cores).map(Chip::new)
+    }
+
+    /// So many cores dealt out to so many sockets one after another, as T 7.2.1 has its threads; with
+    /// what lines cost on Sandy Bridge, since nobody has measured the thesis' machines like this.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn sockets(cores: usize, sockets: usize) -> Result<Chip, PlacementError> {
+        let groups: Vec<usize> = (0..cores).map(|core| core % sockets.max(1)).collect();
+        let placement = Placement::new(groups)?;
+        Ok(Chip::new(Machine { parameters: Parameters::SANDY_BRIDGE, placement }))
+    }
+
+    /// A chip of so many tiles, after the one of T 6.2.1: one group, a directory, atomic instructions at
+    /// home, and messages in hardware. Nobody has measured what its lines cost; here they cost what they
+    /// do within a socket of Sandy Bridge.
+    ///
+    /// # Errors
+    /// [`PlacementError`].
+    pub fn tiles(cores: usize) -> Result<Chip, PlacementError> {
+        let placement = Placement::one_group(cores)?;
+        let parameters =
+            Parameters { invalidation: Invalidation::Once, ..Parameters::SANDY_BRIDGE };
+        let chip = Chip::new(Machine { parameters, placement }).with_messages();
+        Ok(Chip { atomics_at_home: Some(2 * parameters.local), ..chip })
+    }
+
+    /// With hardware for messages: one takes as long as a line, R_R, and costs its sender R_L.
+    #[must_use]
+    pub fn with_messages(self) -> Chip {
+        let Parameters { local, near, .. } = self.machine.parameters;
+        Chip { messages: Some(Messages { send: local, delivery: near.transfer }), ..self }
+    }
+
+    /// With hardware that fetches lines ahead.
+    #[must_use]
+    pub fn with_prefetcher(self, prefetcher: Prefetcher) -> Chip {
+        Chip { prefetcher: Some(prefetcher), ..self }
+    }
+
+    /// How many cores.
+    pub fn cores(&self) -> usize {
+        self.machine.ranks()
+    }
+
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), ChipError> {
+        if self.cores() > MOST_CORES {
+            return Err(ChipError::Cores { cores: self.cores() });
+        }
+        if self.write_buffers == 0 {
+            return Err(ChipError::WriteBuffers);
+        }
+        Ok(self.machine.parameters.check()?)
+    }
+}
+
+/// What a core does to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Load,
+    /// Writes it.
+    Store,
+    /// Reads and writes it at once.
+    Change,
+    /// Writes it past the caches.
+    Stream,
+}
+
+/// How an access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// When the core goes on.
+    pub at: Time,
+    /// When what was written is there, if it is a message: until then the old value is. See
+    /// [`Memory::deliver`].
+    pub arrives: Option<Time>,
+}
+
+/// The line is busy until then: the access is to be tried again, in turn with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy(pub Time);
+
+/// What a core did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Remote memory references by loads: it had no copy, and waited for one.
+    pub loads: u64,
+    /// Remote memory references by stores: it did not have the line to itself, and waited for that.
+    pub stores: u64,
+    /// Waits for lines that had been fetched ahead, and were not there yet.
+    pub late: u64,
+    /// Lines fetched ahead.
+    pub fetched: u64,
+    /// Streaming stores.
+    pub streamed: u64,
+    /// Messages' words.
+    pub sent: u64,
+    /// How long it waited for all of these: what is more than R_L.
+    pub stalled: Time,
+}
+
+impl Counts {
+    /// Remote memory references (T 5.2).
+    pub fn remote(&self) -> u64 {
+        self.loads + self.stores
+    }
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Counts;
+    /// What was done since `earlier`.
+    fn sub(self, earlier: Counts) -> Counts {
+        Counts {
+            loads: self.loads - earlier.loads,
+            stores: self.stores - earlier.stores,
+            late: self.late - earlier.late,
+            fetched: self.fetched - earlier.fetched,
+            streamed: self.streamed - earlier.streamed,
+            sent: self.sent - earlier.sent,
+            stalled: self.stalled - earlier.stalled,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.late += other.late;
+        self.fetched += other.fetched;
+        self.streamed += other.streamed;
+        self.sent += other.sent;
+        self.stalled += other.stalled;
+    }
+}
+
+/// The cores with a copy.
+type Cores = u128;
+
+#[derive(Clone, Debug, Default)]
+struct Line {
+    holders: Cores,
+    /// Who had it last to himself, and is asked for it.
+    owner: Option<u8>,
+    /// Who used it first: memory is placed there.
+    home: Option<u8>,
+    /// Until when a write is under way.
+    written: Time,
+    /// Until when reads are.
+    read: Time,
+    /// Copies that are on the way to whoever fetched them ahead.
+    coming: Vec<(u8, Time)>,
+    /// When the reads that are under way will be done.
+    reads: Vec<Time>,
+    /// In no core's cache, but at home in one.
+    at_home: bool,
+    /// Whose looks see nothing new until his copy is gone.
+    watchers: Vec<u8>,
+    /// How often copies were taken away, or messages came.
+    version: u64,
+    message: Option<Queue>,
+}
+
+/// A line that is part of message queues.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    /// Who also writes it for himself.
+    owner: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Core {
+    /// Of the access before.
+    line: Option<usize>,
+    streams: Streams,
+    /// When its streaming stores will be done.
+    streaming: Vec<Time>,
+    counts: Counts,
+}
+
+/// The lines of a chip's memory, and who has them.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    chip: Chip,
+    lines: Vec<Line>,
+    cores: Vec<Core>,
+    woken: Vec<(usize, Time)>,
+}
+
+fn bit(core: usize) -> Cores {
+    1 << core
+}
+
+impl Memory {
+    /// So many lines, all in memory.
+    ///
+    /// # Errors
+    /// [`ChipError`].
+    pub fn new(chip: Chip, lines: usize) -> Result<Memory, ChipError> {
+        chip.check()?;
+        let cores = vec![Core::default(); chip.cores()];
+        Ok(Memory { chip, lines: vec![Line::default(); lines], cores, woken: Vec::new() })
+    }
+
+    /// What it is the memory of.
+    pub fn chip(&self) -> &Chip {
+        &self.chip
+    }
+
+    /// From now on a line is part of message queues, if the chip has such: what is written to it is a
+    /// message to whoever reads it. Only what `owner` writes is not.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn pass_messages(&mut self, line: usize, owner: Option<usize>) {
+        if self.chip.messages.is_some() {
+            self.lines[line].message = Some(Queue { owner });
+        }
+    }
+
+    /// A core accesses a line. Accesses come in order of their times; the core has wanted this one
+    /// `since`.
+    ///
+    /// # Errors
+    /// [`Busy`].
+    ///
+    /// # Panics
+    /// If there is no such core or line.
+    pub fn access(
+        &mut self,
+        core: usize,
+        line: usize,
+        access: Access,
+        since: Time,
+        now: Time,
+    ) -> Result<Done, Busy> {
+        let again = self.cores[core].line == Some(line);
+        // Rule 3.
+        let local = if again { Time::ZERO } else { self.chip.machine.parameters.local };
+        if let (Some(queue), Some(costs)) = (self.lines[line].message, self.chip.messages) {
+            self.cores[core].line = Some(line);
+            if access == Access::Load || queue.owner == Some(core) {
+                return Ok(Done { at: now + local, arrives: None });
+            }
+            self.cores[core].counts.sent += 1;
+            let at = if again { now } else { now + costs.send };
+            return Ok(Done { at, arrives: Some(at + costs.delivery) });
+        }
+        let has = self.has(core, line, access);
+        let state = &self.lines[line];
+        let free = match access {
+            Access::Load => state.written,
+            Access::Store | Access::Change => state.written.max(state.read),
+            Access::Stream => now,
+        };
+        if !has && free > now {
+            return Err(Busy(free));
+        }
+        self.cores[core].line = Some(line);
+        let at = match (access, self.chip.atomics_at_home) {
+            _ if has => self.at_hand(core, line, now) + local,
+            (Access::Load, _) => self.bring(core, line, now),
+            (Access::Change, Some(busy)) => self.change_at_home(line, now, busy),
+            (Access::Store | Access::Change, _) => self.own(core, line, now),
+            (Access::Stream, _) => self.stream(core, line, now) + local,
+        };
+        if access != Access::Stream {
+            let counts = &mut self.cores[core].counts;
+            counts.loads += u64::from(!has && access == Access::Load);
+            counts.stores += u64::from(!has && access != Access::Load);
+            counts.stalled += if has { now - since } else { at - since };
+            if !again {
+                self.fetch_ahead(core, line, access, now);
+            }
+        }
+        Ok(Done { at, arrives: None })
+    }
+
+    /// Whether the core has the line in the state that it wants, or will as soon as it can.
+    fn has(&self, core: usize, line: usize, access: Access) -> bool {
+        let state = &self.lines[line];
+        match access {
+            Access::Load => state.holders & bit(core) != 0,
+            Access::Store => state.holders == bit(core),
+            Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
+            // It waits in a buffer.
+            Access::Stream => false,
+        }
+    }
+
+    /// Whether an access would touch nothing but the core's own cache, or its messages.
+    ///
+    /// # Panics
+    /// If there is no such core or line.
+    pub fn is_local(&self, core: usize, line: usize, access: Access) -> bool {
+        let state = &self.lines[line];
+        if let Some(queue) = state.message {
+            return access == Access::Load || queue.owner == Some(core);
+        }
+        let comes = || state.coming.iter().any(|&(who, _)| usize::from(who) == core);
+        self.has(core, line, access) && !comes()
+    }
+
+    /// A line that the core has, or that is on its way.
+    fn at_hand(&mut self, core: usize, line: usize, now: Time) -> Time {
+        let coming = &mut self.lines[line].coming;
+        let found = coming.iter().position(|&(who, _)| usize::from(who) == core);
+        let there = found.map_or(now, |at| coming.swap_remove(at).1);
+        if there > now {
+            let counts = &mut self.cores[core].counts;
+            counts.late += 1;
+            counts.stalled += there - now;
+        }
+        there.max(now)
+    }
+
+    /// Gets a copy. When it is there.
+    fn bring(&mut self, core: usize, line: usize, now: Time) -> Time {
+        let Chip { machine, .. } = &self.chip;
+        let p = &machine.parameters;
+        let state = &mut self.lines[line];
+        let home = usize::from(*state.home.get_or_insert(core as u8));
+        let start = now.max(state.written);
+        state.reads.retain(|&done| done > start);
+        let ahead = match &p.contention {
+            Some(contention) => state.reads.len() as u64 * contention.reader,
+            None => Time::ZERO,
+        };
+        let cost = match state.owner {
+            _ if state.at_home => p.near.transfer,
+            _ if state.holders == 0 => p.near.memory,
+            Some(owner) => machine.transfer(usize::from(owner), core, home),
+            None => p.near.transfer,
+        };
+        let done = start + cost + ahead;
+        if p.contention.is_some() {
+            state.reads.push(done);
+        }
+        state.read = state.read.max(done);
+        state.holders |= bit(core);
+        done
+    }
+
+    /// Takes the line away from all others. When that is done.
+    fn own(&mut self, core: usize, line: usize, now: Time) -> Time {
+        let state = &mut self.lines[line];
+        state.home.get_or_insert(core as u8);
+        let start = now.max(state.written).max(state.read);
+        let done = start + self.price(core, line);
+        self.take_away(line, done);
+        let state = &mut self.lines[line];
+        state.holders = bit(core);
+        state.owner = Some(core as u8);
+        state.at_home = false;
+        done
+    }
+
+    /// Has an atomic instruction executed elsewhere. When its result is there.
+    fn change_at_home(&mut self, line: usize, now: Time, busy: Time) -> Time {
+        let transfer = self.chip.machine.parameters.near.transfer;
+        let taken_back = if self.lines[line].holders == 0 { Time::ZERO } else { transfer };
+        self.take_away(line, now + taken_back + busy);
+        let state = &mut self.lines[line];
+        (state.holders, state.owner, state.at_home) = (0, None, true);
+        now + taken_back + busy + transfer
+    }
+
+    /// Of having a line alone, as [`run`](super::run()) has it.
+    fn price(&self, core: usize, line: usize) -> Time {
+        let Chip { machine, .. } = &self.chip;
+        let p = &machine.parameters;
+        let state = &self.lines[line];
+        let home = usize::from(state.home.unwrap_or(core as u8));
+        if state.holders == 0 {
+            return if state.at_home { p.near.transfer } else { p.near.memory };
+        }
+        let others = || holders(state.holders & !bit(core));
+        let dearest = others().map(|other| machine.transfer(other, core, home)).max();
+        let dearest = dearest.unwrap_or(p.local);
+        match p.invalidation {
+            Invalidation::Once => dearest,
+            Invalidation::EachSharer => {
+                let sharers = others().filter(|&other| state.owner != Some(other as u8)).count();
+                (sharers as u64 * p.near.transfer).max(dearest)
+            }
+        }
+    }
+
+    /// All copies end, by a write that is done then.
+    fn take_away(&mut self, line: usize, done: Time) {
+        let state = &mut self.lines[line];
+        state.written = done;
+        state.coming.clear();
+        state.version += 1;
+        self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), done)));
+    }
+
+    /// When the core goes on.
+    fn stream(&mut self, core: usize, line: usize, now: Time) -> Time {
+        let streaming = &mut self.cores[core].streaming;
+        streaming.retain(|&done| done > now);
+        let mut at = now;
+        if streaming.len() >= self.chip.write_buffers {
+            streaming.sort_unstable();
+            at = streaming.remove(0);
+        }
+        let state = &self.lines[line];
+        let start = at.max(state.written).max(state.read);
+        let cost = self.price(core, line).max(self.chip.machine.parameters.near.memory);
+        let done = start + cost;
+        self.take_away(line, done);
+        let state = &mut self.lines[line];
+        state.home.get_or_insert(core as u8);
+        (state.holders, state.owner, state.at_home) = (0, None, false);
+        let core = &mut self.cores[core];
+        core.streaming.push(done);
+        core.counts.streamed += 1;
+        core.counts.stalled += at - now;
+        at
+    }
+
+    fn fetch_ahead(&mut self, core: usize, line: usize, access: Access, now: Time) {
+        let Some(prefetcher) = self.chip.prefetcher else { return };
+        let mut streams = std::mem::take(&mut self.cores[core].streams);
+        for ahead in streams.follow(line, access, prefetcher) {
+            let Some(state) = self.lines.get(ahead) else { break };
+            let (has, writes) = (state.holders & bit(core) != 0, access != Access::Load);
+            if state.message.is_some() || has && !(writes && state.holders != bit(core)) {
+                continue;
+            }
+            let done =
+                if writes { self.own(core, ahead, now) } else { self.bring(core, ahead, now) };
+            self.lines[ahead].coming.push((core as u8, done));
+            self.cores[core].counts.fetched += 1;
+        }
+        self.cores[core].streams = streams;
+    }
+
+    /// A message is there.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn deliver(&mut self, line: usize, now: Time) {
+        let state = &mut self.lines[line];
+        state.version += 1;
+        self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), now)));
+    }
+
+    /// A number that changes when copies of the line are taken away, or a message comes: whoever looks
+    /// again sees nothing new before.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn version(&self, line: usize) -> u64 {
+        self.lines[line].version
+    }
+
+    /// The core looks at the line all the time, from its copy; when that is taken away, the core is
+    /// among the [`woken`](Self::woken), once for each line that it watches.
+    ///
+    /// # Panics
+    /// If there is no such core or line.
+    pub fn watch(&mut self, core: usize, line: usize) {
+        let watchers = &mut self.lines[line].watchers;
+        if !watchers.contains(&(core as u8)) {
+            watchers.push(core as u8);
+        }
+    }
+
+    /// The core watches the line no more.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn unwatch(&mut self, core: usize, line: usize) {
+        self.lines[line].watchers.retain(|&watcher| usize::from(watcher) != core);
+    }
+
+    /// Who is to look again, and when, since this was asked last.
+    pub fn woken(&mut self) -> std::vec::Drain<'_, (usize, Time)> {
+        self.woken.drain(..)
+    }
+
+    /// What a core did.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    pub fn counts(&self, core: usize) -> Counts {
+        self.cores[core].counts
+    }
+}
+
+fn holders(mut cores: Cores) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = cores.trailing_zeros() as usize;
+        cores &= cores.checked_sub(1)?;
+        Some(first)
+    })
+}
