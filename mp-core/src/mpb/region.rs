@@ -22,7 +22,7 @@ const GRAIN: usize = 128;
 /// what is waited for, and a switch to another one and back takes as long.
 const LEAST_LOOKS: u32 = 1000;
 /// How long a [nap](Region::nap) is: longer than some switches between ranks, and no time for people.
-const NAP: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(400);
 /// Names of regions and of MPBs that a program opens are different.
 const PREFIX: &str = "critical/";
 

@@ -17,7 +17,7 @@ use super::{
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, Site, head, open_region},
+    site::{BLOCK, Place, Seat, head, open_region},
     value::{Guard, Locked, Value, inside},
 };
 

@@ -14,7 +14,7 @@ use super::site::{Place, Seat, Site, head};
 
 /// How often it is slept, at most: with a [nap](mp_core::memory::Region::nap) about as long as the
 /// operating system lets one run.
-const NAPS: u32 = 10;
+const NAPS: u32 = 6;
 
 /// A turn, until this is dropped.
 pub(super) struct Turn<'a>(&'a Place, Seat);

@@ -182,12 +182,14 @@ impl<Ret: Plain> Client<Ret> {
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
         // A few looks of its own: those of the channel are some pauses apart.
-        let looks = (0..LOOKS).map(|_| self.poll()).find_map(Result::transpose);
-        let response = looks.unwrap_or_else(|| {
-            let response = self.told.receive().map_err(ended)?;
-            decode(&response)
-        });
-        match response {
+        for _ in 0..LOOKS {
+            if let Ok(Some(outcome)) = self.poll() {
+                self.keep(outcome);
+                return Ok(());
+            }
+        }
+        let response = self.told.receive();
+        match response.map_err(ended).and_then(|response| decode(&response)) {
             Ok(outcome) => {
                 self.keep(outcome);
                 Ok(())
