@@ -154,7 +154,8 @@ impl Load {
 /// The highest number of operations that a client got done, over the lowest.
 pub fn unfairness(clients: &[Done]) -> f64 {
     let sums = clients.iter().map(|client| client.windows.iter().sum::<u64>());
-    let (least, most) = sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)));
+    let (least, most) =
+        sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)));
     most as f64 / least as f64
 }
 
@@ -249,14 +250,8 @@ mod tests {
 
     #[test]
     fn of_several_clients() {
-        let load = Load {
-            in_flight: 1,
-            idling: 0,
-            every: 1,
-            warm_up_us: 0,
-            window_us: 1000,
-            windows: 3,
-        };
+        let load =
+            Load { in_flight: 1, idling: 0, every: 1, warm_up_us: 0, window_us: 1000, windows: 3 };
         let clients = [[10, 20, 30], [20, 20, 20]]
             .map(|windows| Done { windows: windows.to_vec(), all: 100 });
         assert_eq!(load.rate(&clients), 40_000.0);

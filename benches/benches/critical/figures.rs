@@ -154,10 +154,7 @@ fn chapter_6(make: &Maker) -> Vec<Group> {
     let stacks = DELEGATION.into_iter().chain([("HybLock", HYB)]);
     vec![
         Group {
-            panels: vec![
-                throughput("6.4a", "locks: a counter"),
-                latency("6.4b", "locks: latency"),
-            ],
+            panels: vec![throughput("6.4a", "locks: a counter"), latency("6.4b", "locks: latency")],
             x_label: "clients",
             lines: counters(LOCKS),
         },

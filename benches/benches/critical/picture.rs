@@ -27,8 +27,10 @@ pub fn svg(
     machine: &str,
     drawn: &[Drawn],
 ) -> std::result::Result<String, Box<dyn std::error::Error>> {
-    let panels: Vec<(&Drawn, &Panel)> =
-        drawn.iter().flat_map(|group| group.panels.iter().map(move |panel| (group, panel))).collect();
+    let panels: Vec<(&Drawn, &Panel)> = drawn
+        .iter()
+        .flat_map(|group| group.panels.iter().map(move |panel| (group, panel)))
+        .collect();
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let columns = panels.len().clamp(1, COLUMNS);
     let mut text = String::new();
@@ -56,12 +58,7 @@ fn draw(place: &DrawingArea<SVGBackend<'_>, Shift>, group: &Drawn, panel: &Panel
     }
 }
 
-fn on<X>(
-    place: &DrawingArea<SVGBackend<'_>, Shift>,
-    group: &Drawn,
-    panel: &Panel,
-    xs: X,
-) -> Result
+fn on<X>(place: &DrawingArea<SVGBackend<'_>, Shift>, group: &Drawn, panel: &Panel, xs: X) -> Result
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,

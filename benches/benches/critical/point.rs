@@ -9,9 +9,9 @@ use onchip::critical::objects::{Queue, Stack, TwoLockQueue};
 use onchip::critical::{Object, Protected, Section, Server};
 use onchip::prelude::*;
 use onchip_benches::clock::monotonic_ns;
+use onchip_benches::cpus;
 use onchip_benches::load::{self, Counter, Done, Increments, Load, ShortCounter};
 use onchip_benches::probe::{Distance, probe};
-use onchip_benches::cpus;
 
 /// Room in stacks and queues; never full with as many clients as there are here.
 const ROOM: usize = 64;
@@ -73,8 +73,7 @@ pub struct Measured {
 impl Measured {
     pub const HEADING: &str =
         "figures    line                x  throughput      latency  highest ÷ lowest  probes";
-    pub const COLUMNS: &str =
-        "throughput_per_s,latency_ns,highest_over_lowest,threads,probe_before_ns,probe_after_ns,cores";
+    pub const COLUMNS: &str = "throughput_per_s,latency_ns,highest_over_lowest,threads,probe_before_ns,probe_after_ns,cores";
 
     fn cores(&self) -> &'static str {
         Distance::of(self.probes).map_or("moved or busy", Distance::name)
@@ -149,21 +148,17 @@ impl Point {
     fn in_world(&self, cpus: [usize; 2], threads: usize, load: Load) -> onchip::Result<Vec<Part>> {
         let on = |rank: usize| cpus[rank.min(1)];
         let pinned = threads <= cpus.len();
-        let bind =
-            if pinned { Bind::List((0..threads).map(on).collect()) } else { Bind::None };
+        let bind = if pinned { Bind::List((0..threads).map(on).collect()) } else { Bind::None };
         let policy = if pinned { WaitPolicy::Spin } else { WaitPolicy::Adaptive };
         let shared = CachePadded::new(AtomicU64::new(0));
         let begin = monotonic_ns() + AHEAD_NS;
-        World::threads(threads)
-            .wait(policy)
-            .bind(bind)
-            .run(|rank| {
-                // A server has a CPU for itself, as in the thesis.
-                if !pinned && self.used.has_server() {
-                    cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
-                }
-                self.perform(rank, load, begin, &shared)
-            })
+        World::threads(threads).wait(policy).bind(bind).run(|rank| {
+            // A server has a CPU for itself, as in the thesis.
+            if !pinned && self.used.has_server() {
+                cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
+            }
+            self.perform(rank, load, begin, &shared)
+        })
     }
 
     fn perform(
@@ -230,10 +225,7 @@ impl Point {
 }
 
 /// Serves it to the end, where that is this rank's part.
-fn client_of<O: Object>(
-    rank: &Rank,
-    object: Protected<O>,
-) -> onchip::Result<Option<Protected<O>>> {
+fn client_of<O: Object>(rank: &Rank, object: Protected<O>) -> onchip::Result<Option<Protected<O>>> {
     if !object.section().scheme().needs_server() || rank.id() != 0 {
         return Ok(Some(object));
     }
@@ -273,7 +265,8 @@ fn in_turn<T>(
             put(object, value)?;
         } else {
             let taken = take(object)?;
-            let taken = taken.ok_or_else(|| onchip::Error::other("what was put in is not there"))?;
+            let taken =
+                taken.ok_or_else(|| onchip::Error::other("what was put in is not there"))?;
             balance = balance.wrapping_sub(taken);
         }
         puts = !puts;

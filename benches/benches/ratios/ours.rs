@@ -7,8 +7,8 @@ use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Collective, Critical, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
-    Timing, Untouched, Wakes,
+    Collective, Critical, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong,
+    Stream, Tagged, Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};

@@ -400,14 +400,8 @@ pub struct Critical {
 
 impl Critical {
     /// Clients with a CPU each. 25 ms.
-    pub const USUAL: Load = Load {
-        in_flight: 1,
-        idling: 0,
-        every: 64,
-        warm_up_us: 4000,
-        window_us: 3000,
-        windows: 7,
-    };
+    pub const USUAL: Load =
+        Load { in_flight: 1, idling: 0, every: 64, warm_up_us: 4000, window_us: 3000, windows: 7 };
     /// Clients that share CPUs: a window is longer than the operating system lets them run in turn.
     pub const CROWD: Load =
         Load { every: 16, warm_up_us: 20_000, window_us: 80_000, windows: 3, ..Self::USUAL };

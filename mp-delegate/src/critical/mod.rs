@@ -24,6 +24,11 @@
 //! [`submit`](Protected::submit), which has several in flight, so that transfers overlap and short
 //! operations share a line; and many clients can, since the value stays in one core's cache.
 //!
+//! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the
+//! others sleep, since every hand-over to a rank that does not run would take a switch. So a rank may
+//! wait for some milliseconds, in which others have thousands of operations executed. A server
+//! should have a core of its own.
+//!
 //! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed
 //! in the order of its calls. An operation that panics does so where it is executed: whoever asked
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless

@@ -190,9 +190,7 @@ fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
 /// Whether nobody is left who could ask for something.
 fn is_over(place: &Place) -> bool {
     let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
-    let is_out = |rank: usize| {
-        place.region.is_gone(rank) || place.stands_by(rank)
-    };
+    let is_out = |rank: usize| place.region.is_gone(rank) || place.stands_by(rank);
     place.region.handles() <= 2 && { others }.all(is_out)
 }
 

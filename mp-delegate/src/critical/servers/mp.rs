@@ -278,8 +278,8 @@ impl Served {
         in_flight: usize,
         place: &Place,
     ) -> Result<Self, mp_core::Error> {
-        let clients = (0..rank.size())
-            .filter(|&other| other != rank.id() && !place.region.is_gone(other));
+        let clients =
+            (0..rank.size()).filter(|&other| other != rank.id() && !place.region.is_gone(other));
         let lines = clients.filter(|&other| !place.stands_by(other)).map(|client| {
             Ok(Line {
                 seat: client * place.seats,
