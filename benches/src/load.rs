@@ -215,7 +215,7 @@ impl Idling {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let turns = (self.random >> 32) * (u64::from(self.most) + 1) >> 32;
+        let turns = ((self.random >> 32) * (u64::from(self.most) + 1)) >> 32;
         for turn in 0..turns {
             black_box(turn);
         }

@@ -146,20 +146,19 @@ impl Point {
     }
 
     fn in_world(&self, cpus: [usize; 2], threads: usize, load: Load) -> onchip::Result<Vec<Part>> {
-        // A server has a CPU for itself, as in the thesis.
         let on = |rank: usize| cpus[rank.min(1)];
-        let bind = if threads <= cpus.len() || self.used.has_server() {
-            Bind::List((0..threads).map(on).collect())
-        } else {
-            Bind::None
-        };
-        let policy = if threads <= cpus.len() { WaitPolicy::Spin } else { WaitPolicy::Adaptive };
+        let pinned = threads <= cpus.len();
+        let bind = if pinned { Bind::List((0..threads).map(on).collect()) } else { Bind::None };
+        let policy = if pinned { WaitPolicy::Spin } else { WaitPolicy::Adaptive };
         let shared = CachePadded::new(AtomicU64::new(0));
         let begin = monotonic_ns() + AHEAD_NS;
-        World::threads(threads)
-            .wait(policy)
-            .bind(bind)
-            .run(|rank| self.perform(rank, load, begin, &shared))
+        World::threads(threads).wait(policy).bind(bind).run(|rank| {
+            // A server has a CPU for itself, as in the thesis.
+            if !pinned && self.used.has_server() {
+                cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
+            }
+            self.perform(rank, load, begin, &shared)
+        })
     }
 
     fn perform(

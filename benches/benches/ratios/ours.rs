@@ -198,10 +198,12 @@ impl Task {
         let on = |rank: usize| setup.cpus[rank.min(1)];
         let bind = match self.places {
             Places::Own => Bind::List((0..self.ranks.min(2)).map(on).collect()),
-            Places::Shared => Bind::None,
-            Places::Server => Bind::List((0..self.ranks).map(on).collect()),
+            Places::Shared | Places::Server => Bind::None,
         };
         world.wait(self.waits.policy()).bind(bind).run(|rank| {
+            if self.places == Places::Server {
+                cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
+            }
             let idle = self.idle_kts.then(|| IdleKts::start(rank, setup)).transpose()?;
             let figures = self.job.perform(rank, setup)?;
             drop(idle);

@@ -21,8 +21,6 @@ const GRAIN: usize = 128;
 /// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
 /// what is waited for, and a switch to another one and back takes as long.
 const LEAST_LOOKS: u32 = 1000;
-/// How long a [nap](Region::nap) is: longer than some switches between ranks, and no time for people.
-const NAP: Duration = Duration::from_micros(200);
 /// Names of regions and of MPBs that a program opens are different.
 const PREFIX: &str = "critical/";
 
@@ -183,10 +181,10 @@ impl Region {
         self.looks.load(Ordering::Relaxed)
     }
 
-    /// Gives up the core for a little while, whatever happens meanwhile: to let another rank go on
-    /// that is not waited for.
-    pub fn nap(&self) {
-        nap(NAP);
+    /// Gives up the core for a while, whatever happens meanwhile: to let another rank go on that is
+    /// not waited for.
+    pub fn nap(&self, time: Duration) {
+        nap(time);
     }
 
     /// Waits until `poll` answers, at the place where [`wake`](Self::wake) calls. It is for

@@ -31,6 +31,11 @@
 //! side that executes it; on Sandy Bridge a server does with 12 clients if responses are streamed, and
 //! with 2 that have 32 requests in flight. `cargo run --release --example critical_figures` says more.
 //!
+//! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the
+//! others sleep, since every hand-over to a rank that does not run would take a switch. So a rank may
+//! wait for some milliseconds, in which others have thousands of operations executed. A server
+//! should have a core of its own.
+//!
 //! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed
 //! in the order of its calls. An operation that panics does so where it is executed: whoever asked
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless

@@ -68,12 +68,20 @@ impl Drop for Inside {
 /// The end of what was [entered](Inside::enter) and forgotten, not by a server.
 #[inline(always)]
 pub(super) fn leave(section: u64) {
+    let last = DEEP.get().wrapping_sub(1);
+    // Nearly always the last one; guards of locks can be dropped in any order.
+    if SECTIONS.with(|sections| sections.get(last).is_some_and(|s| s.get() == section)) {
+        DEEP.set(last);
+    } else {
+        leave_another(section);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_another(section: u64) {
     let Some(last) = DEEP.get().checked_sub(1) else { return };
     SECTIONS.with(|sections| {
-        // Nearly always the last one; guards of locks can be dropped in any order.
-        if sections[last].get() == section {
-            return DEEP.set(last);
-        }
         if let Some(at) = sections[..last].iter().rposition(|s| s.get() == section) {
             (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
             DEEP.set(last);

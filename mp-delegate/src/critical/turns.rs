@@ -10,11 +10,16 @@
 //! Nothing but time depends on turns, which is why they are a word that is written without much
 //! ado, and why the dead can have them.
 
+use std::{thread::yield_now, time::Duration};
+
 use super::site::{Place, Seat, Site, head};
 
-/// How often it is slept, at most: with a [nap](mp_core::memory::Region::nap) about as long as the
-/// operating system lets one run.
-const NAPS: u32 = 10;
+/// Looks before the first nap, others running between them: whoever has the turn may be about to end
+/// it.
+const LOOKS: u32 = 3;
+/// Naps between further looks, in microseconds: together some of the times that the operating system
+/// lets one run.
+const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
 /// A turn, until this is dropped.
 pub(super) struct Turn<'a>(&'a Place, Seat);
@@ -62,9 +67,16 @@ pub(super) fn end(place: &Place, me: Seat) {
 #[cold]
 #[inline(never)]
 fn give_way(place: &Place) {
-    for _ in 0..NAPS {
-        place.region.nap();
-        if place.head(head::TURN).peek() == 0 {
+    let is_over = || place.head(head::TURN).peek() == 0;
+    for _ in 0..LOOKS {
+        yield_now();
+        if is_over() {
+            return;
+        }
+    }
+    for nap in NAPS {
+        place.region.nap(Duration::from_micros(nap));
+        if is_over() {
             return;
         }
     }

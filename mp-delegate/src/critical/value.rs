@@ -181,7 +181,10 @@ impl<O: Object> Locked<O> {
         self.place.enter(self.me);
         self.lock.acquire(&self.place)?;
         std::mem::forget(Inside::enter(self.id, false));
-        self.panicking = panicking();
+        let panicking = panicking();
+        if self.panicking != panicking {
+            self.panicking = panicking;
+        }
         Ok(Guard(self, PhantomData))
     }
 }

@@ -66,6 +66,7 @@ impl Hyb {
     }
 
     /// Lines 10 to 14, behind a seat.
+    #[cold]
     #[inline(never)]
     fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
         let before = who(before);
@@ -80,6 +81,7 @@ impl Hyb {
     }
 
     /// Lines 17, 23 and 24, to the next seat, or whose message is on its way if it is 0.
+    #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&mut self, site: &S, mut next: u64) -> Result<(), Stop> {
         self.next = 0;

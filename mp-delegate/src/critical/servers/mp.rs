@@ -259,10 +259,13 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
         // A few looks of its own: those of the channel are some pauses apart.
-        let looks = (0..LOOKS).map(|_| self.poll()).find_map(Result::transpose);
-        let response =
-            looks.unwrap_or_else(|| self.told.receive(decode).and_then(|outcome| outcome));
-        match response {
+        for _ in 0..LOOKS {
+            if let Ok(Some(outcome)) = self.poll() {
+                self.keep(outcome);
+                return Ok(());
+            }
+        }
+        match self.told.receive(decode).and_then(|outcome| outcome) {
             Ok(outcome) => {
                 self.keep(outcome);
                 Ok(())
