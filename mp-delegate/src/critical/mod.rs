@@ -49,14 +49,13 @@
 //! | file | what it is |
 //! |---|---|
 //! | `object` | what is protected, and how operations become words |
-//! | [`objects`] | objects that are ready to be protected |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; in models and simulations another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
-//! | [`objects`] | counter, stack, queues and map, over any scheme |
+//! | [`objects`] | objects that are ready to be protected: counter, stack, queues, map |
 //! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
 //! | `simulated` | the same algorithms on simulated machines with many cores |
 //! | `value` | the one place that takes shared memory for a value |
