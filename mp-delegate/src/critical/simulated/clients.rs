@@ -312,39 +312,44 @@ fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
 fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Stop> {
     let experiment = shared.experiment;
     let Some(parameters) = experiment.scheme() else { return Ok(()) };
-    let first = shared.layout.sections[section];
+    let (first, clients) = (shared.layout.sections[section], experiment.clients);
     let mut run = shared.runner(core, section);
-    // In the order in which it looks: the last look that sees nothing is before the clients' end.
-    let over = || (shared.notes().left == 0).then_some(Ok(false));
     if let Scheme::MpServer(_) = parameters.scheme {
-        let clients = (0..experiment.clients).map(|seat| {
+        let channels = (0..clients).map(|seat| {
             let [ask, tell] = rings(first, parameters.in_flight, seat);
             (seat, OutOf::new(core, ask), Into::new(core, tell))
         });
-        let mut served = mp::Served::over(clients);
+        let mut served = mp::Served::over(channels);
         // That it is busy it tells nobody: no other core ever looks.
-        while core.look(|| match served.round(|_| (), &mut run) {
-            Ok(false) => over(),
-            worked => Some(worked),
-        })? {}
-        return Ok(());
+        return serve(shared, core, || served.round(|_| (), &mut run));
     }
-    let slots = experiment.slots(parameters, first);
-    let (mut served, _) = Served::take_over(slots, &core)?;
-    let clients = experiment.clients;
-    let mut round = || match parameters.streaming {
+    let (mut served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
+    serve(shared, core, || match parameters.streaming {
         false => served.round(&core, clients, &mut run),
         // Whatever is put in or counted has no more than these bits.
         true => served.round(&core, clients, &mut |seat, op| {
             let Outcome { fate, ret } = run(seat, op);
             Outcome { fate, ret: ret as u32 }
         }),
-    };
-    while core.look(|| match round() {
-        Ok(false) => over(),
-        worked => Some(worked),
-    })? {}
-    Ok(())
+    })
+}
+
+/// Round after round, and waits after those that find nothing.
+fn serve(
+    shared: &Shared<'_>,
+    core: Core<'_>,
+    mut round: impl FnMut() -> Result<bool, Stop>,
+) -> Result<(), Stop> {
+    loop {
+        // Last whether all have ended: what ends this way is rung for, not seen in memory.
+        let found = core.look(|| match round() {
+            Ok(false) => (shared.notes().left == 0).then_some(Ok(false)),
+            found => Some(found),
+        });
+        if !found? {
+            return Ok(());
+        }
+    }
 }
 
 pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {

@@ -395,7 +395,7 @@ impl Memory {
         Ok(Done { at, arrives: None })
     }
 
-    /// Whether the core has the line in the state that it wants, or will as soon as it can.
+    /// Whether the core has the line in the state that it wants, or has fetched it ahead.
     fn has(&self, core: usize, line: usize, access: Access) -> bool {
         let state = &self.lines[line];
         match access {
