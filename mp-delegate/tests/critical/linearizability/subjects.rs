@@ -130,7 +130,10 @@ impl Subject for Map {
     fn call(&mut self, op: OfMap) -> Result<FromMap> {
         Ok(match op {
             OfMap::Get(key) => FromMap::Was(self.0.get(key)?, true),
-            OfMap::Insert(key, value) => Self::changed(self.0.insert(key, value)?),
+            OfMap::Insert(key, value) => match self.0.insert(key, value)? {
+                Ok(before) => FromMap::Was(before, true),
+                Err(_) => FromMap::Full,
+            },
             OfMap::Remove(key) => FromMap::Was(self.0.remove(key)?, true),
             OfMap::Swap(key, expected, new) => {
                 Self::changed(self.0.compare_and_swap(key, expected, new)?)
