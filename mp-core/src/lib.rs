@@ -45,7 +45,10 @@ pub mod memory {
         word::{Word, settle},
     };
     #[cfg(loom)]
-    pub use crate::{sync::RaceMarker, word::full_fence};
+    pub use crate::{
+        sync::{RaceMarker, life::live_for},
+        word::full_fence,
+    };
 }
 
 pub use buffer::SharedBuffer;

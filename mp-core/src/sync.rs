@@ -11,8 +11,10 @@ pub use self::model::RaceMarker;
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
+#[cfg(any(test, loom))]
+pub(crate) mod life;
 #[cfg(all(test, not(loom)))]
-pub(crate) mod mortal;
+mod mortal;
 
 #[cfg(not(loom))]
 mod machine {

@@ -1,6 +1,14 @@
 //! A word of shared memory in the hands of the crates above.
 
-use crate::sync::{AtomicU64, Ordering};
+#[cfg(loom)]
+use crate::sync::life::arrives;
+use crate::sync::{AtomicU64, Ordering, compiler_fence};
+
+/// In models a store may be the moment of a thread's death.
+#[cfg(not(loom))]
+const fn arrives() -> bool {
+    true
+}
 
 /// A word that several ranks read and write: what algorithms of other crates of the library are
 /// made of. Zero is a word.
@@ -30,14 +38,28 @@ impl Word {
     /// Writes, after all that was done before.
     #[inline(always)]
     pub fn store(&self, value: u64) {
-        // Release: pairs with the Acquire in `load` and in what changes.
-        self.0.store(value, Ordering::Release);
+        if arrives() {
+            // Release: pairs with the Acquire in `load` and in what changes.
+            self.0.store(value, Ordering::Release);
+        }
+    }
+
+    /// Writes, after all that was done before; and whoever finds this rank dead, and something of
+    /// what it did afterwards, finds this as well.
+    #[inline(always)]
+    pub fn note(&self, value: u64) {
+        self.store(value);
+        // The processor gives up nothing of a killed thread that came before what it keeps. So it
+        // is for the compiler to leave the two in order.
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Writes, and orders nothing.
     #[inline(always)]
     pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
+        if arrives() {
+            self.0.store(value, Ordering::Relaxed);
+        }
     }
 
     /// Writes past the caches, and leaves the line in none of them: not after what was done before,
@@ -60,13 +82,13 @@ impl Word {
     /// was done before, as are the others that change.
     #[inline(always)]
     pub fn swap(&self, value: u64) -> u64 {
-        self.0.swap(value, Ordering::AcqRel)
+        if arrives() { self.0.swap(value, Ordering::AcqRel) } else { self.peek() }
     }
 
     /// Adds; the word as it was.
     #[inline(always)]
     pub fn add(&self, value: u64) -> u64 {
-        self.0.fetch_add(value, Ordering::AcqRel)
+        if arrives() { self.0.fetch_add(value, Ordering::AcqRel) } else { self.peek() }
     }
 
     /// Sets the word if it is `current`; whether it was.
@@ -75,6 +97,10 @@ impl Word {
     /// What it was instead.
     #[inline(always)]
     pub fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        if !arrives() {
+            // A ghost waits for nobody.
+            return Ok(());
+        }
         let exchanged = self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
         exchanged.map(drop)
     }
@@ -108,7 +134,7 @@ mod tests {
         assert_eq!((word.swap(5), word.add(2), word.peek()), (4, 5, 7));
         assert_eq!((word.exchange(6, 9), word.exchange(7, 9)), (Err(7), Ok(())));
         word.set(1);
-        word.store(word.load() + 1);
+        word.note(word.load() + 1);
         assert_eq!(word.load(), 2);
     }
 }

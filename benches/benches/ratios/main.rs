@@ -7,17 +7,14 @@
 
 #![deny(unsafe_code)]
 
-mod machine;
 mod measure;
 mod ours;
 mod party;
 mod plan;
-mod probe;
 mod report;
 mod rivals;
 mod row;
 mod rows;
-mod stats;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -25,6 +22,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Parser;
+use onchip_benches::{machine, probe, stats};
 
 use crate::machine::Machine;
 use crate::report::{Report, RowReport};
@@ -115,7 +113,7 @@ fn child(arguments: &[String]) -> ExitCode {
 }
 
 fn run(options: &Options, rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
-    let machine = Machine::describe(setup);
+    let machine = Machine::describe(setup.cpus);
     println!("{}", machine.line());
     println!("raw probe now: {:.1} ns", probe::probe(setup.cpus));
     println!("{}\n\n{}", report::LEGEND, report::heading());

@@ -7,8 +7,8 @@ use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Collective, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong, Stream, Tagged,
-    Timing, Untouched, Wakes,
+    Collective, Critical, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong,
+    Stream, Tagged, Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
@@ -51,6 +51,7 @@ pub enum Job {
     BarrierIdle,
     Tagged(Tagged),
     TaggedRate(Tagged),
+    Critical(Critical),
     /// What the caller pays for delegating.
     Delegate(Delegations),
     /// Delegated messages end to end.
@@ -91,6 +92,7 @@ impl Job {
             Job::BarrierIdle => rows::barrier::wait_in_one(rank),
             Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
             Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
+            Job::Critical(plan) => rows::critical::perform(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),
             Job::Overlap(plan) => rows::delegate::overlap::perform(rank, setup, plan),
@@ -128,13 +130,23 @@ impl Waits {
     }
 }
 
+/// Which rank runs where.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+enum Places {
+    /// Every rank has a CPU of its own.
+    Own,
+    /// They share all that there are.
+    Shared,
+    /// Rank 0 has the first CPU for itself, and the others share the second one.
+    Server,
+}
+
 /// A world and what its ranks do.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Task {
     ranks: usize,
     waits: Waits,
-    /// Every rank has a CPU of its own; otherwise they share all that there are.
-    pinned: bool,
+    places: Places,
     /// Every rank has communication threads that have served it and now have nothing to do.
     idle_kts: bool,
     job: Job,
@@ -143,17 +155,22 @@ pub struct Task {
 impl Task {
     /// Two ranks, each held to a CPU of its own.
     pub fn pinned(waits: Waits, job: Job) -> Task {
-        Task { ranks: 2, waits, pinned: true, idle_kts: false, job }
+        Task { ranks: 2, waits, places: Places::Own, idle_kts: false, job }
     }
 
     /// One rank on the first CPU; the other is left to communication threads.
     pub fn alone(job: Job) -> Task {
-        Task { ranks: 1, waits: Waits::Spin, pinned: true, idle_kts: false, job }
+        Task { ranks: 1, waits: Waits::Spin, places: Places::Own, idle_kts: false, job }
     }
 
     /// Ranks that share the two CPUs.
     pub fn sharing(ranks: usize, job: Job) -> Task {
-        Task { ranks, waits: Waits::Adaptive, pinned: false, idle_kts: false, job }
+        Task { ranks, waits: Waits::Adaptive, places: Places::Shared, idle_kts: false, job }
+    }
+
+    /// Ranks that share the second CPU, and rank 0, which has the first one.
+    pub fn served(ranks: usize, job: Job) -> Task {
+        Task { places: Places::Server, ..Task::sharing(ranks, job) }
     }
 
     /// The same, with communication threads that have nothing to do.
@@ -178,12 +195,15 @@ impl Task {
     }
 
     fn run_in(&self, world: World, setup: &Setup) -> onchip::Result<Vec<Vec<f64>>> {
-        let bind = if self.pinned {
-            Bind::List(setup.cpus[..self.ranks.min(setup.cpus.len())].to_vec())
-        } else {
-            Bind::None
+        let on = |rank: usize| setup.cpus[rank.min(1)];
+        let bind = match self.places {
+            Places::Own => Bind::List((0..self.ranks.min(2)).map(on).collect()),
+            Places::Shared | Places::Server => Bind::None,
         };
         world.wait(self.waits.policy()).bind(bind).run(|rank| {
+            if self.places == Places::Server {
+                cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
+            }
             let idle = self.idle_kts.then(|| IdleKts::start(rank, setup)).transpose()?;
             let figures = self.job.perform(rank, setup)?;
             drop(idle);
@@ -220,9 +240,18 @@ impl IdleKts {
 
 /// A side that performs `task` and takes its figure from what the ranks gave.
 pub fn side(ranks: Ranks, task: Task, figure: impl Fn(&[Vec<f64>]) -> f64 + 'static) -> Side {
+    judged(ranks, task, move |results| Ok(figure(results)))
+}
+
+/// The same where only all ranks together show whether what they did was right.
+pub fn judged(
+    ranks: Ranks,
+    task: Task,
+    figure: impl Fn(&[Vec<f64>]) -> Result<f64, Trouble> + 'static,
+) -> Side {
     Side::new("onchip", task.waits.name(), move |setup| {
         let results = task.run(ranks, setup).map_err(failed)?;
-        Ok(figure(&results).into())
+        Ok(figure(&results)?.into())
     })
 }
 
@@ -276,6 +305,11 @@ impl Start {
 
     /// Every rank proposes a moment, and all begin at the latest.
     pub fn together(&mut self) -> onchip::Result<()> {
+        self.together_at().map(drop)
+    }
+
+    /// The same; which moment it was.
+    pub fn together_at(&mut self) -> onchip::Result<u64> {
         let me = self.flags.rank();
         let ranks = self.flags.ranks();
         let others = || (0..ranks).filter(|&peer| peer != me);
@@ -291,7 +325,7 @@ impl Start {
         }
         self.at = at;
         while monotonic_ns() < at {}
-        Ok(())
+        Ok(at)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use onchip_benches::collective;
+use onchip_benches::load::Load;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::median;
@@ -375,6 +376,37 @@ impl Tagged {
     pub fn all_trips(self) -> u64 {
         (self.batches as u64 + 1) * self.trips
     }
+}
+
+/// What an operation in a critical section does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Guarded {
+    /// Adds to a number.
+    Counter,
+    /// The same by whoever asks for it, who takes the lock himself.
+    Locked,
+    /// Adds 1 to each of an array's integers.
+    Increments,
+}
+
+/// Clients of a value that is protected; beside them there is a server, where the scheme has one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Critical {
+    /// Which of `Scheme::ALL`.
+    pub scheme: usize,
+    pub guarded: Guarded,
+    pub load: Load,
+}
+
+impl Critical {
+    /// Clients with a CPU each. 25 ms.
+    pub const USUAL: Load =
+        Load { in_flight: 1, idling: 0, every: 64, warm_up_us: 4000, window_us: 3000, windows: 7 };
+    /// Clients that share CPUs: a window is longer than the operating system lets them run in turn.
+    pub const CROWD: Load =
+        Load { every: 16, warm_up_us: 20_000, window_us: 80_000, windows: 3, ..Self::USUAL };
+    /// What is asked of [`Section::in_flight`](onchip::critical::Section::in_flight).
+    pub const IN_FLIGHT: usize = 32;
 }
 
 /// A buffer to and fro that nobody writes or reads on the way.

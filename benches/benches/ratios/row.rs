@@ -99,13 +99,15 @@ pub enum Unit {
     Rate,
     /// Percent of one core.
     CorePercent,
+    /// How many times one is the other.
+    Times,
 }
 
 impl Unit {
     /// How many times what the reference costs ours costs: below 1 is ours ahead.
     pub fn cost(self, ours: f64, reference: f64) -> f64 {
         match self {
-            Unit::Nanoseconds | Unit::CorePercent => ours / reference,
+            Unit::Nanoseconds | Unit::CorePercent | Unit::Times => ours / reference,
             Unit::Rate => reference / ours,
         }
     }
@@ -117,6 +119,7 @@ impl Unit {
             Unit::Nanoseconds => (value / 1e6, "ms"),
             Unit::Rate if value < 1e6 => (value / 1e3, "k/s"),
             Unit::Rate => (value / 1e6, "M/s"),
+            Unit::Times => return format!("{value:.2} ×"),
             Unit::CorePercent => return format!("{value:.3} %"),
         };
         match value {

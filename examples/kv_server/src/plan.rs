@@ -85,7 +85,7 @@ impl fmt::Display for Ranks {
 pub enum Victim {
     /// The last client, with operations in flight
     Client,
-    /// The rank that serves; another one stands by, where the algorithm allows that
+    /// The rank that serves; another one stands by, but for an mp-server
     Server,
 }
 
@@ -173,7 +173,9 @@ impl Plan {
         }
     }
 
-    /// Whether a rank takes over when the server is killed.
+    /// Whether a rank takes over when the server is killed. Behind an `mp-server` one could as well,
+    /// but a rank has one handle of that only, so that nobody could put the repair of a store before
+    /// what the clients ask for.
     pub fn has_stand_by(&self) -> bool {
         self.kill == Some(Victim::Server) && self.algorithm == Algorithm::SlotServer
     }

@@ -225,9 +225,19 @@ impl Report {
         for column in table.column_iter_mut().skip(1).take(7) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let told: Vec<String> = self.rows.iter().filter_map(Row::told).collect();
-        let told = told.iter().map(|told| format!("\n{told}")).collect::<String>();
-        format!("{table}{}{told}", if told.is_empty() { "" } else { "\n" })
+        let mut text = format!("{table}\n");
+        let ranks = self.rows.iter().filter(|row| row.algorithm.needs_server());
+        if let Some(ranks) = ranks.map(|row| row.clients + 1).max().filter(|&n| n > self.cores) {
+            text += &format!(
+                "\nWith a server there are {ranks} ranks on {} cores: whoever has none waits until \
+                 the system gives it one.\n",
+                self.cores
+            );
+        }
+        for told in self.rows.iter().filter_map(Row::told) {
+            text += &format!("\n{told}");
+        }
+        text.trim_end().to_owned()
     }
 
     /// The rows as comma-separated values, with a head.

@@ -123,7 +123,7 @@ fn another_server_takes_over() {
             let death = row.death.as_ref().unwrap();
             assert_eq!(death.rank, 0);
             if row.algorithm == Algorithm::MpServer {
-                // The only one that can't be followed.
+                // Nobody stands by.
                 assert!(death.stopped == row.clients && row.verdict.is_none(), "{row:?}");
                 continue;
             }

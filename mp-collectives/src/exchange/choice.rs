@@ -4,8 +4,21 @@ use std::fmt;
 
 use mp_model::cla::schedule::{By, Schedule};
 
-use super::ways::{BUFFERS, SHARED, chunk_lines};
 use crate::broadcast::Machine;
+
+/// Chunks that a rank may have under way to another one, or to all.
+pub(super) const BUFFERS: usize = 4;
+
+/// Lines of the chunks that all others get.
+pub(super) const SHARED: usize = 512;
+
+/// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
+/// the second level, as long as they do not become so short that each is mostly waited for. Powers of
+/// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
+pub(super) fn chunk_lines(ranks: usize) -> usize {
+    let share = 1024 / ranks.saturating_sub(1).max(1);
+    (1 << share.max(1).ilog2()).clamp(16, SHARED)
+}
 
 /// How a block gets from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

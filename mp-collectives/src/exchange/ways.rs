@@ -3,7 +3,9 @@
 use mp_model::mpb::Mpb;
 use thiserror::Error;
 
-use super::choice::{Explanation, Way, WayToAll, choose, choose_to_all, short};
+use super::choice::{
+    BUFFERS, Explanation, SHARED, Way, WayToAll, choose, choose_to_all, chunk_lines, short,
+};
 use super::traffic::{AllGather, Only, Traffic};
 use super::{
     ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, Machine,
@@ -22,20 +24,6 @@ pub struct Settings {
     pub way: Option<Way>,
     /// Always this way where a block is for all: in all-gathers.
     pub way_to_all: Option<WayToAll>,
-}
-
-/// Chunks that a rank may have under way to another one, or to all.
-pub(super) const BUFFERS: usize = 4;
-
-/// Lines of the chunks that all others get.
-pub(super) const SHARED: usize = 512;
-
-/// Lines in a chunk for one rank: with the buffers for all others a rank's chunks stay in a cache of
-/// the second level, as long as they do not become so short that each is mostly waited for. Powers of
-/// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
-pub(super) fn chunk_lines(ranks: usize) -> usize {
-    let share = 1024 / ranks.saturating_sub(1).max(1);
-    (1 << share.max(1).ilog2()).clamp(16, SHARED)
 }
 
 /// Why there can be no such exchanges.

@@ -4,8 +4,20 @@ use std::fmt;
 
 use mp_model::cla::schedule::{By, Schedule};
 
-use super::chosen::{BUFFERS, SEGMENTS, block_lines};
 use crate::broadcast::Machine;
+
+/// Chunks that a rank may have under way to a root.
+pub(super) const BUFFERS: usize = 4;
+
+/// Segments of a long vector that may be under way at a time.
+pub(super) const SEGMENTS: usize = 2;
+
+/// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
+/// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
+/// the segment of all ranks' blocks should stay in a cache of the second level.
+pub(super) fn block_lines(ranks: usize) -> usize {
+    (2048 / ranks).clamp(32, 1024)
+}
 
 /// How all ranks get the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

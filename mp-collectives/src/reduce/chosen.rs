@@ -9,8 +9,8 @@ use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
-    AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, choose_all_reduce,
-    choose_reduce, choose_reduce_scatter, choose_scan,
+    AllReduce, BUFFERS, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
+    choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan,
 };
 use super::operations::Operation;
 use super::{
@@ -42,19 +42,6 @@ pub struct Settings {
     /// Always this algorithm where each rank gets the result of a block. A block too long for it is an
     /// error.
     pub reduce_scatter: Option<ReduceScatter>,
-}
-
-/// Chunks that a rank may have under way to a root.
-pub(super) const BUFFERS: usize = 4;
-
-/// Segments of a long vector that may be under way at a time.
-pub(super) const SEGMENTS: usize = 2;
-
-/// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
-/// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
-/// the segment of all ranks' blocks should stay in a cache of the second level.
-pub(super) fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 1024)
 }
 
 /// One rank's part in the reductions of its world, or of [some ranks](Members).

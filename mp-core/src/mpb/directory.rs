@@ -309,6 +309,10 @@ impl Opened {
         self.descriptor().lost.contains(rank as u32)
     }
 
+    pub(super) fn is_released(&self, rank: usize) -> bool {
+        self.descriptor().released.contains(rank as u32)
+    }
+
     /// The mark of a rank, if it exists.
     #[inline(always)]
     pub(super) fn checked_mark(&self, rank: usize) -> Option<&Mark> {

@@ -4,20 +4,23 @@
 //! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
 //! see [`Region::wait`] and [`Region::wake`].
 
-use std::{fmt, ptr::NonNull, sync::Arc};
+use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{directory::Opened, looks, mark::Sleeper, spec::Mpbs};
 use crate::{
     error::{Error, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Asymmetry, Doing, Flag, Operation, Wait, nap},
     word::Word,
     world::Rank,
 };
 
 /// The value begins here or at a multiple.
 const GRAIN: usize = 128;
+/// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
+/// what is waited for, and a switch to another one and back takes as long.
+const LEAST_LOOKS: u32 = 1000;
 /// Names of regions and of MPBs that a program opens are different.
 const PREFIX: &str = "critical/";
 
@@ -90,10 +93,15 @@ impl Region {
         self.opened.ranks
     }
 
-    /// Tells the region from all others of the world, also in other processes.
+    /// Tells the region from all others that are open in the world, in the same way in all processes.
     #[inline]
     pub fn id(&self) -> u64 {
         self.opened.place()
+    }
+
+    /// Tells the region from all others that were ever opened in the world, in the same way.
+    pub fn serial(&self) -> u64 {
+        self.opened.serial()
     }
 
     /// Whether all ranks are threads of this process.
@@ -128,6 +136,12 @@ impl Region {
         self.opened.is_lost(rank)
     }
 
+    /// Whether nothing of the rank can touch the region any more. One that is merely gone may have
+    /// threads that do.
+    pub fn is_released(&self, rank: usize) -> bool {
+        self.opened.is_released(rank)
+    }
+
     /// Whether nothing of the rank runs any more, in any thread of it.
     pub fn is_dead(&self, rank: usize) -> bool {
         self.opened.context.dead(rank as u32)
@@ -160,10 +174,17 @@ impl Region {
         }
     }
 
-    /// How many looks come before a wait that may sleep: none in a crowded world.
+    /// How many looks come before a wait that may sleep, where ranks have a core each: none in a
+    /// crowded world.
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Gives up the core for a while, whatever happens meanwhile: to let another rank go on that is
+    /// not waited for.
+    pub fn nap(&self, time: Duration) {
+        nap(time);
     }
 
     /// Waits until `poll` answers, at the place where [`wake`](Self::wake) calls. It is for
@@ -180,7 +201,7 @@ impl Region {
         watched: Option<&Word>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
-        for _ in 0..self.looks() {
+        for _ in 0..self.looks().max(LEAST_LOOKS) {
             if let Some(answer) = poll() {
                 return Ok(answer);
             }
@@ -301,6 +322,7 @@ mod tests {
             let left = || (region.ends() != 0 && region.is_gone(1)).then_some(());
             region.wait(10, Some(1), None, left)?;
             assert!(!region.is_lost(1) && !region.is_dead(1) && region.is_in_one_process());
+            assert!(region.is_released(1) && !region.is_released(0));
             Ok(())
         });
         ran.unwrap();

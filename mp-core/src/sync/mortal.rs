@@ -1,58 +1,8 @@
-//! Atomics whose user can be made to die at any store, for tests of what a killed rank leaves
-//! behind.
-//!
-//! A dead thread unwinds, since a test must go on; but it is a ghost: nothing that it still stores
-//! arrives, so that shared memory stays as a kill would have left it.
+//! Atomics whose user can be made to [die](super::life) at any store.
 
-use std::{
-    cell::Cell,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::atomic::{self, Ordering},
-};
+use std::sync::atomic::{self, Ordering};
 
-#[derive(Clone, Copy)]
-enum Life {
-    Immortal,
-    /// Dies at the store after so many.
-    Left(u64),
-    Ghost,
-}
-
-thread_local! {
-    static LIFE: Cell<Life> = const { Cell::new(Life::Immortal) };
-}
-
-struct Death;
-
-/// Runs `act` and kills it instead of its store number `stores` (from 0). Whether it lived to its
-/// end.
-pub(crate) fn live_for(stores: u64, act: impl FnOnce()) -> bool {
-    LIFE.set(Life::Left(stores));
-    let ended = catch_unwind(AssertUnwindSafe(act));
-    LIFE.set(Life::Immortal);
-    match ended {
-        Ok(()) => true,
-        Err(payload) if payload.is::<Death>() => false,
-        Err(payload) => resume_unwind(payload),
-    }
-}
-
-/// Whether a store may arrive.
-fn arrives() -> bool {
-    match LIFE.get() {
-        Life::Immortal => true,
-        Life::Left(0) => {
-            LIFE.set(Life::Ghost);
-            // Not `panic!`: nothing is to be printed.
-            resume_unwind(Box::new(Death))
-        }
-        Life::Left(more) => {
-            LIFE.set(Life::Left(more - 1));
-            true
-        }
-        Life::Ghost => false,
-    }
-}
+use super::life::arrives;
 
 macro_rules! mortal {
     ($name:ident, $word:ty) => {

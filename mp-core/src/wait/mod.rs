@@ -173,6 +173,15 @@ pub(crate) fn monotonic_ns() -> u64 {
     }
 }
 
+/// Sleeps for about that long, for nothing in particular. In models there is no time.
+pub(crate) fn nap(time: Duration) {
+    if cfg!(loom) {
+        yield_now();
+    } else {
+        std::thread::sleep(time);
+    }
+}
+
 impl Waiting {
     /// Cores that so many ranks leave over.
     pub(crate) fn spare(cores: usize, ranks: usize) -> i64 {

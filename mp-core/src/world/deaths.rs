@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     mpb::{Line, Mpb, Mpbs, Notifier},
     segment::{BlockKind, Segment},
-    sync::{Ordering, mortal::live_for},
+    sync::{Ordering, life::live_for},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
 };
 

@@ -12,7 +12,10 @@ use mp_core::{
     mpb::{Delegation, Polled},
 };
 
-use super::{CommThreads, record::Log};
+use super::{
+    CommThreads,
+    record::{About, Log},
+};
 
 /// Something under way, like a collective operation.
 pub trait Errand: Send {
@@ -27,17 +30,6 @@ pub trait Errand: Send {
 
     /// What it waits for; any of its rank, before it was ever advanced.
     fn polled(&self) -> Arc<Polled>;
-}
-
-/// What an [`Errand`] is, for a [trace](crate::trace).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct About {
-    /// Whose it is.
-    pub rank: Option<usize>,
-    /// The operation.
-    pub operation: &'static str,
-    /// What the rank gives to it.
-    pub bytes: usize,
 }
 
 /// What became of an [`Errand`].

@@ -7,8 +7,18 @@ use std::{
 
 use mp_core::delegate::{Attempt, Submitted, Watch};
 
-use super::errand::About;
 use crate::trace::{Detail, Kind, Open, Recorder, now};
+
+/// What an [`Errand`](super::Errand) is, for a [trace](crate::trace).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Whose it is.
+    pub rank: Option<usize>,
+    /// The operation.
+    pub operation: &'static str,
+    /// What the rank gives to it.
+    pub bytes: usize,
+}
 
 /// What there is to say of the sends in one lane, in their order: filled by the submitter, emptied
 /// by the server.

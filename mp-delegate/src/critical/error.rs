@@ -28,9 +28,9 @@ pub enum Error {
         /// The object's name.
         object: String,
     },
-    /// The rank that was to execute the operation died or left. Nobody knows whether it did: it
-    /// did so once or not at all.
-    #[error("an operation on {object:?} may have been executed or not: its server is gone")]
+    /// The rank that was to execute the operation died or left, or can't go on because another one
+    /// did. Nobody knows whether it was executed: once, or not at all.
+    #[error("an operation on {object:?} may have been executed or not: who was to do so is gone")]
     Unknown {
         /// The object's name.
         object: String,
@@ -88,11 +88,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub(super) enum Stop {
     /// A rank is gone that was in it.
     Lost(usize),
+    /// A rank is gone that was in it; and somebody else may have executed the operation, or may
+    /// yet do so.
+    Unsure(usize),
     /// Nobody is left to execute the operation.
     Unserved,
     /// A control word has no meaning.
     Corrupt,
     World(Box<mp_core::Error>),
+}
+
+impl Stop {
+    /// Of a wait for somebody who had been asked already.
+    #[cold]
+    pub(super) fn unsure(self) -> Self {
+        match self {
+            Self::Lost(rank) => Self::Unsure(rank),
+            other => other,
+        }
+    }
 }
 
 impl From<mp_core::Error> for Stop {
@@ -113,7 +127,7 @@ impl Error {
         let object = object.to_owned();
         match stop {
             Stop::Lost(rank) => Self::Lost { object, rank },
-            Stop::Unserved => Self::Unknown { object },
+            Stop::Unserved | Stop::Unsure(_) => Self::Unknown { object },
             Stop::Corrupt => Self::bad(&object, "a control word in shared memory has no meaning"),
             Stop::World(error) => Self::World(*error),
         }

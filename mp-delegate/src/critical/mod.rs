@@ -31,29 +31,36 @@
 //! side that executes it; on Sandy Bridge a server does with 12 clients if responses are streamed, and
 //! with 2 that have 32 requests in flight. `cargo run --release --example critical_figures` says more.
 //!
+//! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the
+//! others sleep, since every hand-over to a rank that does not run would take a switch. So a rank may
+//! wait for some milliseconds, in which others have thousands of operations executed. A server
+//! should have a core of its own.
+//!
 //! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed
 //! in the order of its calls. An operation that panics does so where it is executed: whoever asked
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
 //! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
 //! waits for the dead: a rank that is lost outside of all operations disturbs nobody; one that is lost
-//! within one, or in a queue, ends the others' waits with [`Error::Lost`], where nobody can go past
-//! it; a server that is lost is followed by one that stands by, or its clients get
-//! [`Error::Unknown`].
+//! within one, or in a queue, ends the others' waits where nobody can go past it, with
+//! [`Error::Lost`], or [`Error::Unknown`] where somebody else may execute what was asked for; a
+//! server that is lost is followed by one that stands by, or its clients get [`Error::Unknown`]. No
+//! operation is executed twice.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `object` | what is protected, and how operations become words |
-//! | [`objects`] | objects that are ready to be protected |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; in models and simulations another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `closures` | operations that are closures |
-//! | [`objects`] | counter, stack, queues and map, over any scheme |
+//! | [`objects`] | objects that are ready to be protected: counter, stack, queues, map |
 //! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
 //! | `simulated` | the same algorithms on simulated machines with many cores |
 //! | `value` | the one place that takes shared memory for a value |
+//! | `once` | what is done once, by whoever comes first |
+//! | `turns` | ranks that share cores let each other work for a while |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -71,6 +78,9 @@ mod nesting;
 pub mod nonblocking;
 mod object;
 pub mod objects;
+#[cfg(all(test, not(loom)))]
+mod on_heap;
+mod once;
 mod protected;
 mod section;
 mod server;
@@ -78,6 +88,7 @@ mod servers;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;
 mod site;
+mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};

@@ -1,9 +1,17 @@
-//! A world for models: words, and a place for each seat to sleep at.
+//! A world for models: words, a place for each seat to sleep at, and deaths.
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    sync::{self, Arc},
+};
 
-use loom::sync::{Condvar, Mutex};
-use mp_core::memory::{RaceMarker, Word, full_fence};
+use loom::{
+    sync::{Condvar, Mutex},
+    thread::{self, JoinHandle},
+};
+use mp_core::memory::{RaceMarker, Word, full_fence, live_for};
 
 use super::{
     error::Stop,
@@ -17,17 +25,52 @@ pub(super) struct Model(Rc<Inner>);
 struct Inner {
     /// Few of a block's words are used.
     words: Vec<Word>,
-    beds: Vec<(Mutex<()>, Condvar)>,
+    /// How often each was rung.
+    beds: Vec<(Mutex<u64>, Condvar)>,
+    /// Of each seat: not 0 while others may wait for it.
+    inside: Vec<Word>,
+    /// A bit for each seat that is dead.
+    dead: Word,
     protected: RaceMarker,
+    /// What an operation writes; it may die there.
+    value: Word,
+    /// How often something was done in mutual exclusion.
     count: Cell<usize>,
+    /// Of each seat: what that was when it began to wait for its operation.
+    since: Vec<Cell<Option<usize>>>,
+    /// The most operations that were executed between that and the seat's own.
+    overtaken: Cell<usize>,
+    /// How often each operation was begun, and how it ended for whoever had asked for it.
+    begun: RefCell<BTreeMap<u64, usize>>,
+    ended: RefCell<BTreeMap<u64, Ended>>,
+}
+
+/// How an operation ended for whoever had asked for it, and lived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    /// It was executed once or not at all.
+    Unknown,
+    /// It was not executed.
+    Lost,
 }
 
 impl Model {
     pub(super) fn new(words: usize, seats: usize) -> Self {
-        let beds = (0..seats).map(|_| (Mutex::new(()), Condvar::new())).collect();
-        let words = (0..words).map(|_| Word::new(0)).collect();
-        let (protected, count) = (RaceMarker::new(), Cell::new(0));
-        Self(Rc::new(Inner { words, beds, protected, count }))
+        let some = |count: usize| (0..count).map(|_| Word::new(0)).collect();
+        Self(Rc::new(Inner {
+            words: some(words),
+            beds: (0..seats).map(|_| (Mutex::new(0), Condvar::new())).collect(),
+            inside: some(seats),
+            dead: Word::new(0),
+            protected: RaceMarker::new(),
+            value: Word::new(0),
+            count: Cell::default(),
+            since: (0..seats).map(|_| Cell::default()).collect(),
+            overtaken: Cell::default(),
+            begun: RefCell::default(),
+            ended: RefCell::default(),
+        }))
     }
 
     /// What is to be done in mutual exclusion. The number of times before.
@@ -39,6 +82,65 @@ impl Model {
     pub(super) fn counted(&self) -> usize {
         self.0.protected.reading();
         self.0.count.get()
+    }
+
+    /// The most operations that were executed between the beginning of a seat's wait and its own.
+    pub(super) fn overtaken(&self) -> usize {
+        self.0.overtaken.get()
+    }
+
+    /// The seat acts, and dies instead of its store number `stores`. Whether it lived.
+    pub(super) fn live_for(&self, me: Seat, stores: u64, act: impl FnOnce()) -> bool {
+        let lived = live_for(stores, act);
+        if !lived {
+            self.0.dead.add(1 << me);
+            self.wake_all();
+        }
+        lived
+    }
+
+    /// Executes an operation of a seat, which has a number of its own. One may die half way.
+    pub(super) fn execute(&self, seat: Seat, op: u64) {
+        *self.0.begun.borrow_mut().entry(op).or_default() += 1;
+        let before = self.count();
+        if let Some(since) = self.0.since[seat].take() {
+            self.0.overtaken.set(self.0.overtaken.get().max(before - since));
+        }
+        let value = before as u64;
+        self.0.value.set(value);
+        self.0.value.set(value + 1);
+    }
+
+    /// How the operation ended for whoever had asked for it.
+    pub(super) fn note(&self, op: u64, ended: Ended) {
+        self.0.ended.borrow_mut().insert(op, ended);
+    }
+
+    /// That nothing was executed twice, and everything as it was told.
+    pub(super) fn check(&self) {
+        let begun = self.0.begun.borrow();
+        for (op, times) in &*begun {
+            assert!(*times <= 1, "{op} was executed {times} times");
+        }
+        for (op, ended) in &*self.0.ended.borrow() {
+            let times = begun.get(op).copied().unwrap_or_default();
+            match ended {
+                Ended::Done => assert_eq!(times, 1, "{op} was not executed"),
+                Ended::Lost => assert_eq!(times, 0, "{op} was executed, and its result is lost"),
+                Ended::Unknown => {}
+            }
+        }
+    }
+
+    /// How many operations ended so.
+    pub(super) fn ended(&self, how: Ended) -> usize {
+        self.0.ended.borrow().values().filter(|&&ended| ended == how).count()
+    }
+
+    fn broken(&self) -> Option<Stop> {
+        let dead = self.0.dead.load();
+        let lost = |&seat: &Seat| dead >> seat & 1 != 0 && self.0.inside[seat].load() != 0;
+        (0..self.0.inside.len()).find(lost).map(Stop::Lost)
     }
 }
 
@@ -64,20 +166,43 @@ impl Site for Model {
         if let Some(answer) = poll() {
             return Ok(answer);
         }
+        let since = &self.0.since[me];
+        since.set(since.get().or(Some(self.0.count.get())));
         let (bed, bell) = &self.0.beds[me];
-        let mut bed = bed.lock().unwrap();
         loop {
+            // Not held meanwhile: one may die while it looks.
+            let heard = *bed.lock().unwrap();
             full_fence();
-            if let Some(answer) = poll() {
-                return Ok(answer);
+            let answer = poll().map(Ok).or_else(|| {
+                let broken = self.broken()?;
+                Some(poll().ok_or(broken))
+            });
+            if let Some(answer) = answer {
+                return answer;
             }
-            bed = bell.wait(bed).unwrap();
+            let rung = bed.lock().unwrap();
+            if *rung == heard {
+                drop(bell.wait(rung).unwrap());
+            }
         }
+    }
+
+    fn enter(&self, me: Seat) {
+        self.0.since[me].set(None);
+        self.0.inside[me].store(1);
+    }
+
+    fn leave(&self, me: Seat) {
+        self.0.inside[me].store(0);
+    }
+
+    fn gone(&self, seat: Seat) -> Option<Stop> {
+        (self.0.dead.load() >> seat & 1 != 0).then_some(Stop::Lost(seat))
     }
 
     fn wake(&self, seat: Seat) {
         if let Some((bed, bell)) = self.0.beds.get(seat) {
-            drop(bed.lock().unwrap());
+            *bed.lock().unwrap() += 1;
             bell.notify_one();
         }
     }
@@ -104,10 +229,46 @@ impl Site for Model {
     }
 }
 
+/// Has `act` done by each of the seats from 0 on, the first by this thread.
+pub(super) fn each<T: 'static>(
+    model: &Model,
+    seats: usize,
+    act: impl Fn(Seat, &Model) -> T + Copy + 'static,
+) -> Vec<T> {
+    let spawn = |me| {
+        let model = model.clone();
+        thread::spawn(move || act(me, &model))
+    };
+    let others: Vec<JoinHandle<T>> = (1..seats).map(spawn).collect();
+    let first = act(0, model);
+    std::iter::once(first).chain(others.into_iter().map(|other| other.join().unwrap())).collect()
+}
+
 /// As in mp-core: all interleavings with up to so many involuntary changes of the thread.
 pub(super) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(preemptions));
     model.max_branches = 10_000;
     model.check(test);
+}
+
+/// [`explore`]s once for each store that somebody can die at. `test` is told after how many, and
+/// says whether he lived.
+pub(super) fn at_every_store(
+    preemptions: usize,
+    test: impl Fn(u64) -> bool + Clone + Sync + Send + 'static,
+) {
+    for stores in 0.. {
+        let died = Arc::new(sync::Mutex::new(false));
+        let (test, dead) = (test.clone(), Arc::clone(&died));
+        explore(preemptions, move || {
+            if !test(stores) {
+                *dead.lock().unwrap() = true;
+            }
+        });
+        if !*died.lock().unwrap() {
+            assert!(stores > 1, "died {stores} times only");
+            return;
+        }
+    }
 }

@@ -13,16 +13,17 @@ thread_local! {
     static SECTIONS: [Cell<u64>; DEPTH] = const { [const { Cell::new(0) }; DEPTH] };
 }
 
-/// Whether an operation on the object would wait for one that this thread is in the middle of.
-/// `served` objects are waited for as long as a server takes for all of its objects.
+/// Whether this thread is in the middle of any operation.
 #[inline(always)]
-pub(super) fn refuses(object: u64, served: bool) -> bool {
-    let deep = DEEP.get();
-    deep != 0 && refuses_within(deep, object, served)
+pub(super) fn is_deep() -> bool {
+    DEEP.get() != 0
 }
 
+/// Whether an operation on the object would wait for one that this thread is in the middle of.
+/// `served` objects are waited for as long as a server takes for all of its objects.
 #[cold]
-fn refuses_within(deep: usize, object: u64, served: bool) -> bool {
+pub(super) fn refuses(object: u64, served: bool) -> bool {
+    let deep = DEEP.get();
     deep >= DEPTH
         || SECTIONS.with(|sections| {
             let within =
@@ -45,7 +46,12 @@ impl Inside {
         let section = if served { object | SERVED } else { object };
         let deep = DEEP.get();
         if deep < DEPTH {
-            SECTIONS.with(|sections| sections[deep].set(section));
+            SECTIONS.with(|sections| {
+                // Mostly the same as the last time, and a store less to wait for.
+                if sections[deep].get() != section {
+                    sections[deep].set(section);
+                }
+            });
             DEEP.set(deep + 1);
         }
         Self { section, _not_send: std::marker::PhantomData }
@@ -55,18 +61,32 @@ impl Inside {
 impl Drop for Inside {
     #[inline(always)]
     fn drop(&mut self) {
-        let Some(last) = DEEP.get().checked_sub(1) else { return };
-        SECTIONS.with(|sections| {
-            // Nearly always the last one; guards of locks can be dropped in any order.
-            if sections[last].get() == self.section {
-                return DEEP.set(last);
-            }
-            if let Some(at) = sections[..last].iter().rposition(|s| s.get() == self.section) {
-                (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
-                DEEP.set(last);
-            }
-        });
+        leave(self.section);
     }
+}
+
+/// The end of what was [entered](Inside::enter) and forgotten, not by a server.
+#[inline(always)]
+pub(super) fn leave(section: u64) {
+    let last = DEEP.get().wrapping_sub(1);
+    // Nearly always the last one; guards of locks can be dropped in any order.
+    if SECTIONS.with(|sections| sections.get(last).is_some_and(|s| s.get() == section)) {
+        DEEP.set(last);
+    } else {
+        leave_another(section);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_another(section: u64) {
+    let Some(last) = DEEP.get().checked_sub(1) else { return };
+    SECTIONS.with(|sections| {
+        if let Some(at) = sections[..last].iter().rposition(|s| s.get() == section) {
+            (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
+            DEEP.set(last);
+        }
+    });
 }
 
 #[cfg(all(test, not(loom)))]

@@ -12,13 +12,13 @@ use nix::sched::sched_getcpu;
 use super::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
-    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
-    nesting::{self, Inside},
+    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nesting,
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{Place, Seat, head, open_region},
-    value::{Guard, Value},
+    site::{BLOCK, Place, Seat, head, open_region},
+    value::{Guard, Locked, Value, inside},
 };
 
 /// A protected value, in the hands of one rank.
@@ -75,13 +75,13 @@ pub(super) struct Core<O: Object> {
 }
 
 enum Algorithm<O: Object> {
-    Lock(AnyLock),
+    Lock(Box<Locked<O>>),
     Cc(CcSynch),
     Comb(HybComb),
     Slot(slot::Client),
     Mp(Box<mp::Client<O::Ret>>),
-    /// The rank is the server, and has no way to itself.
-    Server,
+    /// The rank is to serve, through these, and has no way to itself.
+    Server(Option<mp::Served>),
 }
 
 /// What all handles of a rank have in common.
@@ -196,14 +196,14 @@ impl<O: Object> Protected<O> {
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
     ///
     /// # Errors
-    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; [`Error::Unknown`] when the
-    /// server is gone and nobody takes over, [`Error::Lost`] when a rank is gone that others have to
-    /// wait for.
+    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; when a rank is gone that this one
+    /// has to wait for, [`Error::Unknown`] or [`Error::Lost`]. After `Lost`, and after `Unknown` where
+    /// there is no server, the handle gets nothing but `Lost`.
     #[inline]
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.apply(op),
-            Access::Shared(core) => locked(core).apply(op),
+            Access::Shared(core) => apply_among(core, op),
         }
     }
 
@@ -224,11 +224,7 @@ impl<O: Object> Protected<O> {
     pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
         match &mut self.0 {
             Access::Own(core) => core.submit(op).map(Request),
-            Access::Shared(core) => {
-                let mut core = locked(core);
-                let submitted = core.submit(op)?;
-                core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
-            }
+            Access::Shared(core) => submit_among(core, op),
         }
     }
 
@@ -240,7 +236,7 @@ impl<O: Object> Protected<O> {
     pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.wait(request.0),
-            Access::Shared(core) => locked(core).wait(request.0),
+            Access::Shared(core) => wait_among(core, request),
         }
     }
 
@@ -272,6 +268,7 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// As [`apply`](Self::apply); [`Error::Bad`].
+    #[inline]
     pub fn lock(&mut self) -> Result<Guard<'_, O>> {
         match &mut self.0 {
             Access::Own(core) => core.lock(),
@@ -317,14 +314,39 @@ impl<O: Object> Protected<O> {
     }
 
     /// For a server: the seat is given up.
-    pub(super) fn into_served(self) -> Result<Served<O>> {
+    pub(super) fn into_served(mut self) -> Result<Served<O>> {
+        let first = match &mut self.0 {
+            Access::Own(core) => match &mut core.algorithm {
+                Algorithm::Server(channels) => channels.take(),
+                _ => None,
+            },
+            Access::Shared(_) => None,
+        };
         let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
         let Section { len, poison, .. } = family.section;
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
         let value = Value::new(&place.region, len, poison, family.common.as_ref());
         let value = value.ok_or_else(misfit)?;
-        Ok(Served { rank: family.rank.clone(), section: family.section, place, value })
+        Ok(Served { rank: family.rank.clone(), section: family.section, place, value, first })
     }
+}
+
+/// For handles that share a seat.
+#[inline(never)]
+fn apply_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<O::Ret> {
+    locked(core).apply(op)
+}
+
+#[inline(never)]
+fn submit_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<Request<O>> {
+    let mut core = locked(core);
+    let submitted = core.submit(op)?;
+    core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
+}
+
+#[inline(never)]
+fn wait_among<O: Object>(core: &Mutex<Core<O>>, request: Request<O>) -> Result<O::Ret> {
+    locked(core).wait(request.0)
 }
 
 /// What a server needs of an object.
@@ -333,6 +355,8 @@ pub(super) struct Served<O: Object> {
     pub(super) section: Section,
     pub(super) place: Place,
     pub(super) value: Value<O>,
+    /// The channels of the server that the scheme names.
+    pub(super) first: Option<mp::Served>,
 }
 
 fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
@@ -376,7 +400,8 @@ fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
         Scheme::HSynch => CcSynch::words::<O::Op, O::Ret>(seats, groups(section)),
         Scheme::HybComb => HybComb::words::<O::Op, O::Ret>(seats, section.max_ops),
         Scheme::SlotServer => slots::<O>(section, seats).words(),
-        Scheme::MpServer(_) => 0,
+        // Its server's: see `server.rs`.
+        Scheme::MpServer(_) => BLOCK,
     }
 }
 
@@ -445,8 +470,13 @@ impl<O: Object> Core<O> {
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
         let Section { len, poison, .. } = *section;
-        let value = Value::new(&place.region, len, poison, family.common.as_ref());
-        let value = value.ok_or_else(misfit)?;
+        let value = || {
+            let value = Value::new(&place.region, len, poison, family.common.as_ref());
+            value.ok_or_else(misfit)
+        };
+        let with = |lock| -> Result<Algorithm<O>> {
+            Ok(Algorithm::Lock(Box::new(Locked::new(value()?, place.clone(), me, lock))))
+        };
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();
@@ -460,16 +490,17 @@ impl<O: Object> Core<O> {
         let first = Place::own(all);
         let max_ops = section.max_ops;
         let algorithm = match section.scheme {
-            Scheme::Tas => Algorithm::Lock(AnyLock::Tas(Tas::new(first, me))),
-            Scheme::Mcs => Algorithm::Lock(AnyLock::Mcs(Mcs::new(first, me))),
-            Scheme::Clh => Algorithm::Lock(AnyLock::Clh(Clh::new(first, all, me))),
-            Scheme::HybLock => Algorithm::Lock(AnyLock::Hyb(Hyb::new(first, me))),
+            Scheme::Tas => with(AnyLock::Tas(Tas::new(first, me)))?,
+            Scheme::Mcs => with(AnyLock::Mcs(Mcs::new(first, me)))?,
+            Scheme::Clh => with(AnyLock::Clh(Clh::new(first, all, me)))?,
+            Scheme::HybLock => with(AnyLock::Hyb(Hyb::new(first, me)))?,
             Scheme::CcSynch => {
                 Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
             }
             Scheme::HSynch => {
-                let group = group_here(section, family.rank.id());
-                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, Some(group)))
+                // One group needs no lock against others.
+                let group = (groups(section) > 1).then(|| group_here(section, family.rank.id()));
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, group))
             }
             Scheme::HybComb => {
                 Algorithm::Comb(HybComb::new::<O::Op, O::Ret>(first, all, me, max_ops))
@@ -479,13 +510,20 @@ impl<O: Object> Core<O> {
                 let client = slot::Client::new(slots, &place, me, section.backoff);
                 Algorithm::Slot(client.map_err(stopped)?)
             }
-            Scheme::MpServer(server) if server == family.rank.id() => Algorithm::Server,
+            Scheme::MpServer(server) if server == family.rank.id() => {
+                let (names, in_flight) = (mp::Names::first(&name), section.in_flight);
+                // Here already: who closes this without serving closes them, and clients know.
+                let channels =
+                    mp::Served::open::<O::Op, O::Ret>(&family.rank, &names, in_flight, &place)?;
+                Algorithm::Server(Some(channels))
+            }
             Scheme::MpServer(server) => {
-                let in_flight = section.in_flight;
-                let client = mp::Client::open::<O::Op>(&family.rank, &name, server, in_flight)?;
+                let (rank, in_flight) = (&family.rank, section.in_flight);
+                let client = mp::Client::open::<O::Op>(rank, &name, me, server, in_flight)?;
                 Algorithm::Mp(Box::new(client))
             }
         };
+        let value = value()?;
         Ok(Self { family, place, value, me, algorithm, broken: None })
     }
 
@@ -500,7 +538,7 @@ impl<O: Object> Core<O> {
 
     #[cold]
     fn stopped(&mut self, stop: Stop) -> Error {
-        if let Stop::Lost(rank) = stop {
+        if let Stop::Lost(rank) | Stop::Unsure(rank) = stop {
             self.broken = Some(rank);
         }
         Error::stopped(self.name(), stop)
@@ -517,8 +555,8 @@ impl<O: Object> Core<O> {
         Error::Nested { object: self.name().to_owned() }
     }
 
-    /// Whether an operation can be asked for, here and now.
-    #[inline(always)]
+    /// Whether an operation can be asked for, in the middle of another or after a loss.
+    #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
             return Err(self.nested());
@@ -535,9 +573,13 @@ impl<O: Object> Core<O> {
         self.wait(submitted)
     }
 
+    /// A client of lines is inlined into the caller, so that its requests stay in registers: one that
+    /// goes through memory takes longer than all else. The others are a call away, each alone.
     #[inline(always)]
     fn submit(&mut self, op: O::Op) -> Result<Submitted<O::Ret>> {
-        self.check(matches!(self.algorithm, Algorithm::Slot(_) | Algorithm::Mp(_)))?;
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(self.family.section.scheme.needs_server())?;
+        }
         let Self { place, value, me, algorithm, .. } = self;
         let outcome = match algorithm {
             Algorithm::Slot(client) => {
@@ -548,23 +590,17 @@ impl<O: Object> Core<O> {
                 let number = client.submit(place, &op).map(Submitted::Mp);
                 return number.map_err(|stop| self.stopped(stop));
             }
-            Algorithm::Server => {
+            Algorithm::Server(_) => {
                 return Err(self.bad("its server has no channel to itself"));
             }
-            Algorithm::Lock(lock) => within(place, *me, || {
-                lock.acquire(place)?;
-                let outcome = value.runner(place)(*me, op);
-                lock.release(place)?;
-                Ok(outcome)
-            }),
-            Algorithm::Cc(combiner) => {
-                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
-            Algorithm::Comb(combiner) => {
-                within(place, *me, || combiner.apply(place, &op, &mut value.runner(place)))
-            }
+            Algorithm::Lock(locked) => locked.apply(op),
+            Algorithm::Cc(combiner) => by_list(combiner, place, value, *me, op),
+            Algorithm::Comb(combiner) => by_messages(combiner, place, value, *me, op),
         };
-        outcome.map(Submitted::Done).map_err(|stop| self.stopped(stop))
+        match outcome {
+            Ok(outcome) => Ok(Submitted::Done(outcome)),
+            Err(stop) => Err(self.stopped(stop)),
+        }
     }
 
     #[inline(always)]
@@ -615,45 +651,64 @@ impl<O: Object> Core<O> {
         flushed.map_err(|stop| self.stopped(stop))
     }
 
+    #[inline(always)]
     fn lock(&mut self) -> Result<Guard<'_, O>> {
-        self.check(false)?;
-        if !matches!(self.algorithm, Algorithm::Lock(_)) {
-            return Err(self.bad("it is not protected by a lock"));
+        if nesting::is_deep() || self.broken.is_some() {
+            self.check(false)?;
         }
-        if self.place.head(head::POISONED).load() != 0 {
-            return Err(self.failed(Fate::Poisoned));
-        }
-        let Self { place, value, me, algorithm, broken, .. } = self;
-        let Algorithm::Lock(lock) = algorithm else {
+        let Self { place, algorithm, broken, .. } = self;
+        let Algorithm::Lock(locked) = algorithm else {
             return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
         };
-        Guard::acquire(value, place, lock, *me).map_err(|stop| {
-            if let Stop::Lost(rank) = stop {
-                *broken = Some(rank);
+        match locked.acquire() {
+            // Not before: whoever had the lock may have panicked.
+            Ok(_) if place.head(head::POISONED).peek() != 0 => Err(poisoned(place)),
+            Ok(guard) => Ok(guard),
+            Err(stop) => {
+                if let Stop::Lost(rank) = stop {
+                    *broken = Some(rank);
+                }
+                Err(Error::stopped(place.region.name(), stop))
             }
-            Error::stopped(place.region.name(), stop)
-        })
+        }
     }
 }
 
-/// In an operation that others may have to wait for.
-#[inline(always)]
-fn within<T>(
+#[cold]
+fn poisoned(place: &Place) -> Error {
+    Error::Poisoned { object: place.region.name().to_owned() }
+}
+
+#[inline(never)]
+fn by_list<O: Object>(
+    combiner: &mut CcSynch,
     place: &Place,
+    value: &Value<O>,
     me: Seat,
-    execute: impl FnOnce() -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    let _inside = Inside::enter(place.region.id(), false);
-    place.enter(me);
-    let result = execute()?;
-    place.leave(me);
-    Ok(result)
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
+}
+
+#[inline(never)]
+fn by_messages<O: Object>(
+    combiner: &mut HybComb,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
 }
 
 impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
         // What was submitted is executed, if anybody serves.
         let _ = self.flush();
+        // An algorithm may still expect somebody on a seat that was left in the middle.
+        if self.broken.is_some() {
+            return;
+        }
         let seat = self.me % self.place.seats;
         if let Some(taken) = locked(&self.family.taken).get_mut(seat) {
             *taken = false;

@@ -22,8 +22,8 @@ pub enum Scheme {
     HybComb,
     /// Algorithm 5: a [`Server`](super::Server) that looks at lines of shared memory.
     SlotServer,
-    /// MP-SERVER, section 6.1.2: a [`Server`](super::Server), which is this rank, at the other end of
-    /// channels. The only one that can't be taken over.
+    /// MP-SERVER, section 6.1.2: a [`Server`](super::Server) at the other end of channels, which is
+    /// this rank, until it is gone and another one has stood by.
     MpServer(usize),
 }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt, marker::PhantomData};
 
-use mp_core::memory::Region;
+use mp_core::{
+    Rank,
+    memory::{Region, Word},
+};
 
 use super::{
     error::{Error, Result, Stop},
@@ -11,7 +14,8 @@ use super::{
     protected::{self, Protected, slots},
     section::Scheme,
     servers::{mp, slot},
-    site::{Place, head, seat},
+    site::{Place, Site, head},
+    value::Value,
 };
 
 /// A rank in the act of executing other ranks' operations: on one object or on several.
@@ -49,11 +53,17 @@ use super::{
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 ///
-/// **Standing by.** Where another rank serves an object already, this one stands by: it takes over
-/// when that one is gone, and answers what it had not. Of each operation it knows whether it was
-/// executed; only the one in the middle of which a server was killed is
-/// [unknown](Error::Unknown), and leaves the value poisoned unless [`Section::poison`] says
-/// otherwise. Objects behind a [`Scheme::MpServer`] can't be taken over.
+/// **Standing by.** Where another rank serves an object already, this one stands by, and takes over
+/// when that one is gone. No operation is executed twice. A server that was killed in the middle of one
+/// leaves the value poisoned, unless [`Section::poison`] says otherwise.
+///
+/// - Behind a [`Scheme::SlotServer`] it answers what the other had not, for it knows of each
+///   operation whether it was executed: only the one in the middle of which the other was killed is
+///   [unknown](Error::Unknown).
+/// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Whatever
+///   was asked of the other and not answered is unknown; what is asked from then on goes to this one.
+///
+/// Where nobody stands by, clients are told at once: with [`Error::Unknown`].
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on an object
 /// that is served, by whomever: [`Error::Nested`]. It can use those that are not.
@@ -77,26 +87,22 @@ impl Server {
     /// # Errors
     /// [`Error::Bad`] where the object has no server, or another one.
     pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
-        let scheme = object.section().scheme;
-        let name = object.name();
-        let protected::Served { rank, section, place, value } = object.into_served()?;
-        let me = rank.id();
-        let serves = &place.seat(me * place.seats)[seat::SERVES];
-        match scheme {
+        let protected::Served { rank, section, place, value, first } = object.into_served()?;
+        match section.scheme {
             Scheme::SlotServer => {
-                serves.store(1);
                 let slots = slots::<O>(&section, place.all_seats());
                 self.objects.push(Box::new(Slots::<O> { slots, place, value, served: None }));
             }
-            Scheme::MpServer(server) if server == me => {
-                let seat_of = |rank| rank * place.seats;
-                let served =
-                    mp::Served::open::<O::Op, O::Ret>(&rank, &name, section.in_flight, seat_of)?;
-                serves.store(1);
-                place.head(head::SERVER).store(me as u64 + 1);
-                self.objects.push(Box::new(Messages::<O> { place, value, served }));
+            Scheme::MpServer(named) => {
+                let in_flight = section.in_flight;
+                let turn = Turn { named, first };
+                let messages = Messages { rank, in_flight, place, value, turn, served: None };
+                self.objects.push(Box::new(messages));
             }
-            _ => return Err(Error::bad(&name, "it is not for this rank to serve")),
+            _ => return Err(Error::bad(place.region.name(), "it is not to be served")),
+        }
+        if let Some(object) = self.objects.last() {
+            object.place().serves().add(1);
         }
         Ok(())
     }
@@ -145,8 +151,11 @@ impl Server {
         round(&mut self.objects)
     }
 
+    /// How often it looks in vain before it rests.
     fn looks(&self) -> u32 {
-        self.objects.first().map_or(0, |object| object.place().region.looks())
+        /// Where ranks share cores, as a client that runs takes to come back.
+        const LEAST: u32 = 64;
+        self.objects.first().map_or(0, |object| object.place().region.looks().max(LEAST))
     }
 
     /// Waits until there is something to do; false when there never will be.
@@ -181,9 +190,7 @@ fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
 /// Whether nobody is left who could ask for something.
 fn is_over(place: &Place) -> bool {
     let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
-    let is_out = |rank: usize| {
-        place.region.is_gone(rank) || place.seat(rank * place.seats)[seat::SERVES].load() != 0
-    };
+    let is_out = |rank: usize| place.region.is_gone(rank) || place.stands_by(rank);
     place.region.handles() <= 2 && { others }.all(is_out)
 }
 
@@ -191,12 +198,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         for object in &self.objects {
             let place = object.place();
-            let me = place.region.rank() as u64 + 1;
-            place.seat(place.region.rank() * place.seats)[seat::SERVES].store(0);
-            // From now on another may serve.
-            if place.head(head::SERVER).exchange(me, me | head::LEFT).is_ok() {
-                place.region.wake_all();
+            place.serves().add(1u64.wrapping_neg());
+            if object.is_serving() {
+                // From now on another may serve.
+                let me = place.region.rank() as u64 + 1;
+                let _ = place.head(head::SERVER).exchange(me, me | head::LEFT);
             }
+            // It may have been the last that stood by.
+            place.region.wake_all();
         }
     }
 }
@@ -212,6 +221,9 @@ impl fmt::Debug for Server {
 trait Serving {
     fn place(&self) -> &Place;
 
+    /// Whether it does not merely stand by.
+    fn is_serving(&self) -> bool;
+
     fn round(&mut self) -> Result<bool, Stop>;
 
     fn name(&self) -> &str {
@@ -219,37 +231,40 @@ trait Serving {
     }
 }
 
+/// Becomes the one who serves, if nobody does, nor goes on with what it had begun. Who did before: 0
+/// for nobody, after whom only somebody who `may_begin` comes.
+fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
+    let server = place.head(head::SERVER);
+    let seen = server.load();
+    let is_free = match seen {
+        0 => may_begin(),
+        _ if seen & head::LEFT != 0 => true,
+        // Not merely gone: a thread of it may still be at work.
+        rank => place.region.is_dead(rank as usize - 1),
+    };
+    let me = place.region.rank() as u64 + 1;
+    (is_free && server.exchange(seen, me).is_ok()).then_some(seen)
+}
+
 struct Slots<O: Object> {
     slots: slot::Slots,
     place: Place,
-    value: super::value::Value<O>,
+    value: Value<O>,
     /// `None` while it stands by.
     served: Option<slot::Served>,
 }
 
 impl<O: Object> Slots<O> {
-    /// Begins to serve, if nobody does.
     #[cold]
     fn take_over(&mut self) -> Result<bool, Stop> {
         let place = &self.place;
-        let me = place.region.rank() as u64 + 1;
-        let server = place.head(head::SERVER);
-        let seen = server.load();
-        // Not merely gone: what it had begun may still go on.
-        let is_free = match seen & !head::LEFT {
-            0 => true,
-            _ if seen & head::LEFT != 0 => true,
-            rank => place.region.is_dead(rank as usize - 1),
-        };
-        if !is_free || server.exchange(seen, me).is_err() {
+        if begin(place, || true).is_none() {
             return Ok(false);
         }
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
         let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
-            if self.value.poisons() {
-                place.head(head::POISONED).store(1);
-            }
+            self.value.broke_off(place);
             let _inside = Inside::enter(place.region.id(), true);
             served.finish(place, unfinished, &mut self.value.runner(place))?;
         }
@@ -263,6 +278,10 @@ impl<O: Object> Serving for Slots<O> {
         &self.place
     }
 
+    fn is_serving(&self) -> bool {
+        self.served.is_some()
+    }
+
     #[inline]
     fn round(&mut self) -> Result<bool, Stop> {
         let Self { place, value, served, .. } = self;
@@ -274,9 +293,51 @@ impl<O: Object> Serving for Slots<O> {
 }
 
 struct Messages<O: Object> {
+    rank: Rank,
+    in_flight: usize,
     place: Place,
-    value: super::value::Value<O>,
-    served: mp::Served,
+    value: Value<O>,
+    turn: Turn,
+    /// `None` while it stands by.
+    served: Option<mp::Served>,
+}
+
+/// When a server's turn is.
+struct Turn {
+    /// Who is to be the first.
+    named: usize,
+    /// The channels of that one.
+    first: Option<mp::Served>,
+}
+
+impl<O: Object> Messages<O> {
+    /// Its word: not 0 in the middle of an operation.
+    fn busy(place: &Place) -> Result<&Word, Stop> {
+        place.word(Place::own(place.all_seats()))
+    }
+
+    #[cold]
+    fn take_over(&mut self) -> Result<bool, Stop> {
+        let Self { rank, in_flight, place, value, turn, .. } = self;
+        let may_begin = || rank.id() == turn.named || place.region.is_gone(turn.named);
+        let Some(before) = begin(place, may_begin) else { return Ok(false) };
+        let busy = Self::busy(place)?;
+        if busy.load() != 0 {
+            value.broke_off(place);
+            busy.store(0);
+        }
+        let served = match turn.first.take().filter(|_| before == 0) {
+            Some(first) => first,
+            None => {
+                let names = mp::Names::later(place);
+                mp::Served::open::<O::Op, O::Ret>(rank, &names, *in_flight, place)?
+            }
+        };
+        self.served = Some(served);
+        // Clients wait for somebody who follows.
+        self.place.region.wake_all();
+        Ok(false)
+    }
 }
 
 impl<O: Object> Serving for Messages<O> {
@@ -284,9 +345,17 @@ impl<O: Object> Serving for Messages<O> {
         &self.place
     }
 
+    fn is_serving(&self) -> bool {
+        self.served.is_some()
+    }
+
     #[inline]
     fn round(&mut self) -> Result<bool, Stop> {
-        let _inside = Inside::enter(self.place.region.id(), true);
-        self.served.round(&mut self.value.runner(&self.place))
+        let Self { place, value, served, .. } = self;
+        let Some(served) = served else { return self.take_over() };
+        let _inside = Inside::enter(place.region.id(), true);
+        let word = Self::busy(place)?;
+        let busy = |busy| if busy { word.note(1) } else { word.store(0) };
+        served.round(busy, &mut value.runner(place))
     }
 }

@@ -9,7 +9,10 @@ use mp_core::{
 
 pub(super) use mp_core::memory::Word;
 
-use super::error::{Error, Stop};
+use super::{
+    error::{Error, Stop},
+    turns,
+};
 
 /// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
 /// lies so far apart.
@@ -23,6 +26,7 @@ pub(super) trait AnyWord {
     fn load(&self) -> u64;
     fn peek(&self) -> u64;
     fn store(&self, value: u64);
+    fn note(&self, value: u64);
     fn set(&self, value: u64);
     fn stream(&self, value: u64);
     fn swap(&self, value: u64) -> u64;
@@ -44,6 +48,7 @@ impl AnyWord for Word {
         load() -> u64;
         peek() -> u64;
         store(value);
+        note(value);
         set(value);
         stream(value);
         swap(value) -> u64;
@@ -84,6 +89,19 @@ pub(super) trait Site {
         memory::settle();
     }
 
+    /// From here to [`leave`](Self::leave) others may wait for this seat.
+    fn enter(&self, me: Seat);
+
+    fn leave(&self, me: Seat);
+
+    /// That nothing more comes from a seat.
+    fn gone(&self, seat: Seat) -> Option<Stop>;
+
+    /// Before an operation, and after it: see `turns.rs`. Models do without.
+    fn take_turn(&self, _me: Seat) {}
+
+    fn end_turn(&self, _me: Seat) {}
+
     /// Wakes whoever serves, after a request was written.
     fn wake_server(&self);
 
@@ -104,11 +122,25 @@ pub(super) trait Site {
     fn fence(&self);
 }
 
+/// In something that others may have to wait for. Who has given up does not come out of it.
+#[inline(always)]
+pub(super) fn within<S: Site, T>(
+    site: &S,
+    me: Seat,
+    execute: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    site.enter(me);
+    let result = execute()?;
+    site.leave(me);
+    Ok(result)
+}
+
 /// Words of a seat that all algorithms have.
 pub(super) mod seat {
     /// Not 0: in the middle of something that others wait for.
     pub(in super::super) const INSIDE: usize = 0;
-    /// Not 0: the rank serves the object, or will when its server is gone. In its first seat.
+    /// How many servers of the rank serve the object, or will when its server is gone. In its first
+    /// seat.
     pub(in super::super) const SERVES: usize = 1;
     /// The last panic's message: its length in bytes, then the bytes.
     pub(in super::super) const MESSAGE: usize = 2;
@@ -131,6 +163,8 @@ pub(super) mod head {
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
+    /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
+    pub(in super::super) const TURN: usize = 8;
     pub(in super::super) const WORDS: usize = 16;
 }
 
@@ -189,30 +223,44 @@ impl Place {
         &self.region.words()[first..first + BLOCK]
     }
 
-    /// From here to [`leave`](Self::leave) others may wait for this seat.
-    #[inline(always)]
-    pub(super) fn enter(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(1);
+    /// How many servers of this rank serve the object, or stand by.
+    pub(super) fn serves(&self) -> &Word {
+        &self.seat(self.region.rank() * self.seats)[seat::SERVES]
     }
 
-    #[inline(always)]
-    pub(super) fn leave(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(0);
+    /// Whether the rank serves the object, or will when its server is gone.
+    pub(super) fn stands_by(&self, rank: usize) -> bool {
+        self.seat(rank * self.seats)[seat::SERVES].load() != 0
+    }
+
+    /// The rank that serves, if it is there.
+    pub(super) fn serving(&self) -> Option<usize> {
+        let server = self.head(head::SERVER).load();
+        let rank = (server & !head::LEFT).checked_sub(1)? as usize;
+        (server & head::LEFT == 0 && !self.region.is_gone(rank)).then_some(rank)
+    }
+
+    /// Whether nobody serves, nor will, where `first` was to begin.
+    #[cold]
+    pub(super) fn unserved_after(&self, first: usize) -> bool {
+        match self.head(head::SERVER).load() {
+            0 => self.nobody_serves(first as u64 + 1),
+            server => self.nobody_serves(server),
+        }
     }
 
     #[cold]
     fn nobody_serves(&self, server: u64) -> bool {
         let here = |rank: usize| !self.region.is_gone(rank);
-        let stands_by = |rank: usize| self.seat(rank * self.seats)[seat::SERVES].load() != 0;
         if server != 0 && server & head::LEFT == 0 && here(server as usize - 1) {
             return false;
         }
-        let mut ranks = 0..self.region.ranks();
-        match server {
+        let may_come = |rank: usize| match server {
             // Nobody yet: one of the others may come.
-            0 => !ranks.any(|rank| rank != self.region.rank() && here(rank)),
-            _ => !ranks.any(|rank| here(rank) && stands_by(rank)),
-        }
+            0 => rank != self.region.rank() || self.stands_by(rank),
+            _ => self.stands_by(rank),
+        };
+        !(0..self.region.ranks()).any(|rank| here(rank) && may_come(rank))
     }
 
     /// Writes down why an operation of the seat panicked.
@@ -257,7 +305,9 @@ impl Place {
         // Whoever has given up, because somebody was lost, may have left as well.
         let lost = first(&|rank| self.region.is_lost(rank));
         let missing = lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost);
-        if missing.is_none() {
+        // A thread that outlives its rank's code may still begin something.
+        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
+        if missing.is_none() && !(0..self.region.ranks()).any(restless) {
             self.whole.set(ends);
         }
         missing
@@ -295,6 +345,35 @@ impl Site for Place {
             // What was done before the end is visible by now.
             Some(poll().ok_or(broken))
         })?
+    }
+
+    #[inline(always)]
+    fn enter(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(1);
+    }
+
+    #[inline(always)]
+    fn leave(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(0);
+    }
+
+    fn gone(&self, seat: Seat) -> Option<Stop> {
+        let rank = self.rank_of(seat);
+        self.region.is_gone(rank).then_some(Stop::Lost(rank))
+    }
+
+    #[inline(always)]
+    fn take_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::take(self, me);
+        }
+    }
+
+    #[inline(always)]
+    fn end_turn(&self, me: Seat) {
+        if !self.spins() {
+            turns::end(self, me);
+        }
     }
 
     #[inline(always)]

@@ -10,16 +10,19 @@ use std::{
     ops::{Deref, DerefMut},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
+    thread::panicking,
 };
 
 use mp_core::{Message, memory::Region};
 
 use super::{
     error::Stop,
-    locks::{AnyLock, Lock},
-    nesting::Inside,
+    locks::{self, AnyLock, Lock},
+    nesting::{self, Inside},
     object::{Fate, Object, Outcome},
-    site::{Place, Seat, Site, head},
+    once::once,
+    site::{Place, Seat, Site, head, within},
+    turns::Turn,
 };
 
 /// The value of an object in a region.
@@ -57,13 +60,19 @@ impl<O: Object> Value<O> {
         fits.then(|| Self { first: first.cast(), len, poisons, common, object: PhantomData })
     }
 
+    /// Where it lies: in range, aligned, and any bits are one, as `new` and regions see to.
+    #[inline(always)]
+    fn at(&self) -> NonNull<O::State> {
+        O::State::at(self.first, self.len)
+    }
+
     /// # Safety
     /// Nobody else has it meanwhile, in any rank, and the region is open.
     #[inline(always)]
     unsafe fn state<'a>(&self) -> &'a mut O::State {
-        // SAFETY: `new` saw that there is room, and regions are aligned; any bits are a state. It
-        // is the caller's alone, for as long as he says.
-        unsafe { O::State::at(self.first, self.len).as_mut() }
+        // SAFETY: `at` says what of it is so always; it is the caller's alone, for as long as he
+        // says.
+        unsafe { self.at().as_mut() }
     }
 
     /// Sees to it that the value is made before anybody reaches it, by whoever comes first.
@@ -73,19 +82,8 @@ impl<O: Object> Value<O> {
         me: Seat,
         make: impl FnOnce(&mut O::State),
     ) -> Result<(), Stop> {
-        const BEGUN: u64 = 1;
-        const MADE: u64 = 2;
-        let made = place.head(head::MADE);
-        if made.exchange(0, BEGUN).is_ok() {
-            place.enter(me);
-            // SAFETY: the others wait for `MADE`, whatever becomes of this.
-            make(unsafe { self.state() });
-            made.store(MADE);
-            place.leave(me);
-            place.wake_all();
-            return Ok(());
-        }
-        place.wait(me, None, made, || (made.load() == MADE).then_some(()))
+        // SAFETY: nobody else has it before it is made, whatever becomes of this.
+        once(place, me, place.head(head::MADE), || make(unsafe { self.state() }))
     }
 
     /// Executes operations for an algorithm, which calls it for one at a time: in all ranks
@@ -114,51 +112,109 @@ impl<O: Object> Value<O> {
                     if self.poisons {
                         poisoned.store(1);
                     }
+                    // What it carries may panic in its turn, and others wait.
+                    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                        std::mem::forget(another);
+                    }
                     Outcome::without(Fate::Panicked)
                 }
             }
         }
     }
 
-    pub(super) fn poisons(&self) -> bool {
-        self.poisons
+    /// Somebody was lost in the middle of an operation.
+    #[cold]
+    pub(super) fn broke_off(&self, place: &Place) {
+        if self.poisons {
+            place.head(head::POISONED).store(1);
+        }
     }
+}
+
+/// In an operation on the object of this number, of which this thread knows.
+#[inline(always)]
+pub(super) fn inside<T>(
+    place: &Place,
+    me: Seat,
+    id: u64,
+    execute: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let _inside = Inside::enter(id, false);
+    let _turn = Turn::take(place, me);
+    within(place, me, execute)
+}
+
+/// A value, and a seat's way to the lock that protects it.
+pub(super) struct Locked<O: Object> {
+    value: Value<O>,
+    place: Place,
+    me: Seat,
+    lock: AnyLock,
+    /// The object's number.
+    id: u64,
+    /// It was taken in the course of a panic, which so is not one in the middle of it.
+    panicking: bool,
+}
+
+impl<O: Object> Locked<O> {
+    pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Self {
+        let id = place.region.id();
+        Self { value, place, me, lock, id, panicking: false }
+    }
+
+    /// Executes an operation with the lock.
+    #[inline(always)]
+    pub(super) fn apply(&mut self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
+        let Self { value, place, me, lock, id, .. } = self;
+        match lock {
+            AnyLock::Tas(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Mcs(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Clh(lock) => under(lock, place, value, (*me, *id), op),
+            AnyLock::Hyb(lock) => under(lock, place, value, (*me, *id), op),
+        }
+    }
+
+    /// Waits until the seat has the lock.
+    #[inline(always)]
+    pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
+        self.place.take_turn(self.me);
+        self.place.enter(self.me);
+        self.lock.acquire(&self.place)?;
+        std::mem::forget(Inside::enter(self.id, false));
+        let panicking = panicking();
+        if self.panicking != panicking {
+            self.panicking = panicking;
+        }
+        Ok(Guard(self, PhantomData))
+    }
+}
+
+#[inline(never)]
+fn under<O: Object>(
+    lock: &mut impl Lock,
+    place: &Place,
+    value: &Value<O>,
+    (me, id): (Seat, u64),
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    inside(place, me, id, || locks::locked(lock, place, || value.runner(place)(me, op)))
 }
 
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
 ///
 /// A guard that is leaked keeps the lock. If the thread panics meanwhile the value is poisoned, or
 /// not, by [choice](super::Section::poison).
-pub struct Guard<'a, O: Object> {
-    value: &'a Value<O>,
-    place: &'a Place,
-    lock: &'a mut AnyLock,
-    me: Seat,
-    _inside: Inside,
-}
-
-impl<'a, O: Object> Guard<'a, O> {
-    /// Waits until the seat has the lock, which protects the value.
-    pub(super) fn acquire(
-        value: &'a Value<O>,
-        place: &'a Place,
-        lock: &'a mut AnyLock,
-        me: Seat,
-    ) -> Result<Self, Stop> {
-        place.enter(me);
-        lock.acquire(place)?;
-        let inside = Inside::enter(place.region.id(), false);
-        Ok(Self { value, place, lock, me, _inside: inside })
-    }
-}
+// One pointer, which goes from call to call in a register.
+pub struct Guard<'a, O: Object>(&'a mut Locked<O>, PhantomData<*const ()>);
 
 impl<O: Object> Deref for Guard<'_, O> {
     type Target = O::State;
 
     #[inline]
     fn deref(&self) -> &O::State {
-        // SAFETY: the guard has the lock, and is borrowed.
-        unsafe { self.value.state() }
+        // SAFETY: the guard has the lock, and is borrowed: nobody writes. Not by way of `state`, since
+        // there may be other looks at it.
+        unsafe { self.0.value.at().as_ref() }
     }
 }
 
@@ -166,24 +222,28 @@ impl<O: Object> DerefMut for Guard<'_, O> {
     #[inline]
     fn deref_mut(&mut self) -> &mut O::State {
         // SAFETY: the guard has the lock, and is borrowed alone.
-        unsafe { self.value.state() }
+        unsafe { self.0.value.state() }
     }
 }
 
 impl<O: Object> Drop for Guard<'_, O> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.value.poisons && std::thread::panicking() {
-            self.place.head(head::POISONED).store(1);
+        let Locked { value, place, me, lock, id, panicking: was_panicking } = self.0;
+        if panicking() && !*was_panicking {
+            value.broke_off(place);
         }
         // What is wrong with the lock is found by the next who takes it.
-        if self.lock.release(self.place).is_ok() {
-            self.place.leave(self.me);
+        if lock.release(place).is_ok() {
+            place.leave(*me);
         }
+        place.end_turn(*me);
+        nesting::leave(*id);
     }
 }
 
 impl<O: Object> std::fmt::Debug for Guard<'_, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("object", &self.place.region.name()).finish_non_exhaustive()
+        f.debug_struct("Guard").field("object", &self.0.place.region.name()).finish_non_exhaustive()
     }
 }

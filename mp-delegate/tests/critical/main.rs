@@ -7,6 +7,7 @@ mod support;
 mod closures;
 mod conformance;
 mod deaths;
+mod kills;
 mod linearizability;
 mod map;
 mod objects;

@@ -3,7 +3,7 @@
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
     Error, Protected, Scheme, Section,
-    objects::{Bytes, Map, MapOp, Table},
+    objects::{Bytes, Map, MapOp, Table, TableFull},
 };
 
 use crate::{
@@ -51,10 +51,9 @@ fn own_keys(
         match random.below(6) {
             0 | 1 => {
                 let answer = map.insert(key, new)?;
-                expect(answer.is_done(), !answer.is_full())?;
-                expect(answer.is_full() && (room || is.is_some()), false)?;
-                expect(answer.before(), is)?;
-                if answer.is_done() {
+                expect(answer.is_err() && (room || is.is_some()), false)?;
+                if let Ok(before) = answer {
+                    expect(before, is)?;
                     model[index] = value;
                 }
             }
@@ -191,8 +190,8 @@ fn a_lock_gives_the_whole_table() {
         }
         others.wait()?;
         if rank.id() == 0 {
-            expect((map.insert(8, ())?.is_done(), map.insert(9, ())?.is_done()), (true, true))?;
-            expect((map.insert(10, ())?.is_full(), map.insert(9, ())?.is_full()), (true, false))?;
+            expect([map.insert(8, ())?, map.insert(9, ())?], [Ok(None); 2])?;
+            expect([map.insert(10, ())?, map.insert(9, ())?], [Err(TableFull), Ok(Some(()))])?;
             expect((map.repair()?, map.clear()?, map.is_empty()?), (0, 3, true))?;
         }
         Ok(())

@@ -79,6 +79,46 @@ fn some_of_those_in_flight_panic() {
     });
 }
 
+/// Panics with something that panics when it is dropped.
+struct Nasty;
+
+struct Again;
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("again");
+        }
+    }
+}
+
+impl Object for Nasty {
+    type State = u64;
+    type Op = u64;
+    type Ret = u64;
+
+    fn apply(sum: &mut u64, by: u64) -> u64 {
+        *sum += by;
+        if by == 1 {
+            std::panic::panic_any(Again);
+        }
+        *sum
+    }
+}
+
+#[test]
+fn what_a_panic_carries_harms_nobody() {
+    on_all(2, |rank| {
+        Scheme::ALL.into_iter().try_for_each(|scheme| {
+            let section = Section::new(scheme).poison(false);
+            with::<Nasty, _>(rank, section, |nasty| {
+                expect(matches!(nasty.apply(1), Err(Error::Panicked { .. })), true)?;
+                expect(nasty.apply(2)? >= 3, true)
+            })
+        })
+    });
+}
+
 thread_local! {
     static INNER: RefCell<Option<Protected<Counter>>> = const { RefCell::new(None) };
 }

@@ -44,39 +44,52 @@ fn a_server_serves_several_objects() {
 /// A rank serves for a while and leaves; another follows. Requests that nobody has answered wait.
 #[test]
 fn servers_follow_each_other() {
-    on_all(3, |rank| {
-        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
-        let mut others = Together::new(rank)?;
-        match rank.id() {
-            0 => {
-                others.wait()?;
-                // Waits for the first server.
-                for _ in 0..10 {
-                    counter.apply(1)?;
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(1)] {
+        on_all(3, |rank| follow_each_other(rank, scheme));
+    }
+}
+
+fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()> {
+    let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+    let mut others = Together::new(rank)?;
+    match rank.id() {
+        0 => {
+            others.wait()?;
+            // Waits for the first server.
+            let (mut sum, mut unknown) = (0, 0);
+            for _ in 0..100 {
+                match counter.apply(1) {
+                    Ok(before) => {
+                        expect((sum..=sum + unknown).contains(&before), true)?;
+                        sum = before + 1;
+                    }
+                    // Of messages, one that was under way when the first one left.
+                    Err(CriticalError::Unknown { .. }) if scheme != Scheme::SlotServer => {
+                        unknown += 1;
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                let request = counter.submit(1)?;
-                expect(counter.wait(request)?, 10)?;
-                (0..100).try_for_each(|_| Ok(counter.apply(1).map(drop)?))
             }
-            1 => {
-                let mut server = Server::new();
-                server.add(counter)?;
-                others.wait()?;
-                let mut left = 10;
-                server.serve_while(|| {
-                    left -= 1;
-                    left > 0
-                })?;
-                Ok(())
-            }
-            _ => {
-                let mut server = Server::new();
-                server.add(counter)?;
-                others.wait()?;
-                Ok(server.serve()?)
-            }
+            expect(unknown <= 1, true)
         }
-    });
+        1 => {
+            let mut server = Server::new();
+            server.add(counter)?;
+            others.wait()?;
+            let mut left = 10;
+            server.serve_while(|| {
+                left -= 1;
+                left > 0
+            })?;
+            Ok(())
+        }
+        _ => {
+            let mut server = Server::new();
+            server.add(counter)?;
+            others.wait()?;
+            Ok(server.serve()?)
+        }
+    }
 }
 
 #[test]
@@ -155,6 +168,149 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
             match counter.wait(old) {
                 Err(CriticalError::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
                 other => expect(format!("{other:?}"), "forgotten".to_owned()),
+            }
+        });
+    }
+}
+
+/// Whether the counter is served now, by this server and nobody else.
+fn serves(server: &mut Server) -> mp_core::Result<bool> {
+    let mut worked = false;
+    for _ in 0..10 {
+        worked |= server.round()?;
+    }
+    Ok(worked)
+}
+
+/// Two servers of one rank, of which one merely stands by: when that one ends the other still serves,
+/// and nobody takes over from it.
+#[test]
+fn one_who_stood_by_takes_nothing_away() {
+    on_all(3, |rank| {
+        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let mut others = Together::new(rank)?;
+        if rank.id() == 2 {
+            others.wait()?;
+            others.wait()?;
+            let request = counter.submit(1)?;
+            others.wait()?;
+            others.wait()?;
+            counter.wait(request)?;
+            return Ok(());
+        }
+        let mut server = Server::new();
+        if rank.id() == 0 {
+            let mut second = Server::new();
+            second.add(counter.another()?)?;
+            server.add(counter)?;
+            expect(serves(&mut server)?, false)?;
+            expect(serves(&mut second)?, false)?;
+            others.wait()?;
+            drop(second);
+            others.wait()?;
+        } else {
+            server.add(counter)?;
+            others.wait()?;
+            others.wait()?;
+        }
+        others.wait()?;
+        if rank.id() == 1 {
+            expect(serves(&mut server)?, false)?;
+            return others.wait();
+        }
+        others.wait()?;
+        expect(serves(&mut server)?, true)
+    });
+}
+
+/// A client sleeps until somebody takes over; the last who could leaves.
+#[test]
+fn clients_hear_of_the_last_who_stood_by() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        on_all(3, |rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 2 {
+                others.wait()?;
+                let ended = counter.apply(1);
+                others.wait()?;
+                return match ended {
+                    Err(CriticalError::Unknown { .. }) => Ok(()),
+                    other => expect(format!("{other:?}"), "unknown".to_owned()),
+                };
+            }
+            // A handle that stays, where there can be two.
+            let more = counter.another();
+            let mut server = Server::new();
+            server.add(counter)?;
+            if rank.id() == 0 {
+                server.round()?;
+                drop(server);
+                others.wait()?;
+            } else {
+                others.wait()?;
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                drop(server);
+            }
+            others.wait()?;
+            drop(more);
+            Ok(())
+        });
+    }
+}
+
+/// The server is a thread of the client's rank, and has not begun yet.
+#[test]
+fn a_rank_waits_for_its_own_server() {
+    let _watchdog = Watchdog::start();
+    let rank = World::solo().unwrap();
+    let mut counter =
+        Protected::<Counter>::open(&rank, "counter", Scheme::SlotServer, |_| ()).unwrap();
+    let mut server = Server::new();
+    server.add(counter.another().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(move || counter.apply(7));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        while !client.is_finished() {
+            server.round().unwrap();
+        }
+        assert_eq!(client.join().unwrap().unwrap(), 0);
+    });
+}
+
+/// The rank that was to serve does not; another one does, if it stands by.
+#[test]
+fn who_never_serves_is_not_waited_for() {
+    for followed in [false, true] {
+        on_all(3, |rank| {
+            let scheme = Scheme::MpServer(0);
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 1 && followed {
+                let mut server = Server::new();
+                server.add(counter)?;
+                others.wait()?;
+                server.serve()?;
+                return others.wait();
+            }
+            others.wait()?;
+            if rank.id() < 2 {
+                drop(counter);
+                return others.wait();
+            }
+            // Asked of the one who went, and perhaps after it went.
+            let first = counter.apply(1);
+            let second = counter.apply(1);
+            drop(counter);
+            others.wait()?;
+            match (first, second) {
+                (Ok(0), Ok(1)) | (Err(CriticalError::Unknown { .. }), Ok(0)) if followed => Ok(()),
+                (Err(CriticalError::Unknown { .. }), Err(CriticalError::Unknown { .. }))
+                    if !followed =>
+                {
+                    Ok(())
+                }
+                other => expect(format!("{other:?}"), format!("{followed}")),
             }
         });
     }

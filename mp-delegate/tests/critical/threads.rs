@@ -1,11 +1,16 @@
 //! Several threads of a rank, and guards of locks.
 
-use mp_core::World;
+use std::{
+    sync::{Mutex, mpsc},
+    time::Duration,
+};
+
+use mp_core::{Channel, Error as WorldError, World};
 use mp_delegate::critical::{Error, Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Wide, expect},
-    support::{Watchdog, on_all},
+    support::{Together, Watchdog, on_all},
 };
 
 /// More handles than seats: some have one for themselves, the others share one.
@@ -151,4 +156,114 @@ fn a_lock_within_itself_is_refused() {
         drop(guard);
         assert_eq!(again.apply(1).unwrap(), 0);
     }
+}
+
+/// The value was changed by whoever panicked, whatever others had waited for meanwhile.
+#[test]
+fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
+    let _watchdog = Watchdog::start();
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
+        let result = World::threads(2).run(|rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 1 {
+                others.wait()?;
+                let refused = matches!(counter.lock(), Err(Error::Poisoned { .. }));
+                others.wait()?;
+                return expect(refused, true);
+            }
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let mut value = counter.lock().unwrap();
+                *value = 7;
+                others.wait().unwrap();
+                // The other one queues up.
+                std::thread::sleep(Duration::from_millis(50));
+                panic!("in the middle");
+            }));
+            expect(panicked.is_err(), true)?;
+            others.wait()?;
+            // And does not keep the lock.
+            counter.clear_poison();
+            let again = counter.lock();
+            expect(again.is_ok_and(|value| *value == 7), true)
+        });
+        result.unwrap();
+    }
+}
+
+/// A lock that is taken and given up while a panic unwinds, which has nothing to do with it.
+#[test]
+fn a_guard_of_a_thread_that_panics_already_does_not_poison() {
+    struct Cleanup<'a>(&'a mut Protected<Counter>);
+    impl Drop for Cleanup<'_> {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+    let rank = World::solo().unwrap();
+    let mut counter = Protected::<Counter>::open(&rank, "counter", Scheme::Mcs, |_| ()).unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _cleanup = Cleanup(&mut counter);
+        panic!("elsewhere");
+    }));
+    assert!(panicked.is_err() && !counter.is_poisoned());
+    assert_eq!(counter.apply(0).unwrap(), 1);
+}
+
+/// Several looks through one guard at the same time.
+#[test]
+fn a_guard_is_looked_through_more_than_once() {
+    let rank = World::solo().unwrap();
+    let section = Section::new(Scheme::Mcs).len(3);
+    let mut wide = Protected::<Wide>::open(&rank, "wide", section, |_| ()).unwrap();
+    let mut value = wide.lock().unwrap();
+    value.copy_from_slice(&[1, 2, 3]);
+    let (first, second): (&[u64], &[u64]) = (&value, &value);
+    assert_eq!((first[0], second[2], first[1]), (1, 3, 2));
+}
+
+/// It may end at any time, in the middle of something: nobody waits for it.
+#[test]
+fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
+    let _watchdog = Watchdog::start();
+    let (told, tell) = (mpsc::channel(), mpsc::channel());
+    let ends = Mutex::new(Some((told.1, tell.0)));
+    let (go, begun) = (told.0, Mutex::new(tell.1));
+    let result = World::threads(2).run(|rank| {
+        let section = Section::new(Scheme::Mcs).seats(2);
+        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        if rank.id() == 0 {
+            std::mem::forget(rank.sender::<u8>("here", 1, Channel::degree(1))?);
+            let (told, tell) = ends.lock().unwrap().take().unwrap();
+            std::thread::spawn(move || {
+                told.recv().unwrap();
+                let guard = counter.lock().unwrap();
+                tell.send(()).unwrap();
+                told.recv().unwrap();
+                drop(guard);
+            });
+            return Ok(());
+        }
+        let ended = rank.receiver::<u8>("here", 0, Channel::degree(1))?.receive().map(drop);
+        expect(matches!(ended, Err(WorldError::Disconnected { .. })), true)?;
+        // A wait that finds nobody missing.
+        let mut another = counter.another()?;
+        let (held, holds) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let guard = another.lock().unwrap();
+                held.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+                drop(guard);
+            });
+            holds.recv().unwrap();
+            counter.apply(1)
+        })?;
+        go.send(()).unwrap();
+        begun.lock().unwrap().recv().unwrap();
+        let lost = counter.apply(1);
+        go.send(()).unwrap();
+        expect(matches!(lost, Err(Error::Lost { rank: 0, .. })), true)
+    });
+    result.unwrap();
 }

@@ -6,6 +6,7 @@ pub mod farm;
 pub mod futex;
 pub mod iceoryx2;
 pub mod lines;
+pub mod locks;
 pub mod mpi;
 pub mod native;
 pub mod openmp;

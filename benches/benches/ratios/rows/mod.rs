@@ -3,6 +3,7 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod buffer;
+pub mod critical;
 pub mod delegate;
 pub mod exchange;
 pub mod farm;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Row> {
         exchange::rows(),
         tagged::rows(),
         stencil::rows(),
+        critical::rows(),
         model::rows(),
     ]
     .into_iter()

@@ -99,7 +99,9 @@ impl CcSynch {
         mine[NEXT].store(someone(spare));
 
         let wait = &mine[WAIT];
-        site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()))?;
+        let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
+        // Who is before may live, and come to it.
+        turn.map_err(Stop::unsure)?;
         if let Some(fate) = mine[COMPLETED].peek().checked_sub(1) {
             return Ok(Outcome { fate: Fate::from_bits(fate), ret: get(&mine[CONTENT..]) });
         }
@@ -108,7 +110,8 @@ impl CcSynch {
         }
         let combined = self.combine(site, current, run);
         if let Some(lock) = &mut self.lock {
-            lock.release(site)?;
+            // As after every operation with a lock: it was executed.
+            let _ = lock.release(site);
         }
         let (outcome, last) = combined?;
         // Not before the lock is free: another group's turn comes first.

@@ -69,6 +69,8 @@ pub(in crate::critical) struct HybComb {
     me: Seat,
     max_ops: usize,
     failures: u32,
+    /// The node that this seat left last.
+    left: usize,
 }
 
 impl HybComb {
@@ -112,6 +114,7 @@ impl HybComb {
             me,
             max_ops,
             failures: FAILURES,
+            left: usize::MAX,
         }
     }
 
@@ -126,6 +129,12 @@ impl HybComb {
             (0..=seats).map(move |at| (nodes + at * node + NODE..nodes + (at + 1) * node, None));
         let answer = move |seat| answers + seat * answer..answers + (seat + 1) * answer;
         lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
+    }
+
+    /// One that never tries a compare-and-swap.
+    #[cfg(all(test, loom))]
+    pub(super) fn impatient(self) -> Self {
+        Self { failures: 0, ..self }
     }
 
     fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
@@ -158,9 +167,12 @@ impl HybComb {
             let seen = last.load();
             let node = self.node(site, seen as usize)?;
             // 14
-            let (round, place) = split(node[N_OPS].add(1));
+            // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
+            let is_left = seen as usize == self.left && self.is_closed(node);
+            let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].add(1)) };
             if round != 0 && place < self.max_ops {
                 lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
+                lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
                 return self.send(site, node, (round, place), op);
             }
             mine[WAITER].set(0);
@@ -174,7 +186,9 @@ impl HybComb {
                 break seen as usize;
             }
             failed += 1;
+            lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
+        lemma!(before != my_id, "lemma 1: the own node is in the queue already");
         // 21
         let round = match split(mine[N_OPS].peek()).0 {
             u32::MAX => 1,
@@ -189,13 +203,23 @@ impl HybComb {
             mine[N_OPS].store(open);
         }
         // 22, 23
-        let before = self.node(site, before)?;
-        let combining = &before[COMBINING];
+        let ahead = self.node(site, before)?;
+        let combining = &ahead[COMBINING];
         if combining.load() != 0 {
-            before[WAITER].store(someone(self.me));
+            ahead[WAITER].store(someone(self.me));
             site.wait(self.me, None, combining, || (combining.load() == 0).then_some(()))?;
         }
+        lemma!(
+            site.word(self.departed)?.peek() == before as u64,
+            "lemma 1: the head of the queue is the departed one"
+        );
         self.combine(site, (my_id, mine), round, op, run)
+    }
+
+    /// Nobody registers in the node.
+    fn is_closed(&self, node: &[impl AnyWord]) -> bool {
+        let (round, registered) = split(node[N_OPS].peek());
+        round == 0 || registered >= self.max_ops
     }
 
     /// Lines 16, 17.
@@ -214,20 +238,23 @@ impl HybComb {
         put(op, &line[OP..]);
         line[SENDER].set(someone(self.me));
         line[NUMBER].set(number);
+        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
         line[ROUND].store(round.into());
         let combiner = who(node[OWNER].peek().max(1));
         site.wake(combiner);
         let fate = site.wait(self.me, Some(combiner), answered, || {
             let answer = answered.load();
             (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
-        })?;
+        });
+        // The combiner may live, and come to it.
+        let fate = fate.map_err(Stop::unsure)?;
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
     }
 
     /// Lines 26–46: one combiner at a time.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
-        &self,
+        &mut self,
         site: &S,
         (my_id, mine): (usize, &[S::Word]),
         round: u32,
@@ -256,7 +283,10 @@ impl HybComb {
         while completed < total.min(self.max_ops) {
             let line = self.line(mine, completed);
             let there = &line[ROUND];
-            site.wait(self.me, None, there, || (there.load() == here).then_some(()))?;
+            let come = site.wait(self.me, None, there, || (there.load() == here).then_some(()));
+            // Its own operation was executed; but the seat must not go on, since it is the head of
+            // the queue for ever.
+            come.map_err(Stop::unsure)?;
             self.serve(site, line, run)?;
             completed += 1;
         }
@@ -264,8 +294,10 @@ impl HybComb {
         let departed = site.word(self.departed)?;
         let next = departed.peek();
         departed.set(my_id as u64);
+        self.left = my_id;
         site.word(self.own)?.set(someone(next as usize));
-        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is the head of the queue");
+        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
+        lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
         mine[COMBINING].store(0);
         site.fence();
         let waiter = mine[WAITER].peek();

@@ -64,16 +64,11 @@ impl Hyb {
         }
         Ok(content)
     }
-}
 
-impl Lock for Hyb {
-    #[inline(always)]
-    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
-        // 8, 9
-        let before = site.word(self.lock)?.swap(someone(self.me));
-        if before == UNLOCKED {
-            return Ok(());
-        }
+    /// Lines 10 to 14, behind a seat.
+    #[cold]
+    #[inline(never)]
+    fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
         let before = who(before);
         // 10
         self.send(site, before, SUCCESSOR, someone(self.me))?;
@@ -85,26 +80,43 @@ impl Lock for Hyb {
         Ok(())
     }
 
-    #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
-        // 16–19
-        let mut next = std::mem::take(&mut self.next);
+    /// Lines 17, 23 and 24, to the next seat, or whose message is on its way if it is 0.
+    #[cold]
+    #[inline(never)]
+    fn hand_over<S: Site>(&mut self, site: &S, mut next: u64) -> Result<(), Stop> {
+        self.next = 0;
         if next == 0 {
-            // 20–22
-            next = self.take(site, SUCCESSOR)?;
-            if next == 0 {
-                if site.word(self.lock)?.exchange(someone(self.me), UNLOCKED).is_ok() {
-                    return Ok(());
-                }
-                // 23
-                let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
-                next = site.wait(self.me, None, successor, || {
-                    Some(successor.load()).filter(|&next| next != 0)
-                })?;
-                successor.set(0);
-            }
+            // 23
+            let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
+            next = site.wait(self.me, None, successor, || {
+                Some(successor.load()).filter(|&next| next != 0)
+            })?;
+            successor.set(0);
         }
         // 17, 24
         self.send(site, who(next), ALLOW, 1)
+    }
+}
+
+impl Lock for Hyb {
+    #[inline(always)]
+    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        // 8, 9
+        let before = site.word(self.lock)?.swap(someone(self.me));
+        if before == UNLOCKED { Ok(()) } else { self.queue(site, before) }
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        // 16–19
+        let mut next = self.next;
+        if next == 0 {
+            // 20–22
+            next = self.take(site, SUCCESSOR)?;
+            if next == 0 && site.word(self.lock)?.exchange(someone(self.me), UNLOCKED).is_ok() {
+                return Ok(());
+            }
+        }
+        self.hand_over(site, next)
     }
 }

@@ -21,6 +21,21 @@ pub(super) trait Lock {
     fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop>;
 }
 
+/// Executes an operation with the lock.
+#[inline(always)]
+pub(super) fn locked<S: Site, T>(
+    lock: &mut impl Lock,
+    site: &S,
+    run: impl FnOnce() -> T,
+) -> Result<T, Stop> {
+    lock.acquire(site)?;
+    let result = run();
+    // It was executed, and has its result. That a rank is lost to whom the lock should go, whoever
+    // takes it next finds out.
+    let _ = lock.release(site);
+    Ok(result)
+}
+
 /// A lock of some kind.
 #[derive(Debug)]
 pub(super) enum AnyLock {
@@ -30,9 +45,23 @@ pub(super) enum AnyLock {
     Hyb(hyb::Hyb),
 }
 
+/// With the hybrid lock a guard is taken and given up in the caller's own code; the others are a
+/// call away, since all of them together would leave nothing of it inlined.
 impl Lock for AnyLock {
     #[inline(always)]
     fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        if let Self::Hyb(lock) = self { lock.acquire(site) } else { self.acquire_other(site) }
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        if let Self::Hyb(lock) = self { lock.release(site) } else { self.release_other(site) }
+    }
+}
+
+impl AnyLock {
+    #[inline(never)]
+    fn acquire_other<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         match self {
             Self::Tas(lock) => lock.acquire(site),
             Self::Mcs(lock) => lock.acquire(site),
@@ -41,8 +70,8 @@ impl Lock for AnyLock {
         }
     }
 
-    #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    #[inline(never)]
+    fn release_other<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         match self {
             Self::Tas(lock) => lock.release(site),
             Self::Mcs(lock) => lock.release(site),

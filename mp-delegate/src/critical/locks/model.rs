@@ -1,61 +1,127 @@
-//! The locks under a model checker: one at a time, and everybody comes in.
+//! The locks under a model checker: one at a time, everybody comes in, and nobody waits for the
+//! dead.
 
-use loom::thread;
+use super::{Lock, clh::Clh, hyb::Hyb, locked, mcs::Mcs, tas::Tas};
+use crate::critical::{
+    error::Stop,
+    model::{Ended, Model, at_every_store, each, explore},
+    site::within,
+};
 
-use super::{Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas};
-use crate::critical::model::{Model, explore};
-
-/// Each of the seats takes the lock `times` times. Each of the critical sections adds 1, by a
-/// load and a store that nothing else orders.
-fn takes_turns<L: Lock + 'static>(
+/// How many seats take a lock how often, and how many preemptions are tried.
+#[derive(Clone, Copy)]
+struct Case {
     seats: usize,
     times: usize,
     preemptions: usize,
+}
+
+const CASES: [Case; 2] =
+    [Case { seats: 2, times: 3, preemptions: 3 }, Case { seats: 3, times: 1, preemptions: 3 }];
+
+/// Each of the critical sections adds 1, by a load and a store that nothing else orders. Returns how
+/// many of them came, at most, between the beginning of a seat's wait and its turn.
+fn takes_turns<L: Lock>(
     words: usize,
-    lock: fn(usize) -> L,
-) {
-    explore(preemptions, move || {
-        let model = Model::new(words, seats);
-        let run = move |me: usize, model: &Model| {
+    case: Case,
+    lock: impl Fn(usize) -> L + Copy + 'static,
+) -> usize {
+    let Case { seats, times, .. } = case;
+    let model = Model::new(words, seats);
+    each(&model, seats, move |me, model| {
+        let mut lock = lock(me);
+        for time in 0..times {
+            let op = (100 * me + time) as u64;
+            within(model, me, || locked(&mut lock, model, || model.execute(me, op))).unwrap();
+        }
+    });
+    assert_eq!(model.counted(), seats * times);
+    model.overtaken()
+}
+
+/// One dies instead of a store. The others end, and know of each operation whether it was executed.
+/// Whether it lived.
+fn survives<L: Lock>(
+    words: usize,
+    case: Case,
+    stores: u64,
+    lock: impl Fn(usize) -> L + Copy + 'static,
+) -> bool {
+    let Case { seats, times, .. } = case;
+    let model = Model::new(words, seats);
+    let lived = each(&model, seats, move |me, model| {
+        let act = || {
             let mut lock = lock(me);
-            for _ in 0..times {
-                lock.acquire(model).unwrap();
-                model.count();
-                lock.release(model).unwrap();
+            for time in 0..times {
+                let op = (100 * me + time) as u64;
+                let executed =
+                    within(model, me, || locked(&mut lock, model, || model.execute(me, op)));
+                let ended = match executed {
+                    Ok(()) => Ended::Done,
+                    Err(Stop::Lost(0)) => Ended::Lost,
+                    Err(other) => panic!("{other:?}"),
+                };
+                model.note(op, ended);
+                if ended == Ended::Lost {
+                    return;
+                }
             }
         };
-        let others: Vec<_> = (1..seats)
-            .map(|me| {
-                let model = model.clone();
-                thread::spawn(move || run(me, &model))
-            })
-            .collect();
-        run(0, &model);
-        others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(model.counted(), seats * times);
+        if me == 0 {
+            return model.live_for(me, stores, act);
+        }
+        act();
+        true
     });
+    model.check();
+    lived[0]
 }
 
-#[test]
-fn tas_takes_turns() {
-    takes_turns(2, 3, 3, Tas::words(2), |me| Tas::new(0, me));
-    takes_turns(3, 1, 3, Tas::words(3), |me| Tas::new(0, me));
+const DEATHS: [Case; 2] =
+    [Case { seats: 2, times: 2, preemptions: 2 }, Case { seats: 3, times: 1, preemptions: 1 }];
+
+macro_rules! models {
+    (
+        $($fair:ident, $mortal:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
+    ) => { $(
+        #[test]
+        fn $fair() {
+            for case in CASES {
+                let $seats = case.seats;
+                explore(case.preemptions, move || {
+                    let overtaken = takes_turns($words, case, move |$me| $new);
+                    assert!(overtaken <= $most(case), "{overtaken} came before one that waited");
+                });
+            }
+        }
+
+        #[test]
+        fn $mortal() {
+            for case in DEATHS {
+                let $seats = case.seats;
+                at_every_store(case.preemptions, move |stores| {
+                    survives($words, case, stores, move |$me| $new)
+                });
+            }
+        }
+    )+ };
 }
 
-#[test]
-fn mcs_takes_turns() {
-    takes_turns(2, 3, 3, Mcs::words(2), |me| Mcs::new(0, me));
-    takes_turns(3, 1, 3, Mcs::words(3), |me| Mcs::new(0, me));
+/// Who waits is in a queue, in which everybody is once.
+fn queued(case: Case) -> usize {
+    case.seats - 1
 }
 
-#[test]
-fn clh_takes_turns() {
-    takes_turns(2, 3, 3, Clh::words(2), |me| Clh::new(0, 2, me));
-    takes_turns(3, 1, 3, Clh::words(3), |me| Clh::new(0, 3, me));
+/// Everything that the others do.
+fn unfair(case: Case) -> usize {
+    (case.seats - 1) * case.times
 }
 
-#[test]
-fn hyblock_takes_turns() {
-    takes_turns(2, 3, 3, Hyb::words(2), |me| Hyb::new(0, me));
-    takes_turns(3, 1, 3, Hyb::words(3), |me| Hyb::new(0, me));
+models! {
+    tas_takes_turns, tas_outlives_a_seat, |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
+    mcs_takes_turns, mcs_outlives_a_seat, |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
+    clh_takes_turns, clh_outlives_a_seat,
+        |seats, me| Clh::new(0, seats, me), Clh::words(seats), queued;
+    hyblock_takes_turns, hyblock_outlives_a_seat,
+        |seats, me| Hyb::new(0, me), Hyb::words(seats), queued;
 }

@@ -3,10 +3,10 @@
 use std::{fmt, marker::PhantomData};
 
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
-use mp_core::Plain;
+use mp_core::{Plain, Rank};
 
 use super::table::{Entry, Table, TableFull, tag_of};
-use crate::critical::{Object, Protected, Result};
+use crate::critical::{Object, Protected, Result, Section};
 
 /// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section it is
 /// opened with.
@@ -19,13 +19,13 @@ use crate::critical::{Object, Protected, Result};
 ///
 /// ```
 /// use mp_core::World;
-/// use mp_delegate::critical::{Protected, Scheme, Section, objects::Map};
+/// use mp_delegate::critical::{Scheme, Section, objects::Map};
 ///
 /// World::threads(3).run(|rank| {
 ///     let section = Section::new(Scheme::HybComb).len(100);
-///     let mut ages = Protected::<Map<u64, u32>>::open(rank, "ages", section, |_| ())?;
+///     let mut ages = Map::<u64, u32>::open(rank, "ages", section)?;
 ///     let me = rank.id() as u64;
-///     assert_eq!(ages.insert(me, 30)?.before(), None);
+///     assert_eq!(ages.insert(me, 30)??, None);
 ///     assert_eq!(ages.get(me)?, Some(30));
 ///     // Only if nobody else was faster.
 ///     assert!(ages.compare_and_swap(me, Some(30), Some(31))?.is_done());
@@ -42,6 +42,16 @@ use crate::critical::{Object, Protected, Result};
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]
 pub struct Map<K, V>(PhantomData<(K, V)>);
+
+impl<K: Plain, V: Plain> Map<K, V> {
+    /// Opens the map of this name, as [`Protected::open`] does. It is empty at first.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
+        Protected::open(rank, name, section, |_| ())
+    }
+}
 
 impl<K: Plain, V: Plain> Object for Map<K, V> {
     type State = [Entry<K, V>];
@@ -274,13 +284,15 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::get(key))?.before())
     }
 
-    /// Gives the key a value. A map that [is full](MapAnswer::is_full) stays as it is.
+    /// Gives the key a value; what it was before.
     ///
     /// # Errors
-    /// As `apply`.
+    /// As `apply`. In what it returns: [`TableFull`], for a key that is not there yet, when there is
+    /// no room for it.
     #[inline]
-    pub fn insert(&mut self, key: K, value: V) -> Result<MapAnswer<V>> {
-        self.apply(MapOp::insert(key, value))
+    pub fn insert(&mut self, key: K, value: V) -> Result<Result<Option<V>, TableFull>> {
+        let answer = self.apply(MapOp::insert(key, value))?;
+        Ok(if answer.is_full() { Err(TableFull) } else { Ok(answer.before()) })
     }
 
     /// Removes the key; what its value was.

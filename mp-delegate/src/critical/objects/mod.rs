@@ -9,12 +9,12 @@
 //! | [`TwoLockQueue`] | [`enqueue`](TwoLockQueue::enqueue), [`dequeue`](TwoLockQueue::dequeue) | one for each end, so that both ends are used at the same time |
 //! | [`Map`] | [`get`](Protected::get), [`insert`](Protected::insert), [`remove`](Protected::remove), ... | one |
 //!
-//! They are opened as [`Protected`] values are, all but the last one as one of these, and their
-//! operations can be [submitted](Protected::submit) as well. What to compare them with, where
+//! They are opened as [`Protected`] values are, all but the queue of two locks as one of these, and
+//! their operations can be [submitted](Protected::submit) as well. What to compare them with, where
 //! nothing is protected, is in [`nonblocking`](super::nonblocking).
 //!
-//! **Values** of all but a map are words: numbers, or whatever fits into 8 bytes. What is longer lies elsewhere, and
-//! its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short
+//! **Values** of all but a map are words: numbers, or whatever fits into 8 bytes. What is longer lies
+//! elsewhere, and its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short
 //! strings. [`Table`] is the hash table in it, for objects with other operations.
 //!
 //! **Capacity** is [`Section::len`](super::Section::len), and all memory is taken when an object is

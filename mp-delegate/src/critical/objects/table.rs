@@ -73,6 +73,12 @@ fn settle<T>(written: &mut T) {
 #[error("there is no room for another key")]
 pub struct TableFull;
 
+impl From<TableFull> for mp_core::Error {
+    fn from(full: TableFull) -> Self {
+        Self::other(full)
+    }
+}
+
 /// The hash of a key, never 0.
 ///
 /// It is the same in every process. Whoever can choose keys can choose such that collide, which

@@ -1,90 +1,191 @@
-//! The slot server under a model checker: every operation once, in mutual exclusion, and its result
-//! to whoever asked for it.
-
-use std::cell::Cell;
-
-use loom::thread;
+//! The slot server under a model checker: every operation once, in mutual exclusion, its result to
+//! whoever asked for it; whoever dies.
 
 use super::slot::{Client, Served, Slots};
 use crate::critical::{
-    model::{Model, explore},
+    error::Stop,
+    model::{Ended, Model, at_every_store, each, explore},
     object::{Fate, Outcome},
     section::Backoff,
     site::{Seat, Site},
 };
 
-/// Answers `operations`, looking at all seats in turn.
-fn serve(model: &Model, slots: Slots, operations: usize, seats: usize) {
-    let (mut served, unfinished) = Served::take_over(slots, model).unwrap();
-    assert_eq!(unfinished, None);
-    let answered = Cell::new(0);
-    let mut run = |seat: Seat, op: u64| {
-        assert_eq!(op / 100, seat as u64, "another seat's operation");
-        answered.set(answered.get() + 1);
-        Outcome::done(op + model.count() as u64)
-    };
-    while answered.get() < operations {
-        let look = || served.round(model, seats, &mut run).unwrap().then_some(());
-        model.wait(seats, None, model.word(0).unwrap(), look).unwrap();
+/// A world with so many clients; the last bed is the server's.
+fn world(clients: usize, slots: Slots) -> Model {
+    // One more word, for who has done all.
+    Model::new(slots.words() + 1, clients + 1)
+}
+
+fn gone(model: &Model, slots: Slots) -> &mp_core::memory::Word {
+    model.word(slots.words()).unwrap()
+}
+
+/// Executes an operation; its result is which of all it was.
+fn run(model: &Model, seat: Seat, op: u64) -> Outcome<u64> {
+    assert_eq!(op / 100, seat as u64, "another seat's operation");
+    let before = model.counted() as u64;
+    model.execute(seat, op);
+    Outcome::done(op + before)
+}
+
+/// Answers until `clients` have left, looking at all seats in turn. Begins where somebody else ended.
+fn serve(model: &Model, slots: Slots, clients: usize) -> Result<(), Stop> {
+    let (mut served, unfinished) = Served::take_over(slots, model)?;
+    let mut run = |seat: Seat, op: u64| run(model, seat, op);
+    if let Some(unfinished) = unfinished {
+        served.finish(model, unfinished, &mut run)?;
+    }
+    loop {
+        let more = model.wait(clients, None, model.word(0)?, || {
+            match served.round(model, clients, &mut run) {
+                Ok(false) if gone(model, slots).load() < clients as u64 => None,
+                other => Some(other),
+            }
+        })??;
+        if !more {
+            return Ok(());
+        }
     }
 }
 
-fn ask(model: &Model, slots: Slots, me: Seat, times: u64) {
+/// Asks for so many operations, some of them at once; then for their results, the last first.
+fn ask(model: &Model, slots: Slots, me: Seat, times: u64, at_once: u64) {
     let mut client = Client::new(slots, model, me, Backoff::None).unwrap();
-    for time in 0..times {
-        let op = me as u64 * 100 + time;
-        let ticket = client.submit(model, &op).unwrap();
-        let outcome: Outcome<u64> = client.collect(model, ticket).unwrap().unwrap();
-        // Which of all it was, and so not before the one before.
-        assert_eq!(outcome.fate, Fate::Done);
-        assert!(outcome.ret >= op + time);
+    for first in (0..times).step_by(at_once as usize) {
+        let mut submit = |time| {
+            let op = me as u64 * 100 + time;
+            (time, op, client.submit(model, &op).unwrap())
+        };
+        let tickets: Vec<_> = (first..times.min(first + at_once)).map(&mut submit).collect();
+        client.flush(model).unwrap();
+        for (time, op, ticket) in tickets.into_iter().rev() {
+            let outcome: Outcome<u64> = client.collect(model, ticket).unwrap().unwrap();
+            match outcome.fate {
+                Fate::Done => {
+                    // Not before the one before, which perhaps was not executed.
+                    assert!(outcome.ret >= op + time.saturating_sub(2));
+                    model.note(op, Ended::Done);
+                }
+                Fate::Unknown => model.note(op, Ended::Unknown),
+                fate => panic!("{fate:?}"),
+            }
+        }
     }
+}
+
+fn leave(model: &Model, slots: Slots) {
+    gone(model, slots).add(1);
+    model.wake_server();
+}
+
+/// Clients ask so often, some of it at once.
+fn answers(clients: usize, times: u64, at_once: u64, lines: usize, preemptions: usize) {
+    explore(preemptions, move || {
+        let slots = Slots::new::<u64, u64>(0, clients, lines, false);
+        let model = world(clients, slots);
+        each(&model, clients + 1, move |me, model| {
+            if me == clients {
+                return serve(model, slots, clients).unwrap();
+            }
+            ask(model, slots, me, times, at_once);
+            leave(model, slots);
+        });
+        model.check();
+        assert_eq!(model.ended(Ended::Done), clients * times as usize);
+    });
 }
 
 #[test]
 fn a_server_answers_one_after_another() {
-    explore(3, || {
-        let slots = Slots::new::<u64, u64>(0, 1, 1, false);
-        let model = Model::new(slots.words(), 2);
-        let server = model.clone();
-        let server = thread::spawn(move || serve(&server, slots, 3, 1));
-        ask(&model, slots, 0, 3);
-        server.join().unwrap();
-        assert_eq!(model.counted(), 3);
-    });
+    answers(1, 3, 1, 1, 3);
 }
 
 #[test]
 fn a_server_answers_two() {
-    explore(2, || {
-        let slots = Slots::new::<u64, u64>(0, 2, 1, false);
-        let model = Model::new(slots.words(), 3);
-        let clients = [0, 1].map(|me| {
-            let model = model.clone();
-            thread::spawn(move || ask(&model, slots, me, 1))
-        });
-        serve(&model, slots, 2, 2);
-        clients.into_iter().for_each(|client| client.join().unwrap());
-        assert_eq!(model.counted(), 2);
-    });
+    answers(2, 1, 1, 1, 2);
 }
 
 /// More in flight than there are lines, several in a line, and results that are asked for in
 /// another order.
 #[test]
 fn several_are_in_flight() {
-    explore(2, || {
-        let slots = Slots::new::<u64, u64>(0, 1, 2, false);
-        let model = Model::new(slots.words(), 2);
-        let server = model.clone();
-        let server = thread::spawn(move || serve(&server, slots, 4, 1));
-        let mut client = Client::new(slots, &model, 0, Backoff::None).unwrap();
-        let tickets = [10, 20, 30, 40].map(|op: u64| client.submit(&model, &op).unwrap());
-        client.flush(&model).unwrap();
-        for at in [3, 0, 1, 2] {
-            let outcome: Outcome<u64> = client.collect(&model, tickets[at]).unwrap().unwrap();
-            assert_eq!(outcome.ret, 10 + 11 * at as u64);
-        }
-        server.join().unwrap();
+    answers(1, 4, 4, 2, 2);
+}
+
+/// The server dies instead of a store, each of them, and another one follows.
+#[test]
+fn a_server_that_dies_is_followed() {
+    for (clients, times, preemptions) in [(1, 3, 2), (2, 1, 1)] {
+        at_every_store(preemptions, move |stores| {
+            let slots = Slots::new::<u64, u64>(0, clients, 2, false);
+            let model = world(clients, slots);
+            let lived = each(&model, clients + 1, move |me, model| {
+                if me < clients {
+                    ask(model, slots, me, times, times);
+                    leave(model, slots);
+                    return true;
+                }
+                let lived = model.live_for(me, stores, || serve(model, slots, clients).unwrap());
+                if !lived {
+                    serve(model, slots, clients).unwrap();
+                }
+                lived
+            });
+            model.check();
+            assert!(model.ended(Ended::Unknown) <= 1, "more than what it was in the middle of");
+            lived[clients]
+        });
+    }
+}
+
+/// And so does the one that follows, while it takes over or later.
+#[test]
+fn servers_die_one_after_another() {
+    for first in 0..12 {
+        at_every_store(1, move |stores| {
+            let slots = Slots::new::<u64, u64>(0, 1, 1, false);
+            let model = world(1, slots);
+            let lived = each(&model, 2, move |me, model| {
+                if me == 0 {
+                    ask(model, slots, me, 2, 1);
+                    leave(model, slots);
+                    return true;
+                }
+                let serve = || serve(model, slots, 1).unwrap();
+                model.live_for(me, first, serve) || model.live_for(me, stores, serve) || {
+                    serve();
+                    false
+                }
+            });
+            model.check();
+            assert!(model.ended(Ended::Unknown) <= 2, "more than two were in the middle of");
+            lived[1]
+        });
+    }
+}
+
+/// A client dies instead of a store, each of them. What it had asked for is executed or not.
+#[test]
+fn a_client_that_dies_disturbs_nobody() {
+    at_every_store(1, move |stores| {
+        let slots = Slots::new::<u64, u64>(0, 2, 2, false);
+        let model = world(2, slots);
+        let lived = each(&model, 3, move |me, model| {
+            if me == 2 {
+                serve(model, slots, 2).unwrap();
+                return true;
+            }
+            let lived = if me == 0 {
+                model.live_for(me, stores, || ask(model, slots, me, 2, 2))
+            } else {
+                ask(model, slots, me, 1, 1);
+                true
+            };
+            leave(model, slots);
+            lived
+        });
+        model.check();
+        assert_eq!(model.ended(Ended::Done), if lived[0] { 3 } else { 1 });
+        lived[0]
     });
 }

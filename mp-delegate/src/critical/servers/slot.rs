@@ -158,11 +158,26 @@ impl Slots {
     }
 }
 
-/// Names an operation that a client has submitted.
+/// Names an operation that a client has submitted: its line's number, and its place there. In one
+/// word, which goes from call to call in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::critical) struct Ticket {
-    number: u64,
-    index: usize,
+pub(in crate::critical) struct Ticket(u64);
+
+impl Ticket {
+    #[inline(always)]
+    fn new(number: u64, index: usize) -> Self {
+        Self(number << COUNT_BITS | index as u64)
+    }
+
+    #[inline(always)]
+    fn number(self) -> u64 {
+        self.0 >> COUNT_BITS
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        (self.0 & ((1 << COUNT_BITS) - 1)) as usize
+    }
 }
 
 /// One client.
@@ -220,11 +235,11 @@ impl Client {
         if self.filled == self.slots.per_line || self.answered == self.published {
             self.flush(site)?;
         }
-        Ok(Ticket { number, index })
+        Ok(Ticket::new(number, index))
     }
 
     /// Publishes what is in the line that is being filled.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::critical) fn flush<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         if self.filled == 0 {
             return Ok(());
@@ -247,13 +262,14 @@ impl Client {
         ticket: Ticket,
     ) -> Result<bool, Stop> {
         self.flush(site)?;
-        if ticket.number > self.answered {
-            let response = self.slots.response(site, self.me, ticket.number)?[0].load();
-            if response >> NUMBER == ticket.number & u64::from(u32::MAX) {
-                self.answered = ticket.number;
+        let number = ticket.number();
+        if number > self.answered {
+            let response = self.slots.response(site, self.me, number)?[0].load();
+            if response >> NUMBER == number & u64::from(u32::MAX) {
+                self.answered = number;
             }
         }
-        Ok(ticket.number <= self.answered)
+        Ok(number <= self.answered)
     }
 
     /// Waits for the result of an operation. `None` if so many were submitted since that it is not
@@ -264,7 +280,7 @@ impl Client {
         site: &S,
         ticket: Ticket,
     ) -> Result<Option<Outcome<Ret>>, Stop> {
-        let Ticket { number, index } = ticket;
+        let (number, index) = (ticket.number(), ticket.index());
         if number > self.published {
             self.flush(site)?;
         }
@@ -277,14 +293,7 @@ impl Client {
         let line = self.slots.response(site, self.me, number)?;
         let head = line[0].load();
         if self.slots.streaming {
-            if line[1].load() >> COUNT_BITS == number {
-                return Ok(Some(Outcome::without(Fate::from_bits(line[1].peek()))));
-            }
-            let mut ret = Ret::zeroed();
-            let bytes = bytemuck::bytes_of_mut(&mut ret);
-            let len = bytes.len().min(4);
-            bytes[..len].copy_from_slice(&(head as u32).to_le_bytes()[..len]);
-            return Ok(Some(Outcome::done(ret)));
+            return Ok(Some(streamed(line, head, number)));
         }
         let fate = Fate::from_bits(head >> COUNT_BITS >> (FATE_BITS * index as u64));
         if fate != Fate::Done {
@@ -294,7 +303,7 @@ impl Client {
     }
 
     /// Waits for the response to line `number`, and so to all before it.
-    #[inline(always)]
+    #[inline(never)]
     fn await_line<S: Site>(&mut self, site: &S, number: u64) -> Result<(), Stop> {
         let head = &self.slots.response(site, self.me, number)?[0];
         let look = || {
@@ -334,6 +343,19 @@ impl Client {
             };
         }
     }
+}
+
+/// The one result in a line that was streamed.
+#[inline(never)]
+fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcome<Ret> {
+    if line[1].load() >> COUNT_BITS == number {
+        return Outcome::without(Fate::from_bits(line[1].peek()));
+    }
+    let mut ret = Ret::zeroed();
+    let bytes = bytemuck::bytes_of_mut(&mut ret);
+    let len = bytes.len().min(4);
+    bytes[..len].copy_from_slice(&(head as u32).to_le_bytes()[..len]);
+    Outcome::done(ret)
 }
 
 /// The server's side.
@@ -436,7 +458,7 @@ impl Served {
         let mut bad = if from > 0 { fates.peek() } else { 0 };
         let mut streamed = 0;
         for index in from..count {
-            at.store(progress(seat, index, number));
+            at.note(progress(seat, index, number));
             let words = 1 + index * slots.unit;
             let outcome = run(seat, get(&request[words..]));
             if outcome.fate != Fate::Done {

@@ -203,7 +203,7 @@ enum Handle<'e> {
     Comb(HybComb),
     /// Whether results are streamed, and short.
     Slot(Client, bool),
-    Mp(mp::Client<u64, Into<'e>, OutOf<'e>>),
+    Mp(mp::Client<u64, Into<'e>, OutOf<'e>, ()>),
     FetchAdd,
     Treiber(Nodes),
     Rings(Rings),
@@ -247,7 +247,7 @@ impl<'e> Handle<'e> {
             Scheme::MpServer(_) => {
                 let [ask, tell] = rings(first, section.in_flight, me);
                 let (ask, told) = (Into::new(core, ask), OutOf::new(core, tell));
-                Self::Mp(mp::Client::over(ask, told, section.in_flight))
+                Self::Mp(mp::Client::over((), ask, told, section.in_flight))
             }
         })
     }
@@ -380,7 +380,8 @@ fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Sto
             (seat, OutOf::new(core, ask), Into::new(core, tell))
         });
         let mut served = mp::Served::over(channels);
-        return serve(shared, core, || served.round(&mut run));
+        // That it is busy it tells nobody: no other core ever looks.
+        return serve(shared, core, || served.round(|_| (), &mut run));
     }
     let (mut served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
     serve(shared, core, || match parameters.streaming {

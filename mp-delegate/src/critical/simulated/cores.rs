@@ -354,6 +354,10 @@ impl AnyWord for SimulatedWord<'_> {
         self.engine.write(self.index as usize, Access::Store, value);
     }
 
+    fn note(&self, value: u64) {
+        self.store(value);
+    }
+
     fn set(&self, value: u64) {
         self.store(value);
     }
@@ -442,6 +446,15 @@ impl<'e> Site for Core<'e> {
 
     fn pause(&self, pauses: u32) {
         self.engine.compute(u64::from(pauses) * self.pause);
+    }
+
+    /// Nobody is lost here.
+    fn enter(&self, _: Seat) {}
+
+    fn leave(&self, _: Seat) {}
+
+    fn gone(&self, _: Seat) -> Option<Stop> {
+        None
     }
 
     /// Streamed stores arrive by themselves here.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mp_core::{Rank, Result, memory::Region};
-use mp_delegate::critical::{Protected, Scheme, objects};
+use mp_delegate::critical::{Protected, Scheme, Section, objects};
 
 use super::{
     recorder::{Plan, Subject, wrong},
@@ -12,6 +12,8 @@ use super::{
 use crate::support::Random;
 
 const PLAN: Plan = Plan { ranks: 3, threads: 1, rounds: 60, most: 5 };
+
+const ALONE: Plan = Plan { ranks: 1, ..PLAN };
 
 #[track_caller]
 fn is_seen<S: Subject>(plan: Plan, setups: &[S::Setup]) {
@@ -130,21 +132,22 @@ impl Subject for Late {
     }
 }
 
-/// A queue, each of whose operations is a critical section; but what was taken is first looked
-/// at in one, and taken away in the next.
-struct Twice {
+/// A queue with room for one value, which counts its values beside: it looks for room in one critical
+/// section, and puts the value in in the next.
+struct InSteps {
+    count: Protected<objects::Counter>,
     queue: Protected<objects::Queue>,
     random: Random,
 }
 
-impl Subject for Twice {
+impl Subject for InSteps {
     type Setup = ();
     type Op = Do;
     type Ret = Got;
     type Spec = Through;
 
     fn spec((): (), _: &Plan) -> Through {
-        Through::queue(2, 2)
+        Through::queue(1, 1)
     }
 
     fn state(_: u64) -> Vec<u64> {
@@ -156,41 +159,57 @@ impl Subject for Twice {
     }
 
     fn open(rank: &Rank, (): ()) -> Result<Option<Self>> {
-        let section = mp_delegate::critical::Section::new(Scheme::HybComb).len(2);
+        let count = objects::Counter::open(rank, "count", Scheme::HybComb)?;
+        let section = Section::new(Scheme::HybComb).len(100);
         let queue = objects::Queue::open(rank, "queue", section)?;
-        Ok(Some(Self { queue, random: Random::new(rank.id() as u64) }))
+        Ok(Some(Self { count, queue, random: Random::new(rank.id() as u64) }))
     }
 
     fn another(&self) -> Result<Self> {
-        Ok(Self { queue: self.queue.another()?, random: self.random.clone() })
+        let (count, queue) = (self.count.another()?, self.queue.another()?);
+        Ok(Self { count, queue, random: self.random.clone() })
     }
 
     fn random(random: &mut Random) -> Do {
         if random.below(2) == 0 { Do::Take } else { Do::Put(random.below(1000)) }
     }
 
-    /// Puts a value in behind itself, so that for a moment it is gone.
     fn call(&mut self, op: Do) -> Result<Got> {
         match op {
-            Do::Put(value) => Ok(match self.queue.enqueue(value)? {
-                Ok(()) => Got::Done,
-                Err(_) => Got::Full,
-            }),
-            Do::Take => {
-                let Some(seen) = self.queue.dequeue()? else { return Ok(Got::Empty) };
-                a_moment(&mut self.random);
-                // Whoever comes now does not find it.
-                if self.queue.enqueue(seen)?.is_err() {
-                    return Ok(Got::Value(seen));
+            Do::Put(value) => {
+                if self.count.fetch_add(0)? > 0 {
+                    return Ok(Got::Full);
                 }
-                Ok(self.queue.dequeue()?.map_or(Got::Empty, Got::Value))
+                a_moment(&mut self.random);
+                self.queue.enqueue(value)??;
+                self.count.fetch_add(1)?;
+                Ok(Got::Done)
+            }
+            Do::Take => {
+                let Some(value) = self.queue.dequeue()? else { return Ok(Got::Empty) };
+                self.count.fetch_add(u64::MAX)?;
+                Ok(Got::Value(value))
             }
         }
     }
 
     fn restart(&mut self) -> Result<u64> {
-        while self.queue.dequeue()?.is_some() {}
+        while self.call(Do::Take)? != Got::Empty {}
         Ok(0)
+    }
+}
+
+/// Alone they are right: it is others between that make them wrong.
+#[test]
+fn one_client_does_not_find_out() {
+    for (kind, count) in [
+        wrong::<Unprotected>(ALONE, &[()], 1),
+        wrong::<Late>(ALONE, &[()], 1),
+        wrong::<InSteps>(ALONE, &[()], 1),
+    ]
+    .concat()
+    {
+        assert_eq!(count, 0, "{kind}");
     }
 }
 
@@ -206,6 +225,6 @@ fn a_counter_that_is_right_in_sum_is_found_out() {
 }
 
 #[test]
-fn a_queue_whose_operations_are_two_is_found_out() {
-    is_seen::<Twice>(PLAN, &[()]);
+fn a_queue_that_puts_in_steps_is_found_out() {
+    is_seen::<InSteps>(PLAN, &[()]);
 }

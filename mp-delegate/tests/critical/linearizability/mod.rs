@@ -27,7 +27,7 @@ use mp_delegate::critical::{
 };
 
 use recorder::{Plan, linearizable};
-use subjects::Counter;
+use subjects::{Counter, Map};
 
 /// Clients in ranks of their own.
 const RANKS: Plan = Plan { ranks: 3, threads: 1, rounds: 25, most: 5 };
@@ -49,6 +49,12 @@ fn with_room<T: Copy>(schemes: &[T]) -> Vec<(T, usize)> {
 fn counters_are_linearizable() {
     linearizable::<Counter>(RANKS, &Scheme::ALL);
     linearizable::<Counter>(THREADS, &for_threads());
+}
+
+#[test]
+fn maps_are_linearizable() {
+    linearizable::<Map>(RANKS, &with_room(&Scheme::ALL));
+    linearizable::<Map>(THREADS, &with_room(&for_threads()));
 }
 
 #[test]

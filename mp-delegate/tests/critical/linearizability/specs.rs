@@ -1,5 +1,7 @@
 //! Sequential objects, as simple as they can be.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::checker::Spec;
@@ -83,5 +85,79 @@ impl Spec for Through {
             _ => false,
         };
         may.then_some(after)
+    }
+}
+
+/// An operation on a map.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OfMap {
+    Get(u64),
+    Insert(u64, u64),
+    Remove(u64),
+    /// If the key has this value, or none, then it gets that one, or none.
+    Swap(u64, Option<u64>, Option<u64>),
+    Len,
+    Clear,
+}
+
+/// Its result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromMap {
+    /// What the key had; and whether the map has done what it was to do.
+    Was(Option<u64>, bool),
+    /// There was no room for the key.
+    Full,
+    Number(usize),
+}
+
+/// Keys with values, with room for so many.
+#[derive(Debug)]
+pub struct Map {
+    pub capacity: usize,
+}
+
+impl Map {
+    fn run(&self, map: &mut BTreeMap<u64, u64>, op: OfMap) -> FromMap {
+        let set = |map: &mut BTreeMap<u64, u64>, key, new: Option<u64>| {
+            let before = map.get(&key).copied();
+            match new {
+                Some(_) if before.is_none() && map.len() == self.capacity => return FromMap::Full,
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+            FromMap::Was(before, true)
+        };
+        match op {
+            OfMap::Get(key) => FromMap::Was(map.get(&key).copied(), true),
+            OfMap::Insert(key, value) => set(map, key, Some(value)),
+            OfMap::Remove(key) => set(map, key, None),
+            OfMap::Swap(key, expected, new) => match map.get(&key).copied() {
+                before if before != expected => FromMap::Was(before, false),
+                _ => set(map, key, new),
+            },
+            OfMap::Len => FromMap::Number(map.len()),
+            OfMap::Clear => {
+                let number = map.len();
+                map.clear();
+                FromMap::Number(number)
+            }
+        }
+    }
+}
+
+impl Spec for Map {
+    type State = BTreeMap<u64, u64>;
+    type Op = OfMap;
+    type Ret = FromMap;
+
+    fn step(
+        &self,
+        map: &BTreeMap<u64, u64>,
+        op: &OfMap,
+        ret: Option<&FromMap>,
+    ) -> Option<BTreeMap<u64, u64>> {
+        let mut after = map.clone();
+        let wanted = self.run(&mut after, *op);
+        ret.is_none_or(|ret| *ret == wanted).then_some(after)
     }
 }

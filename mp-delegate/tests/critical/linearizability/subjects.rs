@@ -1,17 +1,17 @@
 //! The library's objects, as subjects of recordings.
 
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
     Object, Protected, Scheme, Section, Server,
     nonblocking::{RingQueue, TreiberStack},
-    objects::{self, Full, Queue, Stack, TwoLockQueue},
+    objects::{self, Full, MapAnswer, Queue, Stack, TwoLockQueue},
 };
 
 use super::{
     recorder::{Plan, Subject},
-    specs::{self, Do, Got, Through},
+    specs::{self, Do, FromMap, Got, OfMap, Through},
 };
 use crate::support::Random;
 
@@ -70,6 +70,79 @@ impl Subject for Counter {
 
     fn restart(&mut self) -> Result<u64> {
         Ok(self.0.fetch_add(0)?)
+    }
+}
+
+pub struct Map(Protected<objects::Map<u64, u64>>);
+
+impl Map {
+    fn changed(answer: MapAnswer<u64>) -> FromMap {
+        if answer.is_full() {
+            return FromMap::Full;
+        }
+        FromMap::Was(answer.before(), answer.is_done())
+    }
+}
+
+impl Subject for Map {
+    type Setup = (Scheme, usize);
+    type Op = OfMap;
+    type Ret = FromMap;
+    type Spec = specs::Map;
+
+    fn spec((_, capacity): Self::Setup, _: &Plan) -> specs::Map {
+        specs::Map { capacity }
+    }
+
+    fn state(_: u64) -> BTreeMap<u64, u64> {
+        BTreeMap::new()
+    }
+
+    fn is_served((scheme, _): Self::Setup) -> bool {
+        scheme.needs_server()
+    }
+
+    fn open(rank: &Rank, (scheme, capacity): Self::Setup) -> Result<Option<Self>> {
+        let map = Protected::open(rank, "map", section(scheme, capacity), |_| ())?;
+        Ok(client(rank, map)?.map(Self))
+    }
+
+    fn another(&self) -> Result<Self> {
+        Ok(Self(self.0.another()?))
+    }
+
+    /// Few keys and values, so that clients meet.
+    fn random(random: &mut Random) -> OfMap {
+        let key = random.below(4);
+        let some = random.below(4);
+        let value = |random: &mut Random| random.below(3);
+        let maybe = |random: &mut Random| Some(random.below(4)).filter(|&value| value < 3);
+        match random.below(8) {
+            0 | 1 => OfMap::Get(key),
+            2 | 3 => OfMap::Insert(key, value(random)),
+            4 => OfMap::Remove(key),
+            5 | 6 => OfMap::Swap(key, maybe(random), maybe(random)),
+            _ if some == 0 => OfMap::Clear,
+            _ => OfMap::Len,
+        }
+    }
+
+    fn call(&mut self, op: OfMap) -> Result<FromMap> {
+        Ok(match op {
+            OfMap::Get(key) => FromMap::Was(self.0.get(key)?, true),
+            OfMap::Insert(key, value) => Self::changed(self.0.insert(key, value)?),
+            OfMap::Remove(key) => FromMap::Was(self.0.remove(key)?, true),
+            OfMap::Swap(key, expected, new) => {
+                Self::changed(self.0.compare_and_swap(key, expected, new)?)
+            }
+            OfMap::Len => FromMap::Number(self.0.len()?),
+            OfMap::Clear => FromMap::Number(self.0.clear()?),
+        })
+    }
+
+    fn restart(&mut self) -> Result<u64> {
+        self.0.clear()?;
+        Ok(0)
     }
 }
 

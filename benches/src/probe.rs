@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use onchip_benches::cpus;
 use serde::Serialize;
 
+use crate::cpus;
 use crate::stats::median;
 
 /// Both cores under one last-level cache: half a round trip takes less than this.
@@ -21,7 +21,9 @@ const BUSY_ABOVE_NS: f64 = 1000.0;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
+    /// Under one last-level cache.
     Near,
+    /// Not so.
     Far,
 }
 
@@ -38,6 +40,7 @@ impl Distance {
         }
     }
 
+    /// `near` or `far`.
     pub fn name(self) -> &'static str {
         match self {
             Distance::Near => "near",

@@ -4,20 +4,28 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::row::Setup;
-
+/// The machine at hand.
 #[derive(Serialize)]
 pub struct Machine {
+    /// Its name.
     pub processor: String,
+    /// How many the system has.
     pub online_cpus: usize,
+    /// Those measured on.
     pub used_cpus: [usize; 2],
     /// Of the first used CPU: level, type, size.
     pub caches: Vec<String>,
+    /// All of it.
     pub memory_kib: u64,
+    /// Its release.
     pub kernel: String,
+    /// Whether it is a guest.
     pub virtualized: bool,
+    /// The kernel's setting.
     pub transparent_huge_pages: String,
+    /// The kernel's setting for shared memory.
     pub shared_memory_huge_pages: String,
+    /// As Rust calls it.
     pub architecture: &'static str,
 }
 
@@ -45,14 +53,15 @@ fn caches(cpu: usize) -> Vec<String> {
 }
 
 impl Machine {
-    pub fn describe(setup: &Setup) -> Machine {
+    /// Looks it up.
+    pub fn describe(cpus: [usize; 2]) -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let flags = field(&cpuinfo, "flags").unwrap_or_default();
         Machine {
             processor: field(&cpuinfo, "model name").unwrap_or_else(|| "unknown".into()),
             online_cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
-            used_cpus: setup.cpus,
-            caches: caches(setup.cpus[0]),
+            used_cpus: cpus,
+            caches: caches(cpus[0]),
             memory_kib: field(&read("/proc/meminfo"), "MemTotal")
                 .and_then(|total| total.split_whitespace().next()?.parse().ok())
                 .unwrap_or(0),
@@ -64,6 +73,7 @@ impl Machine {
         }
     }
 
+    /// In one line.
     pub fn line(&self) -> String {
         format!(
             "{}{}, {} CPUs ({} and {} used), {}, {} GiB, Linux {}",

@@ -5,14 +5,21 @@ use serde::Serialize;
 /// The middle of a set of numbers and how far they spread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
+    /// The least.
     pub min: f64,
+    /// A quarter of the values is below.
     pub lower_quartile: f64,
+    /// Half of them is below.
     pub median: f64,
+    /// Three quarters of them are below.
     pub upper_quartile: f64,
+    /// The greatest.
     pub max: f64,
 }
 
 impl Spread {
+    /// Of some values.
+    ///
     /// # Panics
     /// Where there are no values.
     pub fn of(values: &[f64]) -> Spread {
@@ -33,6 +40,8 @@ impl Spread {
     }
 }
 
+/// The median of some values.
+///
 /// # Panics
 /// Where there are no values.
 pub fn median(values: &[f64]) -> f64 {

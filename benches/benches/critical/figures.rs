@@ -1,0 +1,282 @@
+//! What each figure of the thesis shows.
+
+use onchip::critical::{Backoff, Scheme, Section};
+
+use crate::point::{Measured, Point, Used};
+
+const CLIENTS: [usize; 4] = [1, 2, 4, 8];
+/// In the figures of what becomes of longer operations: as many as there are cores.
+const FEW: usize = 2;
+/// Where a combiner should find work.
+const MANY: usize = 8;
+/// Of the combiners in chapter 6.
+const MAX_OPS: usize = 200;
+/// Turns of an empty loop between two operations, at most: 50 in chapter 6; in chapter 7 up to 1000
+/// cycles, with some cycles to a turn.
+const IDLING_6: u32 = 50;
+const IDLING_7: u32 = 300;
+
+const HYB: Scheme = Scheme::HybLock;
+const COMB: Scheme = Scheme::HybComb;
+const CC: Scheme = Scheme::CcSynch;
+const SLOT: Scheme = Scheme::SlotServer;
+const MP: Scheme = Scheme::MpServer(0);
+
+/// What is drawn upwards.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    Throughput,
+    Latency,
+}
+
+/// One picture.
+#[derive(Clone, Copy)]
+pub struct Panel {
+    pub figure: &'static str,
+    pub caption: &'static str,
+    pub quantity: Quantity,
+}
+
+/// Pictures of the same points.
+pub struct Group {
+    pub panels: Vec<Panel>,
+    pub x_label: &'static str,
+    pub lines: Vec<(String, Vec<(f64, Point)>)>,
+}
+
+/// A point of a line in a figure, once it is measured.
+pub struct Taken {
+    pub line: usize,
+    pub x: f64,
+    pub measured: Measured,
+}
+
+/// A group of panels, and what they show.
+pub struct Drawn {
+    pub panels: Vec<Panel>,
+    pub lines: Vec<String>,
+    pub x_label: &'static str,
+    pub points: Vec<Taken>,
+}
+
+impl Group {
+    pub fn name(&self) -> String {
+        let names: Vec<&str> = self.panels.iter().map(|panel| panel.figure).collect();
+        names.join(" ")
+    }
+}
+
+fn throughput(figure: &'static str, caption: &'static str) -> Panel {
+    Panel { figure, caption, quantity: Quantity::Throughput }
+}
+
+fn latency(figure: &'static str, caption: &'static str) -> Panel {
+    Panel { figure, caption, quantity: Quantity::Latency }
+}
+
+fn section(scheme: Scheme) -> Section {
+    Section::new(scheme).max_ops(MAX_OPS)
+}
+
+/// The slot server as chapter 7 has it.
+fn server(backoff: Backoff, streaming: bool) -> Section {
+    Section::new(SLOT).backoff(backoff).streaming(streaming)
+}
+
+fn backoffs() -> [(&'static str, Backoff); 4] {
+    [
+        ("base", Backoff::None),
+        ("B4", Backoff::Fixed(4)),
+        ("B16", Backoff::Fixed(16)),
+        ("tuned", Backoff::Tuned),
+    ]
+}
+
+struct Maker {
+    quick: bool,
+    idling: u32,
+}
+
+impl Maker {
+    fn some<T: Copy>(&self, all: &[T]) -> Vec<T> {
+        if self.quick { all.iter().copied().take(2).collect() } else { all.to_vec() }
+    }
+
+    fn point(&self, used: Used, clients: usize) -> Point {
+        Point { used, clients, idling: self.idling, quick: self.quick }
+    }
+
+    fn clients(&self, name: impl Into<String>, used: Used) -> (String, Vec<(f64, Point)>) {
+        let at = |clients| (clients as f64, self.point(used, clients));
+        (name.into(), self.some(&CLIENTS).into_iter().map(at).collect())
+    }
+
+    fn increments(
+        &self,
+        name: impl Into<String>,
+        section: Section,
+        counts: &[u64],
+    ) -> (String, Vec<(f64, Point)>) {
+        let at = |count| (count as f64, self.point(Used::Increments(section, count), FEW));
+        (name.into(), self.some(counts).into_iter().map(at).collect())
+    }
+
+    fn max_ops(&self, name: impl Into<String>, scheme: Scheme) -> (String, Vec<(f64, Point)>) {
+        let at = |max_ops: usize| {
+            let used = Used::Counter(Section::new(scheme).max_ops(max_ops));
+            (max_ops as f64, self.point(used, MANY))
+        };
+        (name.into(), self.some(&[1, 8, 64, 512, 4096]).into_iter().map(at).collect())
+    }
+}
+
+const LOCKS: [(&str, Scheme); 4] =
+    [("HybLock", HYB), ("MCS", Scheme::Mcs), ("CLH", Scheme::Clh), ("TAS", Scheme::Tas)];
+const DELEGATION: [(&str, Scheme); 4] =
+    [("mp-server", MP), ("HybComb", COMB), ("shm-server", SLOT), ("CC-Synch", CC)];
+const UP_TO_25: [u64; 5] = [0, 1, 5, 15, 25];
+const UP_TO_200: [u64; 5] = [0, 25, 64, 100, 200];
+
+/// All figures, in their order.
+pub fn all(quick: bool) -> Vec<Group> {
+    let mut all = chapter_6(&Maker { quick, idling: IDLING_6 });
+    all.extend(chapter_7(&Maker { quick, idling: IDLING_7 }));
+    all
+}
+
+fn chapter_6(make: &Maker) -> Vec<Group> {
+    let counters = |schemes: [(&str, Scheme); 4]| {
+        schemes.map(|(name, scheme)| make.clients(name, Used::Counter(section(scheme)))).into()
+    };
+    let longer = |schemes: [(&str, Scheme); 4]| {
+        schemes.map(|(name, scheme)| make.increments(name, section(scheme), &UP_TO_25)).into()
+    };
+    let stacks = DELEGATION.into_iter().chain([("HybLock", HYB)]);
+    vec![
+        Group {
+            panels: vec![throughput("6.4a", "locks: a counter"), latency("6.4b", "locks: latency")],
+            x_label: "clients",
+            lines: counters(LOCKS),
+        },
+        Group {
+            panels: vec![throughput("6.4c", "locks: longer sections, 2 clients")],
+            x_label: "increments",
+            lines: longer(LOCKS),
+        },
+        Group {
+            panels: vec![
+                throughput("6.5a", "delegation: a counter"),
+                latency("6.5b", "delegation: latency"),
+            ],
+            x_label: "clients",
+            lines: counters(DELEGATION),
+        },
+        Group {
+            panels: vec![throughput("6.5c", "delegation: longer sections, 2 clients")],
+            x_label: "increments",
+            lines: longer(DELEGATION),
+        },
+        Group {
+            panels: vec![throughput("6.6a", "a counter, 8 clients")],
+            x_label: "MAX_OPS",
+            lines: vec![make.max_ops("HybComb", COMB), make.max_ops("CC-Synch", CC)],
+        },
+        Group {
+            panels: vec![throughput("6.8a", "queues")],
+            x_label: "clients",
+            lines: DELEGATION
+                .into_iter()
+                .map(|(name, scheme)| {
+                    make.clients(format!("{name}-1"), Used::Queue(section(scheme)))
+                })
+                .chain([
+                    make.clients("mp-server-2", Used::TwoLockQueue(section(MP))),
+                    make.clients("HybLock-2", Used::TwoLockQueue(section(HYB))),
+                    make.clients("ring", Used::RingQueue),
+                ])
+                .collect(),
+        },
+        Group {
+            panels: vec![throughput("6.8b", "stacks")],
+            x_label: "clients",
+            lines: stacks
+                .map(|(name, scheme)| make.clients(name, Used::Stack(section(scheme))))
+                .chain([make.clients("Treiber", Used::TreiberStack)])
+                .collect(),
+        },
+    ]
+}
+
+fn chapter_7(make: &Maker) -> Vec<Group> {
+    let servers = |streaming: bool| {
+        let suffix = if streaming { "-SS" } else { "" };
+        backoffs().map(|(name, backoff)| {
+            let used = Used::ShortCounter(server(backoff, streaming));
+            make.clients(format!("srv-{name}{suffix}"), used)
+        })
+    };
+    let plain = server(Backoff::None, false);
+    let tuned = server(Backoff::Tuned, false);
+    vec![
+        Group {
+            panels: vec![
+                throughput("7.5", "a server: backoff"),
+                latency("7.7", "a server: latency, backoff"),
+            ],
+            x_label: "clients",
+            lines: servers(false).into(),
+        },
+        Group {
+            panels: vec![
+                throughput("7.6", "a server: streaming stores"),
+                latency("7.7", "a server: latency, streaming stores"),
+            ],
+            x_label: "clients",
+            lines: servers(true).into(),
+        },
+        Group {
+            panels: vec![throughput("7.8", "a server: longer sections, 2 clients")],
+            x_label: "increments",
+            lines: vec![
+                make.increments("srv-base", plain, &UP_TO_200),
+                make.increments("srv-B16", server(Backoff::Fixed(16), false), &UP_TO_200),
+                make.increments("srv-tuned", tuned, &UP_TO_200),
+            ],
+        },
+        Group {
+            panels: vec![throughput("7.9", "counters")],
+            x_label: "clients",
+            lines: vec![
+                make.clients("srv-base", Used::ShortCounter(plain)),
+                make.clients("srv-tuned", Used::ShortCounter(tuned)),
+                make.clients("srv-SS", Used::ShortCounter(server(Backoff::None, true))),
+                make.clients("CC-Synch", Used::Counter(section(CC))),
+                make.clients("H-Synch", Used::Counter(section(Scheme::HSynch).groups(2))),
+                make.clients("fetch-and-add", Used::FetchAdd),
+            ],
+        },
+        Group {
+            panels: vec![throughput("7.10", "stacks")],
+            x_label: "clients",
+            lines: vec![
+                make.clients("srv-base", Used::Stack(plain)),
+                make.clients("srv-tuned", Used::Stack(tuned)),
+                make.clients("CC-Synch", Used::Stack(section(CC))),
+                make.clients("H-Synch", Used::Stack(section(Scheme::HSynch).groups(2))),
+                make.clients("Treiber", Used::TreiberStack),
+            ],
+        },
+        Group {
+            panels: vec![throughput("7.11", "queues")],
+            x_label: "clients",
+            lines: vec![
+                make.clients("srv-base-1", Used::Queue(plain)),
+                make.clients("srv-tuned-1", Used::Queue(tuned)),
+                make.clients("srv-base-2", Used::TwoLockQueue(plain)),
+                make.clients("CC-Synch-2", Used::TwoLockQueue(section(CC))),
+                make.clients("H-Synch-2", Used::TwoLockQueue(section(Scheme::HSynch).groups(2))),
+                make.clients("ring", Used::RingQueue),
+            ],
+        },
+    ]
+}

@@ -1,0 +1,71 @@
+//! What is done once, by whoever comes first.
+
+use super::{
+    error::Stop,
+    locks::{someone, who},
+    site::{AnyWord, Seat, Site},
+};
+
+/// Before that, who does it.
+const DONE: u64 = u64::MAX;
+
+/// Does it, if nobody has begun; returns when it is done.
+pub(super) fn once<S: Site>(
+    site: &S,
+    me: Seat,
+    state: &S::Word,
+    act: impl FnOnce(),
+) -> Result<(), Stop> {
+    // In one step, so that there is always somebody to look for.
+    if state.exchange(0, someone(me)).is_ok() {
+        act();
+        state.store(DONE);
+        site.wake_all();
+        return Ok(());
+    }
+    site.wait(me, None, state, || {
+        let seen = state.load();
+        if seen == DONE {
+            return Some(Ok(()));
+        }
+        let lost = site.gone(who(seen))?;
+        // What was done before the end is visible by now.
+        Some(if state.load() == DONE { Ok(()) } else { Err(lost) })
+    })?
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::once;
+    use crate::critical::{
+        error::Stop,
+        model::{Ended, Model, at_every_store, each},
+        site::Site,
+    };
+
+    /// Whoever comes first, or dies in the middle: nobody goes on before it is done, and nobody
+    /// waits for the dead.
+    #[test]
+    fn it_is_done_once_or_given_up() {
+        at_every_store(3, |stores| {
+            let model = Model::new(1, 2);
+            let lived = each(&model, 2, move |me, model| {
+                let act = || {
+                    let done = once(model, me, model.word(0).unwrap(), || model.execute(me, 7));
+                    match done {
+                        Ok(()) => assert_eq!(model.counted(), 1),
+                        Err(Stop::Lost(0)) => model.note(me as u64, Ended::Lost),
+                        Err(other) => panic!("{other:?}"),
+                    }
+                };
+                if me == 0 {
+                    return model.live_for(me, stores, act);
+                }
+                act();
+                true
+            });
+            model.check();
+            lived[0]
+        });
+    }
+}

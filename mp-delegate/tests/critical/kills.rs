@@ -1,0 +1,285 @@
+//! Ranks of a critical section that are killed, at points that a seed chooses. The others must come
+//! to their ends; and what became of each operation must be what whoever asked for it was told.
+//!
+//! There is a log in the segment, with two words for each operation of each client: how often it was
+//! begun, which whoever executes it adds to, and how it ended for the client.
+
+use std::{cell::RefCell, collections::VecDeque, time::Duration};
+
+use mp_core::{Channel, Error as WorldError, Rank, Result, WaitPolicy, World, memory::Region};
+use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
+
+use crate::support::{
+    Random, Together,
+    scenarios::{self, die},
+};
+
+/// The last rank watches the others.
+const RANKS: usize = 5;
+const OBSERVER: usize = RANKS - 1;
+/// Of each client.
+const OPERATIONS: u32 = 400;
+
+/// How an operation ended.
+const DONE: u64 = 1;
+const UNKNOWN: u64 = 2;
+const NOT_EXECUTED: u64 = 3;
+
+/// What a seed says.
+struct Plan {
+    section: Section,
+    policy: WaitPolicy,
+    victim: usize,
+    end: End,
+    /// Requests in flight of a client.
+    window: usize,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    After(Duration),
+    /// Half way in the operation that it executes after so many.
+    Within(u64),
+}
+
+impl Plan {
+    fn new(seed: u64) -> Self {
+        let scheme = Scheme::ALL[(seed % Scheme::ALL.len() as u64) as usize];
+        let mut random = Random::new(seed);
+        let mut below = |bound: u64| random.below(bound);
+        let in_flight = 1 + below(32);
+        let mut section = Section::new(scheme)
+            .poison(below(2) == 0)
+            .max_ops(1 + below(6) as usize)
+            .in_flight(in_flight as usize);
+        if scheme == Scheme::HSynch {
+            section = section.groups(1 + below(3) as usize);
+        }
+        Self {
+            section,
+            policy: [WaitPolicy::Adaptive, WaitPolicy::Park][below(2) as usize],
+            victim: below(OBSERVER as u64) as usize,
+            end: match below(3) {
+                0 => End::Within(below(600)),
+                _ => End::After(Duration::from_nanos(below(6_000_000))),
+            },
+            window: 1 + below(in_flight) as usize,
+        }
+    }
+}
+
+/// In this process.
+struct Log {
+    region: Region,
+    /// Operations that are executed before one that is not survived.
+    left: Option<u64>,
+}
+
+thread_local! {
+    static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+impl Log {
+    fn word(&self, client: u32, id: u32, which: usize) -> &mp_core::memory::Word {
+        &self.region.words()[2 * (client * (OPERATIONS + 1) + id) as usize + which]
+    }
+}
+
+/// Of each client: its last operation, and how many there were.
+struct Ledger;
+
+impl Object for Ledger {
+    type State = [[u64; 2]; OBSERVER];
+    /// The client, and the number of its operation; 0 reads.
+    type Op = [u32; 2];
+    /// Operations of the client, or `u64::MAX` for one out of order.
+    type Ret = u64;
+
+    fn apply(clients: &mut Self::State, [client, id]: [u32; 2]) -> u64 {
+        let [last, count] = &mut clients[client as usize];
+        if id == 0 {
+            return *count;
+        }
+        LOG.with_borrow_mut(|log| {
+            let Some(log) = log else { return };
+            log.word(client, id, 0).add(1);
+            match &mut log.left {
+                Some(0) => drop(die()),
+                Some(left) => *left -= 1,
+                None => {}
+            }
+        });
+        if u64::from(id) <= *last {
+            return u64::MAX;
+        }
+        *last = id.into();
+        *count += 1;
+        *count
+    }
+}
+
+/// A world in which one rank is killed. Seeds that follow each other try all schemes in turn.
+pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String> {
+    let plan = Plan::new(seed);
+    let world = configure(World::processes(RANKS).wait(plan.policy));
+    let result = world.run(|rank| run(rank, &plan));
+    scenarios::check(result, plan.victim).map_err(|error| {
+        let scheme = plan.section.scheme();
+        format!("{scheme:?}, seed {seed}: {error}")
+    })
+}
+
+fn run(rank: &Rank, plan: &Plan) -> Result<()> {
+    let me = rank.id();
+    let words = 2 * OBSERVER * (OPERATIONS as usize + 1);
+    let log = Log { region: Region::open(rank, "log", words, 0)?, left: None };
+    let object = Protected::<Ledger>::open(rank, "ledger", plan.section, |_| ())?;
+    // One that serves, and one that follows.
+    let (mut server, mut object) = (Server::new(), Some(object));
+    if plan.section.scheme().needs_server() {
+        if me < 2
+            && let Some(object) = object.take()
+        {
+            server.add(object)?;
+        }
+        // Else nobody might follow yet.
+        Together::new(rank)?.wait()?;
+    }
+    if me == OBSERVER {
+        drop(object);
+        return observe(rank, &log, plan);
+    }
+    // Open as long as the rank lives.
+    std::mem::forget(rank.sender::<u8>("alive", OBSERVER, Channel::degree(1))?);
+    let left = match plan.end {
+        End::Within(operations) if me == plan.victim => Some(operations),
+        _ => None,
+    };
+    LOG.set(Some(Log { left, ..log }));
+    if let End::After(delay) = plan.end
+        && me == plan.victim
+    {
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            die()
+        });
+    }
+    match object {
+        Some(object) => ask(rank, object, plan.window)?,
+        None => server.serve()?,
+    }
+    if me != plan.victim {
+        return Ok(());
+    }
+    if let End::Within(_) = plan.end {
+        // All is done, and it has executed less than that.
+        die();
+    }
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Asks for all operations, or until somebody is lost; writes down how they end.
+fn ask(rank: &Rank, mut object: Protected<Ledger>, window: usize) -> Result<()> {
+    let me = rank.id() as u32;
+    let note = |id: u32, how: u64| {
+        LOG.with_borrow(|log| {
+            if let Some(log) = log {
+                log.word(me, id, 1).store(how);
+            }
+        });
+    };
+    // Whether it goes on.
+    let look = |object: &Protected<Ledger>, id: u32, ended: Result<u64, Error>| match ended {
+        Ok(u64::MAX) => Err(WorldError::other(format!("operation {id} came out of order"))),
+        Ok(_) => {
+            note(id, DONE);
+            Ok(true)
+        }
+        Err(Error::Unknown { .. }) => {
+            note(id, UNKNOWN);
+            Ok(true)
+        }
+        Err(Error::Poisoned { .. }) => {
+            note(id, NOT_EXECUTED);
+            object.clear_poison();
+            Ok(true)
+        }
+        Err(Error::Lost { .. }) => {
+            note(id, NOT_EXECUTED);
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    };
+    let mut pending = VecDeque::new();
+    let mut next = 1;
+    loop {
+        if next <= OPERATIONS && pending.len() < window {
+            match object.submit([me, next]) {
+                Ok(request) => pending.push_back((next, request)),
+                Err(error) => {
+                    if !look(&object, next, Err(error))? {
+                        return Ok(());
+                    }
+                }
+            }
+            next += 1;
+            continue;
+        }
+        let Some((id, request)) = pending.pop_front() else { break };
+        let ended = object.wait(request);
+        if !look(&object, id, ended)? {
+            return Ok(());
+        }
+    }
+    // The value itself.
+    let counted = match object.apply([me, 0]) {
+        Ok(counted) => counted,
+        Err(Error::Lost { .. } | Error::Unknown { .. } | Error::Poisoned { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let begun = LOG.with_borrow(|log| {
+        let begun = |log: &Log| (1..=OPERATIONS).map(|id| log.word(me, id, 0).load()).sum::<u64>();
+        log.as_ref().map_or(0, begun)
+    });
+    // One may have been begun, and no more.
+    ensure!(begun - counted <= 1, "{begun} operations were begun, {counted} are in the value");
+    Ok(())
+}
+
+/// Waits for the end of the others, and reads the log.
+fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
+    for other in 0..OBSERVER {
+        let alive = rank.receiver::<u8>("alive", other, Channel::degree(1))?;
+        match alive.receive() {
+            Err(WorldError::Disconnected { .. } | WorldError::PeerLost { .. }) => {}
+            other => return Err(WorldError::other(format!("{:?}", other.err()))),
+        }
+    }
+    let mut unsure = 0;
+    for client in 0..OBSERVER {
+        for id in 1..=OPERATIONS {
+            let [begun, ended] = [0, 1].map(|which| log.word(client as u32, id, which).load());
+            let fits = match ended {
+                DONE => begun == 1,
+                NOT_EXECUTED => begun == 0,
+                _ => begun <= 1,
+            };
+            ensure!(
+                fits,
+                "operation {id} of {client} was begun {begun} times and ended as {ended}"
+            );
+            unsure += u32::from(ended == UNKNOWN);
+        }
+    }
+    // Each client has that many in flight, and perhaps notices as late when it submits.
+    let most = match plan.section.scheme() {
+        Scheme::SlotServer => 1,
+        Scheme::MpServer(_) => OBSERVER as u32 * (plan.window as u32 + 1),
+        // Each of them knows afterwards.
+        _ => OBSERVER as u32,
+    };
+    ensure!(unsure <= most, "nobody knows of {unsure} operations");
+    Ok(())
+}
