@@ -109,20 +109,13 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         object(hyb_comb, Task::Queue),
         object(slots, Task::Queue),
         object(cc_synch, Task::Queue),
-        object(lock, Task::Queue),
         object(lock, Task::TwoLockQueue),
         object(server, Task::TwoLockQueue),
     ];
-    let names = [
-        "MpServer-1",
-        "HybComb-1",
-        "SlotServer-1",
-        "CcSynch-1",
-        "HybLock-1",
-        "HybLock-2",
-        "MpServer-2",
-    ];
-    let a = curves(&names, &queues);
+    let names = ["MpServer-1", "HybComb-1", "SlotServer-1", "CcSynch-1", "HybLock-2", "MpServer-2"];
+    let mut a = curves(&names, &queues);
+    let rings = |clients| on(Way::Rings, clients, Task::Queue);
+    a.push(Curve("RingQueue", &rings));
     // Two of the cores serve.
     let mut clients = CLIENTS_AT;
     clients[clients.len() - 1] = 34;

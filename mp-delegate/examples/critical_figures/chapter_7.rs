@@ -119,7 +119,6 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 
     // One critical section, or one at each end; a stream's order would not do for two (T 7.1.3).
     let queues = [
-        object(slots(), Task::Queue),
         object(slots(), Task::TwoLockQueue),
         object(backoff(100), Task::Queue),
         object(backoff(100), Task::TwoLockQueue),
@@ -127,9 +126,10 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         object(combiner(Scheme::CcSynch), Task::TwoLockQueue),
         object(combiner(Scheme::HSynch), Task::TwoLockQueue),
     ];
-    let names =
-        ["srv-base-1", "srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", "CcSynch-2", "HSynch-2"];
-    let c = curves(&names, &queues);
+    let names = ["srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", "CcSynch-2", "HSynch-2"];
+    let mut c = curves(&names, &queues);
+    let rings = |clients| Ok(on(&sockets()?, Way::Rings, clients, Task::Queue));
+    c.push(Curve("RingQueue", &rings));
     let title = "Queues, 8 sockets";
     show(draw(("figure-7-11", title), (CLIENTS, MOPS), &CLIENTS_AT, &c, throughput)?)
 }

@@ -8,10 +8,8 @@
 //!   a list knows whether it is full at the moment at which it looks at its top, which a number of
 //!   its own beside the top could not tell.
 
-use mp_core::memory::Word;
-
 use super::{NUMBER_BITS, NUMBERS};
-use crate::critical::error::Stop;
+use crate::critical::{error::Stop, site::AnyWord};
 
 /// See the [module](self). All of it are places in the words of a region.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +21,19 @@ pub(super) struct List {
 }
 
 impl List {
-    fn link<'a>(&self, words: &'a [Word], number: u64) -> Result<&'a Word, Stop> {
+    fn link<'a, W>(&self, words: &'a [W], number: u64) -> Result<&'a W, Stop> {
         let before = (number as usize).checked_sub(1).ok_or(Stop::Corrupt)?;
         words.get(self.links + before * self.stride).ok_or(Stop::Corrupt)
     }
 
     /// Puts a node on top, which is number 1 or above, unless there are `most` nodes. Whether it did.
     #[inline]
-    pub(super) fn push(&self, words: &[Word], number: u64, most: u64) -> Result<bool, Stop> {
+    pub(super) fn push(
+        &self,
+        words: &[impl AnyWord],
+        number: u64,
+        most: u64,
+    ) -> Result<bool, Stop> {
         let top = &words[self.top];
         let mine = self.link(words, number)?;
         let mut seen = top.load();
@@ -59,7 +62,7 @@ impl List {
     #[inline]
     pub(super) fn pop<T>(
         &self,
-        words: &[Word],
+        words: &[impl AnyWord],
         look: impl Fn(u64) -> T,
     ) -> Result<Option<(u64, T)>, Stop> {
         let top = &words[self.top];

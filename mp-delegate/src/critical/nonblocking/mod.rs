@@ -35,6 +35,9 @@ mod treiber_stack;
 pub use ring_queue::RingQueue;
 pub use treiber_stack::TreiberStack;
 
+#[cfg(all(feature = "simulated", not(loom)))]
+pub(super) use self::{ring_queue::Rings, treiber_stack::Nodes};
+
 /// Bits of the number of a node or a place; 0 is none.
 const NUMBER_BITS: u32 = 24;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;

@@ -1,10 +1,8 @@
 //! Nodes that nobody uses. A node that was never used is one whose number was never given out, so
 //! that memory of zeros is a pool.
 
-use mp_core::memory::Word;
-
 use super::list::List;
-use crate::critical::error::Stop;
+use crate::critical::{error::Stop, site::AnyWord};
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +19,7 @@ impl Pool {
     /// A node's number, from 1. There is one for whoever asks: the pool has as many nodes as can be
     /// in use at the same time.
     #[inline]
-    pub(super) fn take(&self, words: &[Word]) -> Result<u64, Stop> {
+    pub(super) fn take(&self, words: &[impl AnyWord]) -> Result<u64, Stop> {
         loop {
             if let Some(number) = first_use(&words[self.used], self.nodes) {
                 return Ok(number);
@@ -35,14 +33,14 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn give(&self, words: &[Word], number: u64) -> Result<(), Stop> {
+    pub(super) fn give(&self, words: &[impl AnyWord], number: u64) -> Result<(), Stop> {
         self.free.push(words, number, u64::MAX).map(drop)
     }
 }
 
 /// A number that was never used, as long as not all `numbers` are.
 #[inline]
-pub(super) fn first_use(used: &Word, numbers: u64) -> Option<u64> {
+pub(super) fn first_use(used: &impl AnyWord, numbers: u64) -> Option<u64> {
     let mut seen = used.load();
     while seen < numbers {
         match used.exchange(seen, seen + 1) {

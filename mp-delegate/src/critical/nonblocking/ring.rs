@@ -21,10 +21,11 @@
 //!   three times as many tickets as there can be numbers, and a budget used up means that the ring is
 //!   empty.
 
-use mp_core::memory::Word;
-
 use super::{NUMBER_BITS, NUMBERS};
-use crate::critical::{error::Stop, site::BLOCK};
+use crate::critical::{
+    error::Stop,
+    site::{AnyWord, BLOCK},
+};
 
 /// In an entry, above the number: whether it is unsafe, and then the lap.
 const UNSAFE: u64 = 1 << NUMBER_BITS;
@@ -67,7 +68,7 @@ impl Ring {
 
     /// Of a ticket: where, and in which lap. Those of the memory at first are in lap 0.
     #[inline]
-    pub(super) fn entry<'a>(&self, words: &'a [Word], ticket: u64) -> (&'a Word, u64) {
+    pub(super) fn entry<'a, W>(&self, words: &'a [W], ticket: u64) -> (&'a W, u64) {
         let at = ticket & ((1 << self.order) - 1);
         let high = self.order.saturating_sub(APART);
         let at = (at << (self.order - high) | at >> high) & ((1 << self.order) - 1);
@@ -76,7 +77,7 @@ impl Ring {
 
     /// Puts in a number, from 1. There are never more than the ring is for.
     #[inline]
-    pub(super) fn put(&self, words: &[Word], number: u64) {
+    pub(super) fn put(&self, words: &[impl AnyWord], number: u64) {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
         loop {
             let ticket = tail.add(1);
@@ -103,7 +104,7 @@ impl Ring {
 
     /// Takes out the number that has been in longest, if there is one.
     #[inline]
-    pub(super) fn take(&self, words: &[Word]) -> Result<Option<u64>, Stop> {
+    pub(super) fn take(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
         if budget.load() as i64 <= 0 {
             return Ok(None);
@@ -157,13 +158,13 @@ fn is_before(lap: u64, other: u64) -> bool {
 }
 
 /// Whether the end has drawn no ticket from this one on.
-fn is_drawn_up_to(end: &Word, ticket: u64) -> bool {
+fn is_drawn_up_to(end: &impl AnyWord, ticket: u64) -> bool {
     ticket.wrapping_sub(end.load()) as i64 >= 0
 }
 
 /// Who puts in skips the tickets that were drawn in vain.
 #[cold]
-fn catch_up(tail: &Word, head: &Word, mut drawn: u64, mut next: u64) {
+fn catch_up<W: AnyWord>(tail: &W, head: &W, mut drawn: u64, mut next: u64) {
     while let Err(now) = tail.exchange(drawn, next) {
         drawn = now;
         next = head.load();
@@ -175,6 +176,8 @@ fn catch_up(tail: &Word, head: &Word, mut drawn: u64, mut next: u64) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use mp_core::memory::Word;
+
     use super::*;
 
     fn words(numbers: usize) -> Vec<Word> {

@@ -1,13 +1,18 @@
 //! A bounded queue of two rings: places with values go through one, free places through the other.
 
-use mp_core::{Rank, memory::Word};
+use mp_core::Rank;
 
 use super::{
     handle::{Handle, OWN},
     pool::first_use,
     ring::Ring,
 };
-use crate::critical::{Result, error::Stop, objects::Full, site::BLOCK};
+use crate::critical::{
+    Result,
+    error::Stop,
+    objects::Full,
+    site::{AnyWord, BLOCK},
+};
 
 /// A queue whose ends are changed by fetch-and-add, as in Morrison's and Afek's LCRQ (PPoPP 2013), so
 /// that whoever comes at the same time gets a place of its own and does not have to try again.
@@ -102,7 +107,7 @@ const RINGS: usize = OWN + BLOCK;
 
 /// Where everything is in the words of a region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rings {
+pub(in crate::critical) struct Rings {
     filled: Ring,
     free: Ring,
     values: usize,
@@ -112,23 +117,27 @@ pub(super) struct Rings {
 impl Rings {
     /// With one place less than values and handles: each of the other handles may have one in its
     /// hands when somebody looks for one.
-    pub(super) fn new(places: usize) -> Self {
+    pub(in crate::critical) fn new(places: usize) -> Self {
         let free = RINGS + Ring::words(places).next_multiple_of(BLOCK);
         let values = free + Ring::words(places).next_multiple_of(BLOCK);
         let [filled, free] = [RINGS, free].map(|first| Ring::new(first, places));
         Self { filled, free, values, places: places as u64 }
     }
 
-    pub(super) fn words(&self) -> usize {
+    pub(in crate::critical) fn words(&self) -> usize {
         self.values + self.places as usize
     }
 
-    fn value<'a>(&self, words: &'a [Word], number: u64) -> Result<&'a Word, Stop> {
+    fn value<'a, W>(&self, words: &'a [W], number: u64) -> Result<&'a W, Stop> {
         words.get(self.values + number as usize - 1).ok_or(Stop::Corrupt)
     }
 
     #[inline]
-    pub(super) fn enqueue(&self, words: &[Word], value: u64) -> Result<Result<(), Full>, Stop> {
+    pub(in crate::critical) fn enqueue(
+        &self,
+        words: &[impl AnyWord],
+        value: u64,
+    ) -> Result<Result<(), Full>, Stop> {
         // First of all: when none is free afterwards, all others were used already by then.
         let number = match first_use(&words[USED], self.places) {
             Some(number) => number,
@@ -143,7 +152,7 @@ impl Rings {
     }
 
     #[inline]
-    pub(super) fn dequeue(&self, words: &[Word]) -> Result<Option<u64>, Stop> {
+    pub(in crate::critical) fn dequeue(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let Some(number) = self.filled.take(words)? else { return Ok(None) };
         let value = self.value(words, number)?.peek();
         self.free.put(words, number);
@@ -153,6 +162,8 @@ impl Rings {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use mp_core::memory::Word;
+
     use super::*;
 
     /// Whatever is in the entries: a number that is no place's is told of.

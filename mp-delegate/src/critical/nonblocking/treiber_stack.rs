@@ -1,13 +1,18 @@
 //! Treiber's stack.
 
-use mp_core::{Rank, memory::Word};
+use mp_core::Rank;
 
 use super::{
     handle::{Handle, OWN},
     list::List,
     pool::Pool,
 };
-use crate::critical::{Result, error::Stop, objects::Full, site::BLOCK};
+use crate::critical::{
+    Result,
+    error::Stop,
+    objects::Full,
+    site::{AnyWord, BLOCK},
+};
 
 /// A stack whose top is changed by compare-and-swap (Treiber 1986): simple, and without a bound on
 /// how often an operation tries again while others succeed.
@@ -89,27 +94,31 @@ const NODE: usize = 2;
 
 /// Where everything is in the words of a region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nodes {
+pub(in crate::critical) struct Nodes {
     list: List,
     pool: Pool,
     capacity: u64,
 }
 
 impl Nodes {
-    pub(super) fn words(nodes: usize) -> usize {
+    pub(in crate::critical) fn words(nodes: usize) -> usize {
         NODES + NODE * nodes
     }
 
     /// With as many nodes as there are values and handles: each of which has one in its hands while
     /// it puts a value in, or takes one out.
-    pub(super) fn new(capacity: usize, nodes: usize) -> Self {
+    pub(in crate::critical) fn new(capacity: usize, nodes: usize) -> Self {
         let list = |top| List { top, links: NODES + LINK, stride: NODE };
         let pool = Pool { used: USED, free: list(FREE), nodes: nodes as u64 };
         Self { list: list(TOP), pool, capacity: capacity as u64 }
     }
 
     #[inline]
-    pub(super) fn push(&self, words: &[Word], value: u64) -> Result<Result<(), Full>, Stop> {
+    pub(in crate::critical) fn push(
+        &self,
+        words: &[impl AnyWord],
+        value: u64,
+    ) -> Result<Result<(), Full>, Stop> {
         let number = self.pool.take(words)?;
         // The pool's numbers are nodes: it has looked at their links.
         words.get(place(number)).ok_or(Stop::Corrupt)?.set(value);
@@ -121,8 +130,8 @@ impl Nodes {
     }
 
     #[inline]
-    pub(super) fn pop(&self, words: &[Word]) -> Result<Option<u64>, Stop> {
-        let look = |number| words.get(place(number)).map_or(0, Word::peek);
+    pub(in crate::critical) fn pop(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
+        let look = |number| words.get(place(number)).map_or(0, AnyWord::peek);
         let Some((number, value)) = self.list.pop(words, look)? else { return Ok(None) };
         self.pool.give(words, number)?;
         Ok(Some(value))
@@ -135,6 +144,8 @@ fn place(number: u64) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use mp_core::memory::Word;
+
     use super::*;
     use crate::critical::nonblocking::NUMBERS;
 

@@ -11,20 +11,21 @@ use super::{
     Experiment, ExperimentError, Measured, Task, Way,
     channel::{Into, OutOf, Ring},
     cores::{Core, Deadlock, Engine},
-    objects::Place,
+    objects::{Place, TAKE},
     watch::{Sections, Watch},
 };
 use crate::critical::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::Stop,
     locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nonblocking::{Nodes, Rings},
     object::Outcome,
     section::{Scheme, Section},
     servers::{
         mp,
         slot::{Client, Served, Slots, Ticket},
     },
-    site::{BLOCK, Seat},
+    site::{BLOCK, Seat, Site, Word},
 };
 
 /// What lies where.
@@ -35,6 +36,28 @@ struct Layout {
     state: usize,
     words: usize,
     elements: usize,
+}
+
+impl Layout {
+    /// What is in the object when nobody uses it any more.
+    fn left(&self, experiment: &Experiment, engine: &Engine) -> Result<Vec<u64>, Stop> {
+        let words = || -> Vec<Word> {
+            (self.state..self.words).map(|word| Word::new(engine.value(word))).collect()
+        };
+        match experiment.way {
+            Way::Treiber => {
+                let (stack, words) = (experiment.nodes(self.elements), words());
+                std::iter::from_fn(|| stack.pop(&words).transpose()).collect()
+            }
+            Way::Rings => {
+                let (queue, words) = (experiment.rings(self.elements), words());
+                std::iter::from_fn(|| queue.dequeue(&words).transpose()).collect()
+            }
+            Way::Section(_) | Way::FetchAdd => {
+                Ok(experiment.task.content(|word| engine.value(self.state + word)))
+            }
+        }
+    }
 }
 
 /// All that the cores share beside the simulated memory.
@@ -84,7 +107,7 @@ impl Experiment {
     fn scheme(&self) -> Option<Section> {
         match self.way {
             Way::Section(section) => Some(section),
-            Way::FetchAdd | Way::Treiber => None,
+            Way::FetchAdd | Way::Treiber | Way::Rings => None,
         }
     }
 
@@ -115,12 +138,15 @@ impl Experiment {
             Way::Treiber if self.task != Task::Stack => {
                 return senseless("Treiber's stack is a stack");
             }
+            Way::Rings if self.task != Task::Queue => {
+                return senseless("rings are a queue");
+            }
             Way::Section(section) => {
                 if section.max_ops == 0 || section.in_flight < self.window {
                     return senseless("max_ops is 0, or the window larger than in_flight");
                 }
             }
-            Way::FetchAdd | Way::Treiber => {}
+            Way::FetchAdd | Way::Treiber | Way::Rings => {}
         }
         Ok(())
     }
@@ -152,7 +178,21 @@ impl Experiment {
         let state = sections.len() * own;
         // More than can be in it at once, and the first.
         let elements = 2 * self.clients * (self.window + 1) + 2;
-        Layout { sections, state, words: state + self.task.words(elements), elements }
+        let words = match self.way {
+            Way::Treiber => Nodes::words(elements + self.clients),
+            Way::Rings => self.rings(elements).words(),
+            Way::Section(_) | Way::FetchAdd => self.task.words(elements),
+        };
+        Layout { sections, state, words: state + words, elements }
+    }
+
+    /// With room for so many values, whichever places the clients have in their hands.
+    fn nodes(&self, elements: usize) -> Nodes {
+        Nodes::new(elements, elements + self.clients)
+    }
+
+    fn rings(&self, elements: usize) -> Rings {
+        Rings::new(elements + self.clients - 1)
     }
 }
 
@@ -165,7 +205,8 @@ enum Handle<'e> {
     Slot(Client, bool),
     Mp(mp::Client<u64, Into<'e>, OutOf<'e>, ()>),
     FetchAdd,
-    Treiber(Vec<u64>),
+    Treiber(Nodes),
+    Rings(Rings),
 }
 
 enum InFlight {
@@ -175,11 +216,17 @@ enum InFlight {
 }
 
 impl<'e> Handle<'e> {
-    fn new(experiment: &Experiment, first: usize, core: Core<'e>, me: Seat) -> Result<Self, Stop> {
+    fn new(
+        experiment: &Experiment,
+        (first, elements): (usize, usize),
+        core: Core<'e>,
+        me: Seat,
+    ) -> Result<Self, Stop> {
         let (seats, section) = match experiment.way {
             Way::Section(section) => (experiment.clients, section),
             Way::FetchAdd => return Ok(Self::FetchAdd),
-            Way::Treiber => return Ok(Self::Treiber(vec![2 * me as u64 + 1, 2 * me as u64 + 2])),
+            Way::Treiber => return Ok(Self::Treiber(experiment.nodes(elements))),
+            Way::Rings => return Ok(Self::Rings(experiment.rings(elements))),
         };
         let max_ops = section.max_ops;
         Ok(match section.scheme {
@@ -227,7 +274,20 @@ impl<'e> Handle<'e> {
             Self::Slot(client, _) => return Ok(InFlight::Slot(client.submit(core, &op)?)),
             Self::Mp(client) => return Ok(InFlight::Mp(client.submit(core, &op)?)),
             Self::FetchAdd => Outcome::done(place.fetch_add()),
-            Self::Treiber(own) => Outcome::done(place.treiber(op, own)),
+            Self::Treiber(stack) => {
+                let words = core.words(first, shared.layout.words - first)?;
+                Outcome::done(match op {
+                    TAKE => stack.pop(words)?.unwrap_or(0),
+                    value => stack.push(words, value)?.map_or(0, |()| 0),
+                })
+            }
+            Self::Rings(queue) => {
+                let words = core.words(first, shared.layout.words - first)?;
+                Outcome::done(match op {
+                    TAKE => queue.dequeue(words)?.unwrap_or(0),
+                    value => queue.enqueue(words, value)?.map_or(0, |()| 0),
+                })
+            }
         };
         shared.watches[section].through(core);
         Ok(InFlight::Done(outcome.ret))
@@ -274,7 +334,7 @@ fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
     let sections = &shared.layout.sections;
     let mut handles = sections
         .iter()
-        .map(|&first| Handle::new(experiment, first, core, me))
+        .map(|&first| Handle::new(experiment, (first, shared.layout.elements), core, me))
         .collect::<Result<Vec<_>, Stop>>()?;
     let mut chance = Chance(experiment.seed << 32 | me as u64);
     let mut in_flight = VecDeque::new();
@@ -395,7 +455,8 @@ pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> 
     }
     ran.map_err(|Deadlock(waiting)| ExperimentError::Deadlock(waiting))?;
     let state = shared.layout.state;
-    check_results(experiment, &notes, sections, |word| engine.value(state + word))?;
+    let left = || shared.layout.left(experiment, &engine);
+    check_results(experiment, &notes, sections, left, |word| engine.value(state + word))?;
     let operations = std::mem::take(&mut notes.operations);
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
@@ -434,6 +495,7 @@ fn check_results(
     experiment: &Experiment,
     notes: &Notes,
     sections: Sections,
+    left: impl FnOnce() -> Result<Vec<u64>, Stop>,
     value: impl Fn(usize) -> u64,
 ) -> Result<(), ExperimentError> {
     let wrong = |what: String| Err(ExperimentError::Wrong(what));
@@ -461,7 +523,7 @@ fn check_results(
         }
         Task::Stack | Task::Queue | Task::TwoLockQueue => {
             let put = sorted(&mut notes.put.iter().copied().filter(|&op| op != 0));
-            let left = experiment.task.content(&value);
+            let left = left().map_err(|stop| ExperimentError::Wrong(format!("{stop:?}")))?;
             let out = notes.got.iter().copied().filter(|&value| value != 0);
             if sorted(&mut out.chain(left)) != put {
                 return wrong("what was put in did not come out once".to_owned());

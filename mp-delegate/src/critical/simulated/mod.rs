@@ -61,8 +61,10 @@ pub enum Way {
     Section(Section),
     /// A counter that the processor adds to by itself.
     FetchAdd,
-    /// Treiber's stack.
+    /// [`TreiberStack`](super::nonblocking::TreiberStack), for a stack.
     Treiber,
+    /// [`RingQueue`](super::nonblocking::RingQueue), for a queue: LCRQ's kind.
+    Rings,
 }
 
 impl From<Section> for Way {

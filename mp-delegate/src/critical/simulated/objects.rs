@@ -76,7 +76,7 @@ impl Task {
         let field = |node: u64, field| place(NODES + node as usize * LINE + field);
         let mut node = match self {
             Task::Counter | Task::Counters { .. } => return Vec::new(),
-            Task::Stack => place(TOP) % NUMBER,
+            Task::Stack => place(TOP),
             Task::Queue | Task::TwoLockQueue => field(place(HEAD), NEXT),
         };
         let mut values = Vec::new();
@@ -98,8 +98,6 @@ const TAIL: usize = BLOCK;
 const MADE: usize = BLOCK + 1;
 /// Nodes, of a line each. Number 0 is a stack's end, and a queue's first dummy.
 const NODES: usize = 2 * BLOCK;
-/// Above the top of Treiber's stack: a number, against ABA.
-const NUMBER: u64 = 1 << 32;
 /// In a node.
 const VALUE: usize = 0;
 const NEXT: usize = 1;
@@ -169,35 +167,5 @@ impl<'e> Place<'e> {
     /// An addition by the processor itself: no critical section.
     pub(super) fn fetch_add(&self) -> u64 {
         self.word(0).add(1)
-    }
-
-    /// Treiber's stack: the top is changed by compare-and-swap. Nodes are the clients' own, who get
-    /// others with what they pop.
-    pub(super) fn treiber(&self, op: u64, own: &mut Vec<u64>) -> u64 {
-        let top = self.word(TOP);
-        loop {
-            let seen = top.load();
-            let first = seen % NUMBER;
-            let number = (seen - first).wrapping_add(NUMBER);
-            if op == TAKE {
-                if first == 0 {
-                    return 0;
-                }
-                let next = self.node(first, NEXT).load();
-                let value = self.node(first, VALUE).load();
-                if top.exchange(seen, number | next).is_ok() {
-                    own.push(first);
-                    return value;
-                }
-                continue;
-            }
-            let Some(&mine) = own.last() else { return 0 };
-            self.node(mine, VALUE).store(op);
-            self.node(mine, NEXT).store(first);
-            if top.exchange(seen, number | mine).is_ok() {
-                own.pop();
-                return 0;
-            }
-        }
     }
 }
