@@ -63,7 +63,7 @@ impl Fingerprint {
     fn of_this() -> Fingerprint {
         // What was measured without optimization is no machine's.
         let build = if cfg!(debug_assertions) { ", unoptimized" } else { "" };
-        let version = format!("onchip {}, calibration 1{build}", env!("CARGO_PKG_VERSION"));
+        let version = format!("onchip {}, calibration 2{build}", env!("CARGO_PKG_VERSION"));
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Fingerprint { version, processor: processor(&text) }
     }

@@ -114,12 +114,14 @@ impl Calibration {
         far_lines.line = far_lines.line.saturating_sub(far_lines.congestion);
         let contention = contention(&mut values, &measured.readers, near_transfer);
         let invalidation = invalidation(&mut values, &measured.sharers);
+        let write = write(&mut values, &measured.sharers, near_transfer);
         let parameters = Parameters {
             local,
             near: Link { transfer: near_transfer, memory: near_memory, lines: near_lines },
             far: Link { transfer: far_transfer, memory: far_memory, lines: far_lines },
             contention,
             invalidation,
+            write,
         };
         let mut calibration = Calibration { parameters, values, seats: measured.seats.clone() };
         if let Err(why) = parameters.check() {
@@ -301,6 +303,10 @@ fn invalidation(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Inval
             let replaced = Replaced::Unmeasured { with, why: why.clone() };
             (None, Invalidation::EachSharer, Some(replaced))
         }
+        Ok(points) if points.len() < 2 => {
+            let why = "two cores, so that no line has more than one other";
+            (None, Invalidation::EachSharer, Some(Replaced::Needless { why }))
+        }
         Ok(points) => {
             let first = points.first().map_or(0.0, |point| point.sample.median as f64);
             let slope = fit::straight(points).map_or(0.0, |[_, slope]| slope.max(0.0));
@@ -312,6 +318,36 @@ fn invalidation(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Inval
     let meaning = "a write: for each sharer more";
     values.push(Value { name: "RFO", meaning, time, spread: None, replaced });
     chosen
+}
+
+/// What a write takes longer than a read is for the model where it is more than measurements are off by.
+fn write(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>, transfer: Time) -> Option<Time> {
+    let with = "R_R, as in the paper";
+    let one = match outcome {
+        Ok(points) => Ok(points.iter().find(|point| point.n == 1)),
+        Err(why) => Err(Replaced::Unmeasured { with, why: why.clone() }),
+    };
+    let (time, replaced) = match one {
+        Err(replaced) => (None, Some(replaced)),
+        Ok(None) => {
+            let why = "nobody has written a line that one other has".to_owned();
+            (None, Some(Replaced::Implausible { with, why }))
+        }
+        Ok(Some(Point { sample, .. })) => {
+            let time = fit::time(sample.median as f64);
+            // Locked instructions, which make sure that each is waited for, take longer on no machine.
+            match time <= 10 * transfer {
+                true => (Some(time), None),
+                false => {
+                    let why = format!("{} ns is more than ten transfers", time.as_nanos());
+                    (None, Some(Replaced::Implausible { with, why }))
+                }
+            }
+        }
+    };
+    let meaning = "a write to a line that another core has";
+    values.push(Value { name: "W", meaning, time, spread: None, replaced });
+    time.filter(|&time| time > transfer)
 }
 
 #[cfg(test)]
@@ -352,7 +388,9 @@ mod tests {
     #[test]
     fn what_was_measured_is_found_again() {
         let calibration = Calibration::of(&measured());
-        let Parameters { local, near, far, contention, invalidation } = calibration.parameters;
+        let Parameters { local, near, far, contention, invalidation, write } =
+            calibration.parameters;
+        assert_eq!(write, Some(picos(41_000)));
         assert_eq!(
             (local, near.transfer, far.transfer),
             (picos(2_000), picos(40_000), picos(100_000))

@@ -10,24 +10,28 @@ use super::{
     team::{Limits, play},
 };
 
-/// Numbers of cores beside the one that owns the lines, up to the most that there are.
-fn crowds(cores: usize) -> Outcome<Vec<usize>> {
+/// Numbers of cores beside the one that owns the lines, up to the most that there are: at least `least`.
+fn crowds(cores: usize, least: usize) -> Outcome<Vec<usize>> {
     let most = cores.saturating_sub(1);
-    if most < 2 {
-        return Err(Unmeasured::FewCores { needed: 3, cores });
+    if most < least {
+        return Err(Unmeasured::FewCores { needed: least + 1, cores });
     }
     let steps = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
     Ok(steps.into_iter().filter(|&step| step < most).chain([most.min(64)]).collect())
 }
 
-fn points(cpus: &[usize], of: impl Fn(&[usize]) -> Outcome<Sample>) -> Outcome<Vec<Point>> {
+fn points(
+    cpus: &[usize],
+    least: usize,
+    of: impl Fn(&[usize]) -> Outcome<Sample>,
+) -> Outcome<Vec<Point>> {
     let point = |n: usize| Ok(Point { n: n as u64, sample: of(&cpus[..=n])? });
-    crowds(cpus.len())?.into_iter().map(point).collect()
+    crowds(cpus.len(), least)?.into_iter().map(point).collect()
 }
 
 /// n cores read the lines that the first CPU has written, all in the same order, at the same time.
 pub(super) fn readers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
-    points(cpus, |cpus| {
+    points(cpus, 2, |cpus| {
         let chain = OnceLock::new();
         let said = play(cpus, limits, |member| {
             let mut values = Vec::new();
@@ -47,9 +51,10 @@ pub(super) fn readers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
     })
 }
 
-/// The first CPU writes lines that n other cores have just read.
+/// The first CPU writes lines that n other cores have just read: with one, what it takes to write a line
+/// that another core has.
 pub(super) fn sharers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
-    points(cpus, |cpus| {
+    points(cpus, 1, |cpus| {
         let chain = OnceLock::new();
         let said = play(cpus, limits, |member| {
             let mut values = Vec::new();
@@ -79,10 +84,12 @@ mod tests {
 
     #[test]
     fn crowds_grow_to_all_that_there_are() {
-        assert_eq!(crowds(2), Err(Unmeasured::FewCores { needed: 3, cores: 2 }));
-        assert_eq!(crowds(3).unwrap(), [1, 2]);
-        assert_eq!(crowds(8).unwrap(), [1, 2, 3, 4, 6, 7]);
-        assert_eq!(crowds(9).unwrap(), [1, 2, 3, 4, 6, 8]);
-        assert_eq!(crowds(200).unwrap().last(), Some(&64));
+        assert_eq!(crowds(2, 2), Err(Unmeasured::FewCores { needed: 3, cores: 2 }));
+        assert_eq!(crowds(1, 1), Err(Unmeasured::FewCores { needed: 2, cores: 1 }));
+        assert_eq!(crowds(2, 1).unwrap(), [1]);
+        assert_eq!(crowds(3, 2).unwrap(), [1, 2]);
+        assert_eq!(crowds(8, 2).unwrap(), [1, 2, 3, 4, 6, 7]);
+        assert_eq!(crowds(9, 1).unwrap(), [1, 2, 3, 4, 6, 8]);
+        assert_eq!(crowds(200, 2).unwrap().last(), Some(&64));
     }
 }

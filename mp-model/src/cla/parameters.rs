@@ -22,6 +22,9 @@ pub struct Parameters {
     pub contention: Option<Contention>,
     /// What a write to a line costs that others have copies of (section 2.3).
     pub invalidation: Invalidation,
+    /// What it takes to write a line that another core of the group has, where that is more than to read
+    /// it: the paper counts both as R_R. For the maximum.
+    pub write: Option<Time>,
 }
 
 /// What lines cost over one distance.
@@ -162,6 +165,7 @@ impl Parameters {
         },
         contention: None,
         invalidation: Invalidation::EachSharer,
+        write: None,
     };
 
     /// Sixty cores on a ring, Xeon Phi 5110P (tables 1, 2 and 4, buffers in caches).
@@ -177,6 +181,7 @@ impl Parameters {
             far: near,
             contention: Some(Contention::table_2(State::Exclusive, State::Exclusive)),
             invalidation: Invalidation::Once,
+            write: None,
         }
     };
 
@@ -223,6 +228,11 @@ impl Parameters {
             contention.saved = Time::ZERO;
         }
         self
+    }
+
+    /// What a write takes longer than a read, of a line that another core has.
+    pub(super) fn more_to_write(&self) -> Time {
+        self.write.map_or(Time::ZERO, |write| write.saturating_sub(self.near.transfer))
     }
 
     /// Over which distance.

@@ -66,13 +66,16 @@ impl Graph<'_> {
     /// A write to a line that all who poll it have.
     fn take_back(&self, line: Line, rank: usize, rules: Rules) -> Time {
         let one = self.farthest(line, rank);
-        match (rules.stealing, self.machine.parameters.invalidation) {
+        let read = match (rules.stealing, self.machine.parameters.invalidation) {
             (Stealing::Once, _) | (_, Invalidation::Once) => one,
             (Stealing::Each, Invalidation::EachSharer) => {
                 let sharers = self.thieves(line, rank).count() as u64;
                 (sharers * self.machine.parameters.near.transfer).max(one)
             }
-        }
+        };
+        // Where nobody has it there is nothing to take.
+        let more = if one == Time::ZERO { one } else { self.machine.parameters.more_to_write() };
+        read + more
     }
 
     /// Another look at a line. Readers that contend do not come at the same time in the worst case, but
@@ -125,7 +128,9 @@ impl Graph<'_> {
             Invalidation::EachSharer => others * self.machine.parameters.near.transfer,
             Invalidation::Once => Time::ZERO,
         };
-        each.max(self.farthest(line, rank))
+        let one = self.farthest(line, rank);
+        let more = if one == Time::ZERO { one } else { self.machine.parameters.more_to_write() };
+        each.max(one) + more
     }
 
     fn slowest_load(&self, line: Line, rank: usize, combine: bool, known: bool) -> Time {

@@ -20,6 +20,13 @@
 //!
 //! This gives equations 8, 9, 12 and 13 to the letter, and 33 but for one R_I that its minimum lacks as
 //! well. See [`equations`](super::equations) for those that it does not give, and why.
+//!
+//! Where a write to a line of another core takes [longer than a read](super::Parameters::write), as it does
+//! on a Zen 5 (1.8 times as long), each taking back takes so much longer; the paper's machines have no such
+//! parameter.
+//!
+//! **What neither has in it**: what a rank does between its accesses to lines. What a call checks, the loops
+//! over a payload, the combining itself are some 10 to 20 ns of a reduction of one line between two cores.
 
 mod maximum;
 mod minimum;

@@ -32,6 +32,7 @@ fn any_parameters() -> impl Strategy<Value = Parameters> {
                 far: Link { transfer: transfer + far, memory: memory + far_memory, lines },
                 contention,
                 invalidation: if each { Invalidation::EachSharer } else { Invalidation::Once },
+                write: None,
             };
             assert_eq!(parameters.check(), Ok(()));
             parameters

@@ -134,6 +134,24 @@ fn least_times_by_hand() {
     assert!(doubling(8) < least(&Schedule::scan_chain(8, one)));
 }
 
+/// A message that is waited for is taken back once: its maximum has one write that takes longer.
+#[test]
+fn writes_that_take_longer_are_in_the_maximum() {
+    let least_and_most = |write| {
+        let parameters = Parameters { write, ..Parameters::SANDY_BRIDGE.with_cached_flags() };
+        let placement = Placement::one_group(2).unwrap();
+        let program = Schedule::reduce(2, 0, By::Lines { lines: 1 }).program();
+        let machine = Machine { parameters, placement };
+        let bounds = Graph::new(&program, &machine).unwrap().bounds(Rules::default());
+        (bounds.min, bounds.max)
+    };
+    let transfer = Parameters::SANDY_BRIDGE.near.transfer;
+    let (min, max) = least_and_most(None);
+    assert_eq!(least_and_most(Some(transfer)), (min, max));
+    assert_eq!(least_and_most(Some(2 * transfer)), (min, max + transfer));
+    assert_eq!(least_and_most(Some(transfer / 2)), (min, max));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
