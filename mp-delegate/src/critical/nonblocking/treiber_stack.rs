@@ -84,7 +84,7 @@ impl TreiberStack {
 
 const TOP: usize = OWN;
 const FREE: usize = OWN + BLOCK;
-const USED: usize = OWN + 2 * BLOCK;
+pub(super) const USED: usize = OWN + 2 * BLOCK;
 const NODES: usize = OWN + 3 * BLOCK;
 
 /// In a node.
