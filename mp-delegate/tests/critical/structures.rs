@@ -378,16 +378,20 @@ fn another_capacity_is_a_mismatch() {
     let code = |rank: &Rank| {
         let me = rank.id();
         let mut opened = Vec::new();
-        // By a little, and by so much that it takes another number of lines.
+        // By a little, and by so much that it takes another number of lines. By names of their own: a
+        // queue of two locks that was refused has opened only some of its parts.
         for more in [1, 1000] {
             let section = Section::new(Scheme::Mcs).len(2 + more * me);
-            let stack = Stack::open(rank, "stack", section);
+            let name = |of: &str| format!("{of} of {more}");
+            let stack = Stack::open(rank, &name("stack"), section);
             opened.push(refused(rank, stack, "stack")?);
-            opened.push(refused(rank, Queue::open(rank, "queue", section), "queue")?);
-            opened.push(refused(rank, TwoLockQueue::open(rank, "ends", section), "ends")?);
-            let treiber = TreiberStack::open(rank, "treiber", 2 + more * me, 1);
+            let queue = Queue::open(rank, &name("queue"), section);
+            opened.push(refused(rank, queue, "queue")?);
+            let ends = TwoLockQueue::open(rank, &name("ends"), section);
+            opened.push(refused(rank, ends, "ends")?);
+            let treiber = TreiberStack::open(rank, &name("treiber"), 2 + more * me, 1);
             opened.push(refused(rank, treiber, "treiber")?);
-            let ring = RingQueue::open(rank, "ring", 2 + more * me, 1);
+            let ring = RingQueue::open(rank, &name("ring"), 2 + more * me, 1);
             opened.push(refused(rank, ring, "ring")?);
         }
         let more_handles = TreiberStack::open(rank, "handles", 5, 1 + me);
