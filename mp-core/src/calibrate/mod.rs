@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(measured.near, Err(few(2)));
         assert_eq!(measured.near_copies, Err(few(2)));
         assert_eq!(measured.readers, Err(few(3)));
-        assert_eq!(measured.sharers, Err(few(3)));
+        assert_eq!(measured.sharers, Err(few(2)));
         assert_eq!(measured.far, Err(Unmeasured::OneGroup));
         assert_eq!(measured.congestion, Err(Unmeasured::OneGroup));
         assert_eq!(measured.far_memory, Err(Unmeasured::OneNode));
