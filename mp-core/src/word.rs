@@ -10,6 +10,12 @@ const fn arrives() -> bool {
     true
 }
 
+#[cfg(loom)]
+loom::thread_local! {
+    /// As late as can be: what this thread has streamed and not settled.
+    static STREAMED: std::cell::RefCell<Vec<(*const Word, u64)>> = Default::default();
+}
+
 /// A word that several ranks read and write: what algorithms of other crates of the library are
 /// made of. Zero is a word.
 #[derive(Debug)]
@@ -64,7 +70,7 @@ impl Word {
 
     /// Writes past the caches, and leaves the line in none of them: not after what was done before,
     /// on processors that have such a store, but some time; [`settle`] sees to that. An ordinary
-    /// store on the others.
+    /// store on the others. In models, not before that.
     #[inline(always)]
     pub fn stream(&self, value: u64) {
         // SAFETY: an aligned word that nobody reads or writes but by single instructions. To the
@@ -74,8 +80,10 @@ impl Word {
             std::arch::asm!("movnti [{0}], {1}", in(reg) self.0.as_ptr(), in(reg) value,
                 options(nostack, preserves_flags));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        #[cfg(not(any(all(target_arch = "x86_64", not(miri)), loom)))]
         self.store(value);
+        #[cfg(loom)]
+        STREAMED.with(|streamed| streamed.borrow_mut().push((std::ptr::from_ref(self), value)));
     }
 
     /// Swaps; the word as it was. Sees what was done before it was written, and is after all that
@@ -109,8 +117,13 @@ impl Word {
 /// What was [streamed](Word::stream) becomes visible soon, which else it need not.
 #[inline]
 pub fn settle() {
+    #[cfg(loom)]
+    for (word, value) in STREAMED.with(|streamed| streamed.take()) {
+        // SAFETY: a model settles while it has the words that it has streamed to.
+        unsafe { &*word }.store(value);
+    }
     // SAFETY: orders and completes this core's stores, and touches nothing.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags));
     }

@@ -121,11 +121,17 @@ impl Server {
     ///
     /// # Errors
     /// As `serve`.
-    pub fn serve_while(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
+    pub fn serve_while(&mut self, go_on: impl FnMut() -> bool) -> Result<()> {
+        let served = self.rounds(go_on);
+        self.push();
+        served
+    }
+
+    fn rounds(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
         loop {
             let mut idle = 0;
             while idle <= self.looks() {
-                if self.round()? {
+                if round(&mut self.objects)? {
                     idle = 0;
                     if !go_on() {
                         return Ok(());
@@ -148,7 +154,13 @@ impl Server {
     /// As `serve`.
     #[inline]
     pub fn round(&mut self) -> Result<bool> {
-        round(&mut self.objects)
+        let worked = round(&mut self.objects);
+        self.push();
+        worked
+    }
+
+    fn push(&mut self) {
+        self.objects.iter_mut().for_each(|object| object.push());
     }
 
     /// How often it looks in vain before it rests.
@@ -226,6 +238,9 @@ trait Serving {
 
     fn round(&mut self) -> Result<bool, Stop>;
 
+    /// Before a rest of unknown length: what was answered arrives.
+    fn push(&mut self) {}
+
     fn name(&self) -> &str {
         self.place().region.name()
     }
@@ -289,6 +304,12 @@ impl<O: Object> Serving for Slots<O> {
         let _inside = Inside::enter(place.region.id(), true);
         let seats = place.head(head::SEATS).peek() as usize;
         served.round(place, seats, &mut value.runner(place))
+    }
+
+    fn push(&mut self) {
+        if let Some(served) = &mut self.served {
+            served.push(&self.place);
+        }
     }
 }
 

@@ -105,6 +105,34 @@ fn a_server_answers_two() {
     answers(2, 1, 1, 1, 2);
 }
 
+/// A streamed response is there some time after it was written, and its client sleeps meanwhile.
+#[test]
+fn streamed_responses_wake_those_they_are_for() {
+    explore(2, || {
+        let slots = Slots::new::<u32, u32>(0, 1, 1, true);
+        let model = world(1, slots);
+        each(&model, 2, move |me, model| {
+            if me == 0 {
+                let mut client = Client::new(slots, model, me, Backoff::None).unwrap();
+                for op in [1, 2] {
+                    let ticket = client.submit(model, &op).unwrap();
+                    client.flush(model).unwrap();
+                    let outcome: Outcome<u32> = client.collect(model, ticket).unwrap().unwrap();
+                    assert_eq!((outcome.fate, outcome.ret), (Fate::Done, op + 10));
+                }
+                return leave(model, slots);
+            }
+            let (mut served, _) = Served::take_over(slots, model).unwrap();
+            let mut run = |_: Seat, op: u32| Outcome::done(op + 10);
+            let mut more = || match served.round(model, 1, &mut run).unwrap() {
+                false if gone(model, slots).load() == 0 => None,
+                worked => Some(worked),
+            };
+            while model.wait(1, None, model.word(0).unwrap(), &mut more).unwrap() {}
+        });
+    });
+}
+
 /// More in flight than there are lines, several in a line, and results that are asked for in
 /// another order.
 #[test]

@@ -364,9 +364,12 @@ pub(in crate::critical) struct Served {
     slots: Slots,
     /// The line of each seat that comes next.
     next: Vec<u64>,
-    /// A response was streamed, and may be on its way for as long as nothing pushes it.
-    streamed: bool,
+    /// To whom a response was streamed, which may be on its way for as long as nothing pushes it.
+    streamed: Vec<Seat>,
 }
+
+/// Responses that are streamed before they are pushed, however much there is to do.
+const STREAMED: usize = 64;
 
 impl Served {
     /// Takes over from whoever served before, and answers what he was in the middle of. Returns
@@ -387,7 +390,7 @@ impl Served {
                 unfinished = Some(Unfinished { seat, index });
             }
         }
-        Ok((Self { slots, next, streamed: false }, unfinished))
+        Ok((Self { slots, next, streamed: Vec::with_capacity(STREAMED) }, unfinished))
     }
 
     /// Looks once at each of the first `seats` seats, and executes a line of each that has one.
@@ -408,11 +411,23 @@ impl Served {
                 worked = true;
             }
         }
-        if self.streamed && !worked {
-            site.settle();
-            self.streamed = false;
+        if !worked && !self.streamed.is_empty() || self.streamed.len() >= STREAMED {
+            self.push(site);
         }
         Ok(worked)
+    }
+
+    /// Sees to it that streamed responses arrive, and wakes who sleeps until then: who was woken when
+    /// his was streamed may have looked before it was there, and gone to sleep again.
+    #[inline(never)]
+    pub(in crate::critical) fn push<S: Site>(&mut self, site: &S) {
+        if self.streamed.is_empty() {
+            return;
+        }
+        site.settle();
+        for seat in self.streamed.drain(..) {
+            site.wake(seat);
+        }
     }
 
     /// Answers a line of which the operation at `index` may have been executed, all before it
@@ -482,7 +497,7 @@ impl Served {
             response[0].store(half | bad << COUNT_BITS | count as u64);
         } else if bad == 0 {
             response[0].stream(half | u64::from(streamed));
-            self.streamed = true;
+            self.streamed.push(seat);
         } else {
             response[1].store(number << COUNT_BITS | bad);
             response[0].store(half);
