@@ -63,11 +63,15 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let value = |taken: &Taken| match panel.quantity {
-        Quantity::Throughput => taken.measured.rate / 1e6,
-        Quantity::Latency => taken.measured.latency / 1e3,
+    // Who got nothing done has no latency, and no point.
+    let value = |taken: &Taken| {
+        let value = match panel.quantity {
+            Quantity::Throughput => taken.measured.rate / 1e6,
+            Quantity::Latency => taken.measured.latency / 1e3,
+        };
+        Some(value).filter(|value| value.is_finite())
     };
-    let highest = group.points.iter().map(value).fold(0.0, f64::max);
+    let highest = group.points.iter().filter_map(value).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(place)
         .caption(format!("{}  {}", panel.figure, panel.caption), ("sans-serif", 15))
         .margin(10)
@@ -85,7 +89,7 @@ where
     for (line, (name, colour)) in group.lines.iter().zip(COLOURS.into_iter().cycle()).enumerate() {
         let points = || {
             let of_line = group.points.iter().filter(move |taken| taken.line == line);
-            of_line.map(|taken| (taken.x, value(taken)))
+            of_line.filter_map(|taken| Some((taken.x, value(taken)?)))
         };
         chart.draw_series(LineSeries::new(points(), colour.stroke_width(1)))?;
         chart
