@@ -8,6 +8,7 @@ pub mod content;
 pub mod cpus;
 pub mod load;
 pub mod machine;
+pub mod output;
 pub mod probe;
 pub mod stats;
 pub mod work;

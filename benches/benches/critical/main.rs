@@ -13,11 +13,11 @@ mod figures;
 mod picture;
 mod point;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use onchip_benches::{cpus, machine::Machine, probe};
+use onchip_benches::{cpus, machine::Machine, output::write, probe};
 
 use crate::figures::{Drawn, Taken};
 use crate::point::{Measured, Point};
@@ -104,8 +104,4 @@ fn csv(machine: &str, drawn: &[Drawn]) -> String {
         }
     }
     text
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

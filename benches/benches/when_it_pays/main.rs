@@ -16,11 +16,11 @@ mod picture;
 mod rounds;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use onchip_benches::cpus;
+use onchip_benches::{cpus, output::write};
 
 use crate::grid::Cell;
 
@@ -75,8 +75,4 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         write(path, &picture::svg(&cells)?)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -118,11 +118,6 @@ impl Polled {
         Some((line as usize, setter.map(|rank| rank as usize)))
     }
 
-    /// Whether a flag is waited for.
-    pub fn is_waiting(&self) -> bool {
-        self.awaited().is_some()
-    }
-
     /// Whether it is worth polling again: the flag has changed or will never, or none is waited for.
     #[inline]
     pub fn is_ready(&self) -> bool {

@@ -147,11 +147,6 @@ impl Region {
         self.opened.context.dead(rank as u32)
     }
 
-    /// Whether more threads of the world are at work than there are cores.
-    pub fn crowded(&self) -> bool {
-        self.opened.context.crowded()
-    }
-
     /// Wakes whoever of the rank waits at the place. To be called after what he waits for was
     /// written.
     #[inline(always)]
