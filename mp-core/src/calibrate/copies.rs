@@ -10,7 +10,7 @@ use super::{
     Outcome, Point, Unmeasured,
     sample::Sample,
     seats::Seats,
-    team::{Limits, clock_reading, picos, play},
+    team::{Limits, picos, play},
 };
 use crate::line::{Line, copy, write};
 
@@ -33,7 +33,6 @@ fn write_all(lines: &[Line], value: u64) {
 pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome<Vec<Point>> {
     let sources: OnceLock<Vec<Vec<Line>>> = OnceLock::new();
     let said = play(&[reader, writer], limits, |member| {
-        let clock = clock_reading();
         let target = lines(LENGTHS[LENGTHS.len() - 1]);
         let mut values = LENGTHS.map(|_| Vec::new());
         let mut round = 0;
@@ -47,7 +46,7 @@ pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome
             if let Some(sources) = sources.get().filter(|_| member.seat == 0) {
                 write_all(&target, 0);
                 for (source, values) in sources.iter().zip(&mut values) {
-                    values.push(timed_copy(source, &target, clock));
+                    values.push(timed_copy(source, &target));
                 }
             }
             member.pass();
@@ -59,10 +58,16 @@ pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome
     Ok(LENGTHS.iter().zip(values).map(point).collect())
 }
 
-fn timed_copy(from: &[Line], to: &[Line], clock: u64) -> u64 {
+/// What a copy takes longer than nothing at all, for which the clock is read as well. Read beside each
+/// copy, as what a reading takes changes with what else the processor does.
+///
+/// One line of a near core may well take no longer: then it is zero.
+fn timed_copy(from: &[Line], to: &[Line]) -> u64 {
+    let before = Instant::now();
     let start = Instant::now();
     copy(from, to);
-    picos(start.elapsed()).saturating_sub(clock)
+    let end = Instant::now();
+    picos(end - start).saturating_sub(picos(start - before))
 }
 
 /// Copies by n cores of the first group at the same time, each of lines that a core of the far group
@@ -82,7 +87,6 @@ fn pairs(readers: &[usize], writers: &[usize], n: usize, limits: Limits) -> Outc
     let cpus: Vec<usize> = readers[..n].iter().chain(&writers[..n]).copied().collect();
     let sources: Vec<OnceLock<Vec<Line>>> = (0..n).map(|_| OnceLock::new()).collect();
     let said = play(&cpus, limits, |member| {
-        let clock = clock_reading();
         let target = lines(CONGESTED_LINES);
         let source = &sources[member.seat % n];
         let mut values = Vec::new();
@@ -94,7 +98,7 @@ fn pairs(readers: &[usize], writers: &[usize], n: usize, limits: Limits) -> Outc
             }
             member.pass();
             if let Some(source) = source.get().filter(|_| member.seat < n) {
-                values.push(timed_copy(source, &target, clock));
+                values.push(timed_copy(source, &target));
             }
             member.pass();
         }

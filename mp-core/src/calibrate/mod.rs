@@ -130,11 +130,16 @@ pub fn measure_on(seats: &Seats) -> Measurements {
 mod tests {
     use super::*;
 
-    /// What a processor's values can't be outside of: a tenth of a nanosecond, ten microseconds. The
-    /// threads share the CPUs with other tests, so that little more can be said.
+    /// No transfer takes less than a tenth of a nanosecond. The threads share the CPUs with other tests,
+    /// so that little more can be said.
     fn sane(sample: &Sample) {
+        ordered(sample);
+        assert!(sample.high > 100, "{sample:?}");
+    }
+
+    fn ordered(sample: &Sample) {
         assert!(sample.low <= sample.median && sample.median <= sample.high, "{sample:?}");
-        assert!(sample.rounds > 0 && sample.high > 100, "{sample:?}");
+        assert!(sample.rounds > 0, "{sample:?}");
     }
 
     #[test]
@@ -149,7 +154,9 @@ mod tests {
             sane(measured.near.as_ref().unwrap());
             let copies = measured.near_copies.as_ref().unwrap();
             assert!(copies.len() >= 4 && copies.is_sorted_by_key(|point| point.n), "{copies:?}");
-            copies.iter().for_each(|point| sane(&point.sample));
+            // A short copy may take no longer than it takes to read the clock, a long one does.
+            copies.iter().for_each(|point| ordered(&point.sample));
+            sane(&copies[copies.len() - 1].sample);
         }
     }
 

@@ -148,18 +148,6 @@ pub(super) fn play<T: Send>(
     }
 }
 
-/// How long a reading of the clock takes, which is in every time between two of them. In picoseconds.
-pub(super) fn clock_reading() -> u64 {
-    const READINGS: u32 = 200;
-    let reading = |_| {
-        let start = Instant::now();
-        let end = (0..READINGS).fold(start, |_, _| Instant::now());
-        picos(end - start) / u64::from(READINGS)
-    };
-    // What disturbs it only adds to it.
-    (0..5).map(reading).min().unwrap_or(0)
-}
-
 pub(super) fn picos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }
