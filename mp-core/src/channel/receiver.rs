@@ -198,6 +198,35 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
+    /// Whether a message seems to be there: a look at the place of the next one, which takes less than a
+    /// [`try_receive`](Receiver::try_receive) that finds nothing. With several ranks at this end, another
+    /// one may take it. That the sender is gone does not show here.
+    ///
+    /// ```
+    /// # use mp_core::{Channel, World};
+    /// let rank = World::solo()?;
+    /// let mut ask = rank.sender::<u64>("ask", 0, Channel::degree(4))?;
+    /// let asked = rank.receiver::<u64>("ask", 0, Channel::degree(4))?;
+    /// assert!(!asked.has_message());
+    /// ask.send(&7)?;
+    /// assert!(asked.has_message());
+    /// assert_eq!(asked.try_receive()?.as_deref(), Some(&7));
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn has_message(&self) -> bool {
+        self.ring.ready() || self.has_message_behind()
+    }
+
+    #[inline]
+    fn has_message_behind(&self) -> bool {
+        match &self.kind {
+            Kind::Pair => self.ready_in_ring(),
+            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
+            Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
+        }
+    }
+
     /// Where the channel's descriptor lies.
     #[cfg(test)]
     pub(crate) fn descriptor(&self) -> u64 {
@@ -577,12 +606,7 @@ impl<T: Plain> Receiver<[T]> {
 
 impl<M: Message + ?Sized> Selectable for Receiver<M> {
     fn ready(&self) -> bool {
-        let there = match &self.kind {
-            Kind::Pair => self.ready_in_ring(),
-            Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
-            Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
-        };
-        there || self.opened.signals().for_receiver.ended()
+        self.has_message_behind() || self.opened.signals().for_receiver.ended()
     }
 
     fn raise(&self) {

@@ -610,7 +610,9 @@ impl<O: Object> Core<O> {
             (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
                 client.collect(&self.place, ticket)
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => client.collect(number),
+            (Submitted::Mp(number), Algorithm::Mp(client)) => {
+                client.collect::<_, O::Op>(&self.place, number)
+            }
             _ => Ok(None),
         };
         match collected {
@@ -637,7 +639,9 @@ impl<O: Object> Core<O> {
             (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
                 client.is_done(&self.place, *ticket)
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => client.is_done(*number),
+            (Submitted::Mp(number), Algorithm::Mp(client)) => {
+                client.is_done::<_, O::Op>(&self.place, *number)
+            }
             _ => Ok(true),
         };
         done.map_err(|stop| self.stopped(stop))
@@ -646,6 +650,7 @@ impl<O: Object> Core<O> {
     fn flush(&mut self) -> Result<()> {
         let flushed = match &mut self.algorithm {
             Algorithm::Slot(client) => client.flush(&self.place),
+            Algorithm::Mp(client) => client.flush::<_, O::Op>(&self.place),
             _ => Ok(()),
         };
         flushed.map_err(|stop| self.stopped(stop))

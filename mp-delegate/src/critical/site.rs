@@ -64,7 +64,7 @@ pub(super) trait Site {
     /// Word number `index`. An index that somebody else wrote may be any.
     fn word(&self, index: usize) -> Result<&Self::Word, Stop>;
 
-    /// Words from `first` on.
+    /// Words from `first` on, as many as asked for.
     fn words(&self, first: usize, count: usize) -> Result<&[Self::Word], Stop>;
 
     /// Waits as `me` until `poll` answers, or somebody is gone in the middle of something.

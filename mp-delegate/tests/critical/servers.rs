@@ -173,6 +173,100 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
     }
 }
 
+/// Behind a request that is under way further ones wait to be sent with each other. Those are not
+/// lost with the server.
+#[test]
+fn what_was_not_sent_goes_to_the_one_who_follows() {
+    on_all(3, |rank| {
+        let scheme = Scheme::MpServer(1);
+        let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+        let mut others = Together::new(rank)?;
+        if rank.id() > 0 {
+            let mut server = Server::new();
+            server.add(counter)?;
+            others.wait()?;
+            while rank.id() == 1 && !server.round()? {
+                std::thread::yield_now();
+            }
+            others.wait()?;
+            others.wait()?;
+            return if rank.id() == 1 { Ok(()) } else { Ok(server.serve()?) };
+        }
+        others.wait()?;
+        expect(counter.apply(1)?, 0)?;
+        others.wait()?;
+        let sent = counter.submit(10)?;
+        let kept = [counter.submit(100)?, counter.submit(1000)?];
+        others.wait()?;
+        match counter.wait(sent) {
+            Err(CriticalError::Unknown { .. }) => {}
+            other => expect(format!("{other:?}"), "unknown".to_owned())?,
+        }
+        let results = kept.map(|request| counter.wait(request));
+        let [first, second] = results;
+        expect([first?, second?, counter.apply(0)?], [1, 101, 1101])
+    });
+}
+
+/// As many as fit into a message, one more, and those that fill it alone.
+#[test]
+fn messages_have_as_many_operations_as_they_have_room_for() {
+    struct Longer;
+    impl mp_delegate::critical::Object for Longer {
+        type State = [u64; 5];
+        type Op = [u64; 5];
+        type Ret = [u64; 5];
+
+        fn apply(state: &mut [u64; 5], op: [u64; 5]) -> [u64; 5] {
+            *state = std::array::from_fn(|at| state[at] + op[at]);
+            *state
+        }
+    }
+
+    struct Ticks;
+    impl mp_delegate::critical::Object for Ticks {
+        type State = u64;
+        type Op = ();
+        type Ret = ();
+
+        fn apply(ticks: &mut u64, (): ()) {
+            *ticks += 1;
+        }
+    }
+
+    on_all(2, |rank| {
+        let scheme = Scheme::MpServer(0);
+        let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+        let mut longer = Protected::<Longer>::open(rank, "longer", scheme, |_| ())?;
+        let mut ticks = Protected::<Ticks>::open(rank, "ticks", scheme, |_| ())?;
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            server.add(counter)?;
+            server.add(longer)?;
+            server.add(ticks)?;
+            return Ok(server.serve()?);
+        }
+        let (mut sum, mut sums) = (0, [0; 5]);
+        for count in 1..40 {
+            let one = |at: u64| [at, 2 * at, 3, 4, count];
+            let few = (0..count).map(|at| counter.submit(at)).collect::<Result<Vec<_>, _>>()?;
+            let long =
+                (0..count).map(|at| longer.submit(one(at))).collect::<Result<Vec<_>, _>>()?;
+            let tick = (0..count).map(|_| ticks.submit(())).collect::<Result<Vec<_>, _>>()?;
+            for (at, request) in (0..).zip(few) {
+                expect(counter.wait(request)?, sum)?;
+                sum += at;
+            }
+            for (at, request) in (0..).zip(long) {
+                sums = std::array::from_fn(|place| sums[place] + one(at)[place]);
+                expect(longer.wait(request)?, sums)?;
+            }
+            tick.into_iter().try_for_each(|request| ticks.wait(request))?;
+        }
+        Ok::<(), Error>(())
+    });
+}
+
 /// Whether the counter is served now, by this server and nobody else.
 fn serves(server: &mut Server) -> mp_core::Result<bool> {
     let mut worked = false;

@@ -33,8 +33,6 @@ const CONTENT: usize = 4;
 pub(in crate::critical) struct CcSynch {
     tail: usize,
     nodes: usize,
-    /// Words of a node.
-    node: usize,
     /// The word with the seat's node, also when another handle takes the seat: 0 for its first one.
     own: usize,
     me: Seat,
@@ -43,9 +41,9 @@ pub(in crate::critical) struct CcSynch {
     lock: Option<Mcs>,
 }
 
-fn node_words<Op, Ret>() -> usize {
-    let words = words_of::<Op>().max(words_of::<Ret>());
-    (CONTENT + words).next_multiple_of(BLOCK)
+const fn node_words<Op, Ret>() -> usize {
+    let (op, ret) = (words_of::<Op>(), words_of::<Ret>());
+    (CONTENT + if op > ret { op } else { ret }).next_multiple_of(BLOCK)
 }
 
 fn list_words<Op, Ret>(seats: usize) -> usize {
@@ -67,13 +65,16 @@ impl CcSynch {
     ) -> Self {
         let lock = group.map(|_| Mcs::new(first, me));
         let list = first + Mcs::words(seats) + group.unwrap_or(0) * list_words::<Op, Ret>(seats);
-        let (nodes, node) = (list + BLOCK, node_words::<Op, Ret>());
-        let own = nodes + (1 + seats) * node + me * BLOCK;
-        Self { tail: list, nodes, node, own, me, max_ops, lock }
+        let nodes = list + BLOCK;
+        let own = nodes + (1 + seats) * node_words::<Op, Ret>() + me * BLOCK;
+        Self { tail: list, nodes, own, me, max_ops, lock }
     }
 
-    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
-        site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
+    /// Of operations and results that are always the same: their length is known to the compiler.
+    #[inline(always)]
+    fn node<'a, S: Site, Op, Ret>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
+        let words = const { node_words::<Op, Ret>() };
+        site.words(self.nodes.wrapping_add(node.wrapping_mul(words)), words)
     }
 
     /// Has an operation executed, or executes it and others.
@@ -86,14 +87,14 @@ impl CcSynch {
     ) -> Result<Outcome<Ret>, Stop> {
         let own = site.word(self.own)?;
         let spare = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
-        let next = self.node(site, spare)?;
+        let next = self.node::<_, Op, Ret>(site, spare)?;
         next[NEXT].set(0);
         next[OWNER].set(0);
         next[COMPLETED].set(0);
         next[WAIT].set(1);
         let current = site.word(self.tail)?.swap(spare as u64) as usize;
         own.set(someone(current));
-        let mine = self.node(site, current)?;
+        let mine = self.node::<_, Op, Ret>(site, current)?;
         put(op, &mine[CONTENT..]);
         mine[OWNER].set(someone(self.me));
         mine[NEXT].store(someone(spare));
@@ -115,7 +116,7 @@ impl CcSynch {
         }
         let (outcome, last) = combined?;
         // Not before the lock is free: another group's turn comes first.
-        let last = self.node(site, last)?;
+        let last = self.node::<_, Op, Ret>(site, last)?;
         last[WAIT].store(0);
         site.fence();
         let owner = last[OWNER].peek();
@@ -134,11 +135,11 @@ impl CcSynch {
         first: usize,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(Outcome<Ret>, usize), Stop> {
-        let mine = self.node(site, first)?;
+        let mine = self.node::<_, Op, Ret>(site, first)?;
         let outcome = run(self.me, get(&mine[CONTENT..]));
         let mut last = who(mine[NEXT].peek());
         for _ in 0..self.max_ops {
-            let node = self.node(site, last)?;
+            let node = self.node::<_, Op, Ret>(site, last)?;
             let Some(next) = node[NEXT].load().checked_sub(1) else { break };
             let owner = node[OWNER].peek();
             if owner == 0 {

@@ -138,7 +138,7 @@ impl HybComb {
     }
 
     fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
-        site.words(self.nodes.saturating_add(node.saturating_mul(self.node)), self.node)
+        site.words(self.nodes.wrapping_add(node.wrapping_mul(self.node)), self.node)
     }
 
     fn line<'a, W>(&self, node: &'a [W], line: usize) -> &'a [W] {
@@ -146,7 +146,7 @@ impl HybComb {
     }
 
     fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [S::Word], Stop> {
-        site.words(self.answers.saturating_add(seat.saturating_mul(self.answer)), self.answer)
+        site.words(self.answers.wrapping_add(seat.wrapping_mul(self.answer)), self.answer)
     }
 
     /// Has an operation executed, or executes it and others.

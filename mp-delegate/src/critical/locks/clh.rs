@@ -37,7 +37,7 @@ impl Clh {
 
     /// Nodes are 1 + a seat at first, and 0 is the one that nobody has.
     fn node(&self, node: usize) -> usize {
-        self.nodes.saturating_add(node.saturating_mul(BLOCK))
+        self.nodes.wrapping_add(node.wrapping_mul(BLOCK))
     }
 }
 

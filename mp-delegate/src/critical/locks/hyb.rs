@@ -38,7 +38,7 @@ impl Hyb {
     }
 
     fn mailbox(&self, seat: Seat) -> usize {
-        self.boxes.saturating_add(seat.saturating_mul(BLOCK))
+        self.boxes.wrapping_add(seat.wrapping_mul(BLOCK))
     }
 
     /// The words that are messages to a seat.
@@ -49,7 +49,7 @@ impl Hyb {
 
     #[inline(always)]
     fn send<S: Site>(&self, site: &S, to: Seat, message: usize, content: u64) -> Result<(), Stop> {
-        site.word(self.mailbox(to) + message)?.store(content);
+        site.word(self.mailbox(to).wrapping_add(message))?.store(content);
         site.wake(to);
         Ok(())
     }

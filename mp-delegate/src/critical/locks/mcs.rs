@@ -29,7 +29,7 @@ impl Mcs {
     }
 
     fn node(&self, seat: Seat) -> usize {
-        self.nodes.saturating_add(seat.saturating_mul(BLOCK))
+        self.nodes.wrapping_add(seat.wrapping_mul(BLOCK))
     }
 }
 

@@ -2,13 +2,20 @@
 //! through two of the library's channels for each client. Nothing is shared but those, so that the
 //! orderings, and the models of them, are the channels' own. In simulations they are simulated ones.
 //!
+//! ```text
+//! request     operation  operation …
+//! response    fates      result     result …
+//! ```
+//!
+//! A client that has nothing under way sends an operation at once. With something under way it fills
+//! a message first, up to what goes in a cache line, as those of `slot.rs` do: the server is busy anyway.
+//!
 //! **A server's death.** Requests that were on their way to it are gone with its channels: each that
-//! it has not answered was executed once or not at all, and its client is told so. Whoever stands by
+//! it has not answered was executed once or not at all, and its client is told so. Those that the client
+//! had not sent yet go to the one who follows. Whoever stands by
 //! opens channels of its own when it takes over, and clients open their ends when they next ask.
 //! That the dead one was in the middle of an operation stands in a word of shared memory, which
 //! nobody looks at before.
-
-use std::collections::VecDeque;
 
 use mp_core::{Channel, Plain, Rank, Receiver, Sender};
 
@@ -39,8 +46,28 @@ impl Names {
     }
 }
 
-fn channel<T>(in_flight: usize, head: usize) -> Channel {
-    Channel::degree(in_flight.clamp(1, 1 << 20) as u32).max_len(head + words_of::<T>())
+/// Words of a message that has a cache line, beside the channel's own.
+const LINE: usize = 7;
+/// In the first word of a response, for each operation.
+const FATE_BITS: usize = 2;
+
+/// The most operations in a message.
+const fn batch<Op, Ret>() -> usize {
+    let (asked, told) = (LINE / words_of::<Op>(), (LINE - 1) / words_of::<Ret>());
+    let most = if asked < told { asked } else { told };
+    if most == 0 { 1 } else { most }
+}
+
+fn channel(in_flight: usize, words: usize) -> Channel {
+    Channel::degree(in_flight.clamp(1, 1 << 20) as u32).max_len(words)
+}
+
+fn requests<Op, Ret>(in_flight: usize) -> Channel {
+    channel(in_flight, batch::<Op, Ret>() * words_of::<Op>())
+}
+
+fn responses<Op, Ret>(in_flight: usize) -> Channel {
+    channel(in_flight, 1 + batch::<Op, Ret>() * words_of::<Ret>())
 }
 
 fn ended(error: mp_core::Error) -> Stop {
@@ -58,6 +85,12 @@ pub(in crate::critical) trait Outlet {
 
 /// The end of a channel where messages come out.
 pub(in crate::critical) trait Inlet {
+    /// Whether a look, which takes less than [`try_receive`](Self::try_receive), finds nothing. That the
+    /// other end is gone it need not see.
+    fn seems_empty(&self) -> bool {
+        false
+    }
+
     /// Waits for a message, and reads it in place.
     fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop>;
 
@@ -75,6 +108,11 @@ impl Outlet for Sender<[u64]> {
 }
 
 impl Inlet for Receiver<[u64]> {
+    #[inline(always)]
+    fn seems_empty(&self) -> bool {
+        !self.has_message()
+    }
+
     #[inline(always)]
     fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop> {
         Receiver::receive(self).map(|message| read(&message)).map_err(ended)
@@ -120,8 +158,8 @@ impl Way {
         in_flight: usize,
     ) -> Result<Ends, mp_core::Error> {
         let Self { rank, server, .. } = self;
-        let ask = rank.sender(&names.ask, *server, channel::<Op>(in_flight, 0))?;
-        Ok((ask, rank.receiver(&names.tell, *server, channel::<Ret>(in_flight, 1))?))
+        let ask = rank.sender(&names.ask, *server, requests::<Op, Ret>(in_flight))?;
+        Ok((ask, rank.receiver(&names.tell, *server, responses::<Op, Ret>(in_flight))?))
     }
 }
 
@@ -146,9 +184,9 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
 }
 
 /// Looks for a response before the wait that may sleep.
-const LOOKS: u32 = 300;
+const LOOKS: u32 = 1000;
 
-/// One client.
+/// One client. Operations are numbered from 1.
 pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>, W = Way> {
     way: W,
     ask: A,
@@ -156,11 +194,45 @@ pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]
     in_flight: usize,
     /// The same; 0 when the server is gone.
     room: u64,
-    /// Requests, and those of which it is known what became of them.
+    /// Operations that were handed over.
     asked: u64,
-    answered: u64,
-    /// The last of those.
-    kept: VecDeque<Outcome<Ret>>,
+    /// Those that were not sent.
+    draft: Vec<u64>,
+    answers: Answers<Ret>,
+}
+
+/// What became of a client's operations.
+struct Answers<Ret> {
+    /// Operations that were sent, and those of which it is known what became of them.
+    sent: u64,
+    known: u64,
+    /// The last ones, each at its number modulo as many as there are.
+    kept: Box<[Outcome<Ret>]>,
+}
+
+impl<Ret: Plain> Answers<Ret> {
+    /// The next operation's.
+    #[inline(always)]
+    fn keep(&mut self, outcome: Outcome<Ret>) {
+        self.known += 1;
+        let at = self.known as usize & (self.kept.len() - 1);
+        self.kept[at] = outcome;
+    }
+
+    #[inline(always)]
+    fn decode(&mut self, response: &[u64]) -> Result<(), Stop> {
+        let (&fates, results) = response.split_first().ok_or(Stop::Corrupt)?;
+        let results = results.chunks_exact(words_of::<Ret>());
+        let asked = 1..=self.sent - self.known;
+        if !asked.contains(&(results.len() as u64)) || !results.remainder().is_empty() {
+            return Err(Stop::Corrupt);
+        }
+        for (at, result) in results.enumerate() {
+            let fate = Fate::from_bits(fates >> (FATE_BITS * at).min(63));
+            self.keep(Outcome { fate, ret: read(result) });
+        }
+        Ok(())
+    }
 }
 
 impl<Ret: Plain> Client<Ret> {
@@ -180,8 +252,10 @@ impl<Ret: Plain> Client<Ret> {
 impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     /// With channels that have room for so many messages.
     pub(in crate::critical) fn over(way: W, ask: A, told: B, in_flight: usize) -> Self {
-        let (room, asked, answered, kept) = (in_flight as u64, 0, 0, VecDeque::new());
-        Self { way, ask, told, in_flight, room, asked, answered, kept }
+        let kept = vec![Outcome::without(Fate::Unknown); in_flight.next_power_of_two()].into();
+        let answers = Answers { sent: 0, known: 0, kept };
+        let (room, asked, draft) = (in_flight as u64, 0, Vec::with_capacity(LINE));
+        Self { way, ask, told, in_flight, room, asked, draft, answers }
     }
 
     /// Hands over an operation; its number. Waits only where as many as there is room for are in
@@ -195,91 +269,150 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     where
         W: Follow<S, A, B>,
     {
-        if self.asked - self.answered >= self.room {
+        if self.asked == self.answers.known && self.room > 0 {
+            // Nothing is under way: past the draft.
+            match self.ask.send(words_of::<Op>(), |words| write(op, words)) {
+                Ok(()) => {
+                    self.asked += 1;
+                    self.answers.sent = self.asked;
+                    site.wake_server();
+                    return Ok(self.asked);
+                }
+                Err(stop) => self.give_up(stop)?,
+            }
+        }
+        if self.asked - self.answers.known >= self.room {
             self.make_room::<S, Op>(site)?;
         }
-        while let Err(stop) = self.ask.send(words_of::<Op>(), |words| write(op, words)) {
-            self.give_up(stop)?;
-            self.make_room::<S, Op>(site)?;
-        }
-        site.wake_server();
+        let unit = words_of::<Op>();
+        let before = self.draft.len();
+        self.draft.resize(before + unit, 0);
+        write(op, &mut self.draft[before..]);
         self.asked += 1;
+        let is_full = self.draft.len() + unit > batch::<Op, Ret>() * unit;
+        if (is_full || self.answers.known == self.answers.sent)
+            && let Err(stop) = self.flush::<S, Op>(site)
+        {
+            self.draft.truncate(before);
+            self.asked -= 1;
+            return Err(stop);
+        }
         Ok(self.asked)
     }
 
-    fn make_room<S, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
+    /// Sends what was handed over, to the server or the one that follows.
+    #[inline]
+    pub(in crate::critical) fn flush<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
     where
         W: Follow<S, A, B>,
     {
-        while self.asked - self.answered >= self.room {
+        while self.answers.sent < self.asked {
             if self.room == 0 {
-                (self.ask, self.told) = self.way.follow::<Op, Ret>(site, self.in_flight)?;
-                self.room = self.in_flight as u64;
-            } else {
-                self.receive()?;
+                self.follow::<S, Op>(site)?;
+            }
+            let draft = &self.draft;
+            match self.ask.send(draft.len(), |words| words.copy_from_slice(draft)) {
+                Ok(()) => {
+                    self.draft.clear();
+                    self.answers.sent = self.asked;
+                    site.wake_server();
+                }
+                Err(stop) => self.give_up(stop)?,
             }
         }
         Ok(())
     }
 
-    pub(in crate::critical) fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
-        while self.answered < number.min(self.asked) {
+    #[cold]
+    fn follow<S, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
+    where
+        W: Follow<S, A, B>,
+    {
+        (self.ask, self.told) = self.way.follow::<Op, Ret>(site, self.in_flight)?;
+        self.room = self.in_flight as u64;
+        Ok(())
+    }
+
+    fn make_room<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
+    where
+        W: Follow<S, A, B>,
+    {
+        if self.room == 0 {
+            self.follow::<S, Op>(site)?;
+        }
+        while self.asked - self.answers.known >= self.room {
+            self.flush::<S, Op>(site)?;
+            self.receive()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is known what became of an operation. Sends it, if it was not.
+    pub(in crate::critical) fn is_done<S: Site, Op: Plain>(
+        &mut self,
+        site: &S,
+        number: u64,
+    ) -> Result<bool, Stop>
+    where
+        W: Follow<S, A, B>,
+    {
+        if number > self.answers.sent {
+            self.flush::<S, Op>(site)?;
+        }
+        while self.answers.known < number.min(self.asked) {
             match self.poll() {
-                Ok(None) => return Ok(false),
-                Ok(Some(outcome)) => self.keep(outcome),
+                Ok(false) => return Ok(false),
+                Ok(true) => {}
                 Err(stop) => self.give_up(stop)?,
             }
         }
         Ok(true)
     }
 
-    /// A response that is there.
-    #[inline(always)]
-    fn poll(&mut self) -> Result<Option<Outcome<Ret>>, Stop> {
-        self.told.try_receive(decode)?.transpose()
-    }
-
     /// Waits for the result of an operation. `None` if so many were submitted since that it is not
     /// kept any more, or if it is none of this client's.
     #[inline(never)]
-    pub(in crate::critical) fn collect(
+    pub(in crate::critical) fn collect<S: Site, Op: Plain>(
         &mut self,
+        site: &S,
         number: u64,
-    ) -> Result<Option<Outcome<Ret>>, Stop> {
+    ) -> Result<Option<Outcome<Ret>>, Stop>
+    where
+        W: Follow<S, A, B>,
+    {
         if number > self.asked {
             return Ok(None);
         }
-        while self.answered < number {
+        if number > self.answers.sent {
+            self.flush::<S, Op>(site)?;
+        }
+        while self.answers.known < number {
             self.receive()?;
         }
-        let ago = (self.answered - number) as usize;
-        Ok(self.kept.len().checked_sub(1 + ago).map(|at| self.kept[at]))
+        let Answers { known, kept, .. } = &self.answers;
+        let is_kept = known - number < kept.len() as u64;
+        Ok(is_kept.then(|| kept[number as usize & (kept.len() - 1)]))
     }
 
+    /// Waits for a response to something that was sent.
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
-        // A few looks of its own: those of the channel are some pauses apart.
-        for _ in 0..LOOKS {
-            if let Ok(Some(outcome)) = self.poll() {
-                self.keep(outcome);
-                return Ok(());
-            }
-        }
-        match self.told.receive(decode).and_then(|outcome| outcome) {
-            Ok(outcome) => {
-                self.keep(outcome);
-                Ok(())
-            }
+        let Self { told, answers, .. } = self;
+        // Those of the channel are few where ranks share cores; the server may have one for itself.
+        let mut looks = 0..LOOKS;
+        while told.seems_empty() && looks.next().is_some() {}
+        match told.receive(|response| answers.decode(response)).flatten() {
+            Ok(()) => Ok(()),
             Err(stop) => self.give_up(stop),
         }
     }
 
-    fn keep(&mut self, outcome: Outcome<Ret>) {
-        self.answered += 1;
-        if self.kept.len() == self.in_flight {
-            self.kept.pop_front();
-        }
-        self.kept.push_back(outcome);
+    /// Takes a response that is there.
+    #[inline(always)]
+    fn poll(&mut self) -> Result<bool, Stop> {
+        let Self { told, answers, .. } = self;
+        let decoded = told.try_receive(|response| answers.decode(response))?;
+        Ok(decoded.transpose()?.is_some())
     }
 
     /// The server is gone, unless something else is wrong. What it has not answered is unknown.
@@ -287,33 +420,35 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     fn give_up(&mut self, stop: Stop) -> Result<(), Stop> {
         let Stop::Unserved = stop else { return Err(stop) };
         // Its answers outlive it.
-        while let Ok(Some(outcome)) = self.poll() {
-            self.keep(outcome);
-        }
-        while self.answered < self.asked {
-            self.keep(Outcome::without(Fate::Unknown));
+        while let Ok(true) = self.poll() {}
+        while self.answers.known < self.answers.sent {
+            self.answers.keep(Outcome::without(Fate::Unknown));
         }
         self.room = 0;
         Ok(())
     }
 }
 
+/// Word by word: how many words there are to write to, the compiler does not know.
+#[inline(always)]
 fn write<T: Plain>(value: &T, to: &mut [u64]) {
-    let bytes = bytemuck::bytes_of(value);
-    to.fill(0);
-    bytemuck::cast_slice_mut(to)[..bytes.len()].copy_from_slice(bytes);
+    let (whole, rest) = bytemuck::bytes_of(value).as_chunks();
+    for (bytes, word) in whole.iter().zip(&mut *to) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    if let Some(word) = to.get_mut(whole.len()).filter(|_| !rest.is_empty()) {
+        let mut last = [0; size_of::<u64>()];
+        last[..rest.len()].copy_from_slice(rest);
+        *word = u64::from_ne_bytes(last);
+    }
 }
 
-fn read<T: Plain>(from: &[u64]) -> Result<T, Stop> {
+#[inline(always)]
+fn read<T: Plain>(from: &[u64]) -> T {
     let mut value = T::zeroed();
     let bytes = bytemuck::bytes_of_mut(&mut value);
-    bytes.copy_from_slice(bytemuck::cast_slice(from).get(..bytes.len()).ok_or(Stop::Corrupt)?);
-    Ok(value)
-}
-
-fn decode<Ret: Plain>(response: &[u64]) -> Result<Outcome<Ret>, Stop> {
-    let (fate, words) = response.split_first().ok_or(Stop::Corrupt)?;
-    Ok(Outcome { fate: Fate::from_bits(*fate), ret: read(words)? })
+    bytes.copy_from_slice(&bytemuck::cast_slice(from)[..bytes.len()]);
+    value
 }
 
 /// The server's side of a client.
@@ -324,7 +459,11 @@ struct Line<A, B> {
 }
 
 /// The server's side.
-pub(in crate::critical) struct Served<A = Receiver<[u64]>, B = Sender<[u64]>>(Vec<Line<A, B>>);
+pub(in crate::critical) struct Served<A = Receiver<[u64]>, B = Sender<[u64]>> {
+    lines: Vec<Line<A, B>>,
+    /// Of a response, until it is whole.
+    results: Vec<u64>,
+}
 
 impl Served {
     /// Of the clients that are still there, and serve nothing themselves.
@@ -339,11 +478,12 @@ impl Served {
         let lines = clients.filter(|&other| !place.stands_by(other)).map(|client| {
             Ok(Line {
                 seat: client * place.seats,
-                asked: rank.receiver(&names.ask, client, channel::<Op>(in_flight, 0))?,
-                tell: rank.sender(&names.tell, client, channel::<Ret>(in_flight, 1))?,
+                asked: rank.receiver(&names.ask, client, requests::<Op, Ret>(in_flight))?,
+                tell: rank.sender(&names.tell, client, responses::<Op, Ret>(in_flight))?,
             })
         });
-        Ok(Self(lines.collect::<Result<_, mp_core::Error>>()?))
+        let lines = lines.collect::<Result<_, mp_core::Error>>()?;
+        Ok(Self { lines, results: Vec::with_capacity(1 + LINE) })
     }
 }
 
@@ -351,11 +491,12 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
     /// With the other ends of clients' channels, by seat.
     #[cfg(feature = "simulated")]
     pub(in crate::critical) fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
-        Self(clients.map(|(seat, asked, tell)| Line { seat, asked, tell }).collect())
+        let lines = clients.map(|(seat, asked, tell)| Line { seat, asked, tell }).collect();
+        Self { lines, results: Vec::with_capacity(1 + LINE) }
     }
 
-    /// Executes an operation of each client that has one. Whether there was any. `busy` hears before
-    /// one, and after it.
+    /// Executes what a message of each client asks for, if there is one. Whether there was any. `busy`
+    /// hears before an operation, and after it.
     #[inline(always)]
     pub(in crate::critical) fn round<Op: Plain, Ret: Plain>(
         &mut self,
@@ -363,19 +504,49 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<bool, Stop> {
         let mut worked = false;
-        for Line { seat, asked, tell } in &mut self.0 {
+        for Line { seat, asked, tell } in &mut self.lines {
+            let mut execute = |op: &[u64]| {
+                busy(true);
+                let outcome = run(*seat, read(op));
+                busy(false);
+                outcome
+            };
+            if asked.seems_empty() {
+                continue;
+            }
+            let results = &mut self.results;
+            let unit = words_of::<Op>();
             // A client that is gone asks no more; what it had asked before comes first.
-            let Ok(Some(op)) = asked.try_receive(read::<Op>) else { continue };
-            let op = op?;
-            busy(true);
-            let outcome = run(*seat, op);
-            busy(false);
+            let Ok(Some(only)) = asked.try_receive(|request| {
+                if request.len() == unit {
+                    return Ok(Some(execute(request)));
+                }
+                let ops = request.chunks_exact(unit);
+                if ops.len() == 0 || !ops.remainder().is_empty() {
+                    return Err(Stop::Corrupt);
+                }
+                results.clear();
+                results.push(0);
+                for (at, op) in ops.enumerate() {
+                    let outcome = execute(op);
+                    results[0] |= (outcome.fate as u64) << (FATE_BITS * at).min(63);
+                    let before = results.len();
+                    results.resize(before + words_of::<Ret>(), 0);
+                    write(&outcome.ret, &mut results[before..]);
+                }
+                Ok(None)
+            }) else {
+                continue;
+            };
             worked = true;
             // There is room: a client has not more in flight than that. Or it is gone.
-            let _ = tell.send(1 + words_of::<Ret>(), |response| {
-                response[0] = outcome.fate as u64;
-                write(&outcome.ret, &mut response[1..]);
-            });
+            let _ = match only? {
+                Some(Outcome { fate, ret }) => tell.send(1 + words_of::<Ret>(), |response| {
+                    response[0] = fate as u64;
+                    write(&ret, &mut response[1..]);
+                }),
+                None => tell.send(results.len(), |response| response.copy_from_slice(results)),
+            };
         }
         Ok(worked)
     }

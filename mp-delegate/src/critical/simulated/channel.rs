@@ -1,9 +1,9 @@
 //! A channel's two ends on simulated words, for [`MpServer`](crate::critical::Scheme::MpServer).
 //!
 //! Not the code of the library's channels, but what it does to memory: a sequence word beside each
-//! message, which alone the receiver looks at; several short messages in a line; a count of what was
-//! taken on a line of its own, at which the sender looks when it knows of no room. On chips that pass
-//! messages, slots are messages, and the count is at hand.
+//! message, which alone the receiver looks at; a count of what was taken on a line of its own, at which
+//! the sender looks when it knows of no room. On chips that pass messages, slots are messages, and the
+//! count is at hand.
 
 use super::cores::{Core, LINE};
 use crate::critical::{
@@ -13,9 +13,11 @@ use crate::critical::{
 };
 
 /// The longest message, in words.
-pub(super) const LEN: usize = 3;
+pub(super) const LEN: usize = 7;
 /// Words of a slot: the sequence word, and the message.
 const SLOT: usize = 1 + LEN;
+/// In the sequence word, below the number: the message's words.
+const LEN_BITS: u32 = 8;
 
 /// Where a channel lies.
 #[derive(Clone, Copy, Debug)]
@@ -74,11 +76,17 @@ impl<'e> OutOf<'e> {
 
     fn take<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
         let slot = self.core.words(self.ring.slot(self.position), SLOT)?;
-        if slot[0].load() != self.position + 1 {
+        let head = slot[0].load();
+        if head >> LEN_BITS != self.position + 1 {
             return Ok(None);
         }
-        let message: [u64; LEN] = std::array::from_fn(|at| slot[1 + at].peek());
-        let answer = read(&message);
+        let mut message = [0; LEN];
+        let words = head as usize & ((1 << LEN_BITS) - 1);
+        let message = message.get_mut(..words).ok_or(Stop::Corrupt)?;
+        for (content, word) in message.iter_mut().zip(&slot[1..]) {
+            *content = word.peek();
+        }
+        let answer = read(message);
         self.position += 1;
         self.core.word(self.ring.first)?.store(self.position);
         Ok(Some(answer))
@@ -101,7 +109,7 @@ impl Outlet for Into<'_> {
             word.set(content);
         }
         self.position += 1;
-        slot[0].store(self.position);
+        slot[0].store(self.position << LEN_BITS | words as u64);
         Ok(())
     }
 }
@@ -110,7 +118,7 @@ impl Inlet for OutOf<'_> {
     fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop> {
         let slot = self.core.word(self.ring.slot(self.position))?;
         let here = self.position + 1;
-        self.core.look(|| (slot.load() == here).then_some(()));
+        self.core.look(|| (slot.load() >> LEN_BITS == here).then_some(()));
         self.take(read)?.ok_or(Stop::Corrupt)
     }
 

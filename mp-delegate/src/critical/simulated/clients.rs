@@ -301,7 +301,7 @@ impl<'e> Handle<'e> {
                 let short: Option<Outcome<u32>> = client.collect(core, ticket)?;
                 short.map(|Outcome { fate, ret }| Outcome { fate, ret: ret.into() })
             }
-            (Self::Mp(client), InFlight::Mp(number)) => client.collect(number)?,
+            (Self::Mp(client), InFlight::Mp(number)) => client.collect::<_, u64>(core, number)?,
             _ => None,
         };
         outcome.map(|outcome: Outcome<u64>| outcome.ret).ok_or(Stop::Corrupt)
