@@ -14,6 +14,9 @@ use crate::rows::pingpong;
 
 /// The most that a client may get done of what another does.
 const FAIR: f64 = 1.3;
+/// Windows for that, two seconds where clients share CPUs: within half of one, what each of them gets
+/// differs by as much without any lock, as the operating system lets them run.
+const LONG: usize = 25;
 const CROWD: usize = 8;
 
 const HYB: Scheme = Scheme::HybLock;
@@ -243,7 +246,7 @@ pub fn rows() -> Vec<Row> {
     for clients in [2, CROWD] {
         for scheme in Scheme::ALL {
             let load = if clients == 2 && !scheme.needs_server() { usual } else { Critical::CROWD };
-            let load = Load { windows: 7, ..load };
+            let load = Load { windows: LONG, ..load };
             let side = if clients == 2 && !scheme.needs_server() {
                 let plan = critical(scheme, Guarded::Counter, load);
                 let task = Task::pinned(Waits::Spin, Job::Critical(plan));
@@ -260,7 +263,7 @@ pub fn rows() -> Vec<Row> {
                 Bound::at_most(FAIR),
             )));
         }
-        let load = if clients == 2 { usual } else { Load { windows: 7, ..Critical::CROWD } };
+        let load = if clients == 2 { usual } else { Load { windows: LONG, ..Critical::CROWD } };
         rows.push(any(row(
             format!("fair.{clients}.parking_lot"),
             "for comparison: the same of threads with parking_lot's Mutex",
