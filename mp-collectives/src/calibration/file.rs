@@ -63,7 +63,7 @@ impl Fingerprint {
     fn of_this() -> Fingerprint {
         // What was measured without optimization is no machine's.
         let build = if cfg!(debug_assertions) { ", unoptimized" } else { "" };
-        let version = format!("onchip {}, calibration 2{build}", env!("CARGO_PKG_VERSION"));
+        let version = format!("onchip {}, calibration 3{build}", env!("CARGO_PKG_VERSION"));
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Fingerprint { version, processor: processor(&text) }
     }
@@ -189,8 +189,8 @@ fn parse(
 
 /// What every measurement is like.
 fn check(measured: &Measurements) -> Result<(), String> {
-    let Measurements { local, memory, far_memory, near, far, .. } = measured;
-    let singles = [local, memory, far_memory, near, far];
+    let Measurements { local, memory, far_memory, near, far, seen, .. } = measured;
+    let singles = [local, memory, far_memory, near, far, seen];
     let rows: [&Outcome<Vec<Point>>; 5] = [
         &measured.near_copies,
         &measured.far_copies,

@@ -114,7 +114,7 @@ impl Calibration {
         far_lines.line = far_lines.line.saturating_sub(far_lines.congestion);
         let contention = contention(&mut values, &measured.readers, near_transfer);
         let invalidation = invalidation(&mut values, &measured.sharers);
-        let write = write(&mut values, &measured.sharers, near_transfer);
+        let write = write(&mut values, measured, near_transfer);
         let parameters = Parameters {
             local,
             near: Link { transfer: near_transfer, memory: near_memory, lines: near_lines },
@@ -321,33 +321,23 @@ fn invalidation(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Inval
 }
 
 /// What a write takes longer than a read is for the model where it is more than measurements are off by.
-fn write(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>, transfer: Time) -> Option<Time> {
-    let with = "R_R, as in the paper";
-    let one = match outcome {
-        Ok(points) => Ok(points.iter().find(|point| point.n == 1)),
-        Err(why) => Err(Replaced::Unmeasured { with, why: why.clone() }),
-    };
-    let (time, replaced) = match one {
-        Err(replaced) => (None, Some(replaced)),
-        Ok(None) => {
-            let why = "nobody has written a line that one other has".to_owned();
-            (None, Some(Replaced::Implausible { with, why }))
-        }
-        Ok(Some(Point { sample, .. })) => {
-            let time = fit::time(sample.median as f64);
-            // Locked instructions, which make sure that each is waited for, take longer on no machine.
-            match time <= 10 * transfer {
-                true => (Some(time), None),
-                false => {
-                    let why = format!("{} ns is more than ten transfers", time.as_nanos());
-                    (None, Some(Replaced::Implausible { with, why }))
-                }
-            }
-        }
-    };
-    let meaning = "a write to a line that another core has";
-    values.push(Value { name: "W", meaning, time, spread: None, replaced });
-    time.filter(|&time| time > transfer)
+fn write(values: &mut Vec<Value>, measured: &Measurements, transfer: Time) -> Option<Time> {
+    let (name, meaning) = ("W", "a write to a line that another core has, and looks at");
+    let instead = (transfer, "R_R, as in the paper");
+    let alone = measured.sharers.as_ref().ok().and_then(|points| points.iter().find(|p| p.n == 1));
+    // What is not the other's read: the looks make the write itself take longer.
+    let seen = measured.seen.as_ref().map_err(Clone::clone).map(
+        |&Sample { low, median, high, rounds }| {
+            let read = transfer.as_picos();
+            let least = alone.map_or(0, |point| point.sample.median);
+            let beyond = |seen: u64| seen.saturating_sub(read).max(least);
+            Sample { low: beyond(low), median: beyond(median), high: beyond(high), rounds }
+        },
+    );
+    // Locked instructions, which make sure that each is waited for, take longer on no machine.
+    let range = (TRANSFER.0, TRANSFER.1.min(10 * transfer.as_picos()));
+    let time = single(values, name, meaning, &seen, range, Time::ZERO, instead);
+    Some(time).filter(|&time| time > transfer)
 }
 
 #[cfg(test)]
@@ -378,6 +368,7 @@ mod tests {
             readers: points(|n| 38_000 + 6_000 * n, &[1, 2, 3, 4, 6, 7]),
             congestion: points(|n| 180_000 + 160_000 + 32 * 3_000 * n, &[1, 2, 3, 4]),
             sharers: points(|_| 41_000, &[1, 2, 3, 4, 6, 7]),
+            seen: Ok(sample(95_000)),
         }
     }
 
@@ -390,7 +381,7 @@ mod tests {
         let calibration = Calibration::of(&measured());
         let Parameters { local, near, far, contention, invalidation, write } =
             calibration.parameters;
-        assert_eq!(write, Some(picos(41_000)));
+        assert_eq!(write, Some(picos(55_000)));
         assert_eq!(
             (local, near.transfer, far.transfer),
             (picos(2_000), picos(40_000), picos(100_000))
@@ -425,7 +416,8 @@ mod tests {
             far_memory: Err(Unmeasured::OneNode),
             readers: Err(few.clone()),
             congestion: Err(Unmeasured::OneGroup),
-            sharers: Err(few),
+            sharers: Err(few.clone()),
+            seen: Err(few),
             ..measured()
         };
         let calibration = Calibration::of(&measured);

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `chains.rs` | R_L, R_R, R_Q, R_I, R_QI: one line after the other, each found in the one before |
 //! | `copies.rs` | several lines at once, and several copies over one link |
+//! | `flags.rs` | a flag that a core looks for while another sets it |
 //! | `crowds.rs` | readers of one line; a write to a line that others have copies of |
 //! | `team.rs` | threads that go through rounds in step |
 //! | `seats.rs` | which CPUs |
@@ -19,6 +20,7 @@
 mod chains;
 mod copies;
 mod crowds;
+mod flags;
 mod sample;
 mod seats;
 mod team;
@@ -60,6 +62,8 @@ pub struct Measurements {
     pub congestion: Outcome<Vec<Point>>,
     /// A write to a line that so many other cores of the group have copies of.
     pub sharers: Outcome<Vec<Point>>,
+    /// From the write of a flag until the nearest other core, which looks for it, has seen it.
+    pub seen: Outcome<Sample>,
 }
 
 /// What was measured, or why it was not.
@@ -107,6 +111,7 @@ pub fn measure_on(seats: &Seats) -> Measurements {
     let seats = seats.clone();
     let pair = seats.near_pair();
     let far = seats.far_pair().ok_or(Unmeasured::OneGroup);
+    let nearest = pair.clone().or_else(|few| seats.far_pair().ok_or(few));
     let first = seats.first();
     Measurements {
         local: chains::local(first, Limits::default()),
@@ -117,6 +122,7 @@ pub fn measure_on(seats: &Seats) -> Measurements {
         },
         near: pair.clone().and_then(|cpus| chains::transfer(cpus, Limits::default())),
         far: far.clone().and_then(|cpus| chains::transfer(cpus, Limits::default())),
+        seen: nearest.and_then(|cpus| flags::seen(cpus, Limits::short())),
         near_copies: pair.and_then(|cpus| copies::by_length(cpus, Limits::default())),
         far_copies: far.and_then(|cpus| copies::by_length(cpus, Limits::default())),
         readers: crowds::readers(seats.group(), Limits::short()),
@@ -152,6 +158,7 @@ mod tests {
         }
         if measured.seats.group().len() >= 2 {
             sane(measured.near.as_ref().unwrap());
+            sane(measured.seen.as_ref().unwrap());
             let copies = measured.near_copies.as_ref().unwrap();
             assert!(copies.len() >= 4 && copies.is_sorted_by_key(|point| point.n), "{copies:?}");
             // A short copy may take no longer than it takes to read the clock, a long one does.
@@ -169,6 +176,7 @@ mod tests {
         let few = |needed| Unmeasured::FewCores { needed, cores: 1 };
         assert_eq!(measured.near, Err(few(2)));
         assert_eq!(measured.near_copies, Err(few(2)));
+        assert_eq!(measured.seen, Err(few(2)));
         assert_eq!(measured.readers, Err(few(3)));
         assert_eq!(measured.sharers, Err(few(2)));
         assert_eq!(measured.far, Err(Unmeasured::OneGroup));

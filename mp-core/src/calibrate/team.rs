@@ -85,6 +85,11 @@ impl Member<'_> {
         wait(passed, |value| value >= all, || self.shared.is_broken());
     }
 
+    /// Looks for a flag that another member sets, unless one is missing.
+    pub(super) fn listen(&self, line: &Line, value: u64) {
+        wait(line, |seen| seen >= value, || self.shared.is_broken());
+    }
+
     /// Whether there is another round. In each round all members pass as often as the others, and
     /// once at least.
     pub(super) fn again(&mut self) -> bool {

@@ -1,0 +1,46 @@
+//! A flag that a core looks for while another one sets it: what all synchronization does, and what takes
+//! more than the write and the read by themselves (section 2.2.1), because the looks are in the way of
+//! the write, and what the looking core had begun meanwhile is given up.
+
+use std::time::Instant;
+
+use super::{
+    Outcome,
+    sample::Sample,
+    team::{Limits, picos, play},
+};
+use crate::line::{Line, write};
+
+/// Flags that go to and fro in a round.
+const TRIPS: u64 = 16;
+
+/// From the write of a flag until the other CPU has seen it: half of the time to and fro.
+pub(super) fn seen(cpus: [usize; 2], limits: Limits) -> Outcome<Sample> {
+    let lines = [Line::new(), Line::new()];
+    let said = play(&cpus, limits, |member| {
+        let (mine, theirs) = (&lines[member.seat], &lines[1 - member.seat]);
+        let mut values = Vec::new();
+        let mut trip = 0;
+        while member.again() {
+            member.pass();
+            let start = Instant::now();
+            for _ in 0..TRIPS {
+                trip += 1;
+                if member.seat == 0 {
+                    write(mine, trip);
+                    member.listen(theirs, trip);
+                } else {
+                    member.listen(theirs, trip);
+                    write(mine, trip);
+                }
+            }
+            let took = picos(start.elapsed()) / (2 * TRIPS);
+            if member.seat == 0 {
+                values.push(took);
+            }
+            member.pass();
+        }
+        values
+    })?;
+    Ok(Sample::of(said.into_iter().flatten().collect()))
+}
