@@ -43,7 +43,7 @@ pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Paramet
 pub use program::{Line, Primitive, Program};
 pub use run::run;
 pub use schedule::Schedule;
-pub use search::{Pattern, TreeChoice, best_tree};
+pub use search::{LambdaChoice, Pattern, TreeChoice, best_lambda, best_tree};
 pub use tree::{Tree, TreeError};
 
 #[cfg(test)]
