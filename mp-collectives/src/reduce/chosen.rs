@@ -14,9 +14,10 @@ use super::choice::{
 };
 use super::operations::Operation;
 use super::{
-    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts, Trees,
 };
 use crate::broadcast::Machine;
+use crate::calibration;
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
@@ -66,6 +67,7 @@ pub struct Settings {
 pub struct Reductions<M = RealMpb> {
     mpb: M,
     machine: Machine,
+    trees: Trees,
     settings: Settings,
     told: Told,
     lines: LineReduce,
@@ -104,12 +106,16 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
+        let kept = if Trees::suit(machine) { calibration::kept() } else { None };
+        let parameters = kept.map(|calibration| calibration.parameters);
+        let trees = Trees::best(machine, settings.block_lines, parameters);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all).proposing(trees.word()))?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();
         let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
             machine,
+            trees: Trees::read(mpb.get_ref().agreed()),
             settings,
             exchanged: if simple { lines.exchanged() } else { 0 },
             told,
@@ -175,11 +181,18 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        let Settings { order, reduce, .. } = self.settings;
+        let choice = choose_reduce(self.machine, self.trees, bytes, most, order, reduce);
         self.told.tell("reduce", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
+            Reduce::LineTree { lambda } => {
+                complete(self.lines.reduce_along(mpb, vector, operation, lambda, root))?;
+            }
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
+            Reduce::ChunkTree { lambda } => {
+                complete(self.chunks.reduce_along(mpb, vector, operation, lambda, root))?;
+            }
             Reduce::Scattered => {
                 complete(self.blocks.scattered(mpb, vector, operation, Some(root)))?;
             }
@@ -327,9 +340,10 @@ impl Reductions {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
-        let Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged } = self;
+        let Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged } =
+            self;
         let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged }
+        Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged }
     }
 }
 
@@ -370,7 +384,13 @@ impl Reductions<PolledMpb> {
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
+            Reduce::LineTree { lambda } => {
+                self.lines.reduce_along(mpb, vector, operation, lambda, root).await?;
+            }
             Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::ChunkTree { lambda } => {
+                self.chunks.reduce_along(mpb, vector, operation, lambda, root).await?;
+            }
             Reduce::Scattered => {
                 self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
             }
@@ -420,7 +440,9 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
 
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
-        choose_reduce(self.machine, bytes, self.lines.most_bytes(), self.settings.reduce)
+        let Settings { order, reduce, .. } = self.settings;
+        let most = self.lines.most_bytes();
+        choose_reduce(self.machine, self.trees, bytes, most, order, reduce)
     }
 
     /// The same where each rank gets the result of a block, of which the longest has so many bytes.

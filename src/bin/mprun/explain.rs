@@ -12,6 +12,7 @@ use mp_model::cla::barrier::best_barrier_on;
 use mp_model::cla::{
     Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Schedule, Tree, best_tree, patterns,
 };
+use mp_model::in_order::Shape;
 use onchip::barrier::Barriers;
 use onchip::calibration::recall;
 use onchip::reduce::{self, Number, Order, Reductions, Sum};
@@ -85,14 +86,21 @@ pub fn run(args: &Args) -> Shown {
         }
         Collective::Reduce => {
             // No vector that is short is too long for the lines that there are.
-            let choice = reduce::choose_reduce(known, bytes, usize::MAX, None);
+            let trees = reduce::Trees::best(known, None, Some(calibration.parameters));
+            let choice = reduce::choose_reduce(known, trees, bytes, usize::MAX, order, None);
             writeln!(text, "chosen: {choice}")?;
-            if choice.algorithm == reduce::Reduce::Lines && bytes <= mpb::PAYLOAD_BYTES {
-                let tree = Tree::flat(0, &machine.placement)?;
-                pushed(&mut text, &machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
-            }
-            if choice.algorithm != reduce::Reduce::Lines || bytes > mpb::PAYLOAD_BYTES {
-                schedule(&mut text, &machine, &choice.schedule(0), crowded)?;
+            match choice.algorithm {
+                reduce::Reduce::Lines if bytes <= mpb::PAYLOAD_BYTES => {
+                    let tree = Tree::flat(0, &machine.placement)?;
+                    let program = patterns::pushed_reduction(&tree);
+                    pushed(&mut text, &machine, &tree, &program, crowded)?;
+                }
+                reduce::Reduce::LineTree { lambda } | reduce::Reduce::ChunkTree { lambda } => {
+                    let places = Shape::new(ranks, lambda).places(0).unwrap_or_default();
+                    draw(&mut text, &Tree::in_order(0, &places)?);
+                    cost(&mut text, &machine, &choice.schedule(0), crowded)?;
+                }
+                _ => schedule(&mut text, &machine, &choice.schedule(0), crowded)?,
             }
             if bytes > 64 {
                 writeln!(text, "of one line:")?;
@@ -231,6 +239,15 @@ fn schedule(
         }
         draw_round(text, round.messages());
     }
+    cost(text, machine, schedule, crowded)
+}
+
+fn cost(
+    text: &mut String,
+    machine: &Machine,
+    schedule: &Schedule,
+    crowded: bool,
+) -> Result<(), Error> {
     if schedule.messages() > MOST_MESSAGES {
         writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} messages")?;
         return Ok(());
