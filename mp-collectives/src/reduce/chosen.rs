@@ -94,6 +94,20 @@ impl Reductions {
         let members = members.into();
         let ranks = members.count();
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
+        let kept = if Trees::suit(machine) { calibration::kept() } else { None };
+        let parameters = kept.map(|calibration| calibration.parameters);
+        let trees = Trees::best(machine, settings.block_lines, parameters);
+        Reductions::open_proposing(members, name, settings, machine, trees)
+    }
+
+    fn open_proposing(
+        members: Members<'_>,
+        name: &str,
+        settings: Settings,
+        machine: Machine,
+        trees: Trees,
+    ) -> mp_core::Result<Reductions> {
+        let ranks = machine.ranks;
         let slots = settings.slots.unwrap_or(machine.slots());
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
@@ -106,9 +120,6 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let kept = if Trees::suit(machine) { calibration::kept() } else { None };
-        let parameters = kept.map(|calibration| calibration.parameters);
-        let trees = Trees::best(machine, settings.block_lines, parameters);
         let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all).proposing(trees.word()))?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();
@@ -460,5 +471,44 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// This rank.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::barrier::Origin;
+
+    /// Whatever each rank knows of the machine.
+    #[test]
+    fn all_take_the_trees_that_the_first_one_proposes() {
+        for ranks in [4, 7] {
+            let told = World::threads(ranks).run(|rank| {
+                let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
+                let lambda = Some(1 + rank.id());
+                let origin = if rank.id() % 2 == 0 { Origin::Measured } else { Origin::Paper };
+                let trees =
+                    Trees { lines: lambda, chunks: lambda, most: 1 << (12 + rank.id()), origin };
+                let settings = Settings { block_lines: Some(2), ..Settings::default() };
+                let mut all =
+                    Reductions::open_proposing(rank.into(), "proposed", settings, machine, trees)?;
+                let lengths = [1, 20, 100, 511, 2_000];
+                for (number, count) in lengths.into_iter().cycle().take(50).enumerate() {
+                    let (mut got, root) = (vec![1 << rank.id(); count], number % ranks);
+                    all.reduce(&mut got, |left: u64, right| left | right, root)?;
+                    let sum = (1 << ranks) - 1;
+                    if rank.id() == root && got.iter().any(|&got| got != sum) {
+                        return Err(mp_core::Error::other(format!("{got:?} at {root}")));
+                    }
+                }
+                Ok([8, 800, 30_000].map(|bytes| all.explain_reduce(bytes).to_string()))
+            });
+            let told = told.expect("reductions");
+            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+            assert!(told[0][0].contains("lines along a tree"), "{told:?}");
+            assert!(told[0][1].contains("chunks along a tree"), "{told:?}");
+        }
     }
 }
