@@ -87,7 +87,7 @@ pub enum Prefix {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The algorithm's: of ranks next to each other, and the same on every run with as many ranks on
-    /// as many cores.
+    /// as many cores of a machine that is not calibrated anew.
     #[default]
     Algorithm,
     /// Always ((0 ∘ 1) ∘ 2) ∘ 3 and so on, whatever the number of ranks, the length, and the machine.
@@ -245,31 +245,26 @@ pub fn choose_all_reduce(
     Explanation { bytes, machine, algorithm, reason }
 }
 
-/// The same for a reduction to one rank, with the [best](Trees::best) trees of the machine.
+/// The same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without any the
+/// order is that of ranks.
 #[inline]
 pub fn choose_reduce(
     machine: Machine,
     trees: Trees,
     bytes: usize,
     most: usize,
-    order: Order,
     forced: Option<Reduce>,
 ) -> Explanation<Reduce> {
-    // What goes straight to the root is combined in the order of ranks, as is each rank's part.
-    let Trees { lines, chunks, most: along, origin } = match order {
-        Order::Algorithm => trees,
-        Order::Ranks => Trees::NONE,
-    };
     let (algorithm, reason) = match forced {
         Some(algorithm) => (algorithm, Reason::Forced),
-        None if is_short(machine, bytes, most) => match lines {
-            Some(lambda) => (Reduce::LineTree { lambda }, Reason::Modelled(origin)),
+        None if is_short(machine, bytes, most) => match trees.lines {
+            Some(lambda) => (Reduce::LineTree { lambda }, Reason::Modelled(trees.origin)),
             None => (Reduce::Lines, Reason::Short),
         },
         None if machine.crowded() => (Reduce::Chunks, Reason::Crowded),
-        None => match chunks {
-            Some(lambda) if bytes <= along => {
-                (Reduce::ChunkTree { lambda }, Reason::Modelled(origin))
+        None => match trees.chunks {
+            Some(lambda) if bytes <= trees.most => {
+                (Reduce::ChunkTree { lambda }, Reason::Modelled(trees.origin))
             }
             // With two the root has as much to do as the other; with three, twice as much, and what goes
             // by parts is moved twice.
@@ -411,7 +406,7 @@ mod tests {
     fn reduce() {
         let choose = |ranks, cores, bytes, most| {
             let machine = Machine { ranks, cores, payload: 56 };
-            choose_reduce(machine, Trees::NONE, bytes, most, Order::Algorithm, None).algorithm
+            choose_reduce(machine, Trees::NONE, bytes, most, None).algorithm
         };
         assert_eq!([choose(2, 2, 8, 56), choose(9, 2, 168, 168)], [Reduce::Lines; 2]);
         assert_eq!([choose(2, 2, 57, 56), choose(2, 2, 1 << 30, 56)], [Reduce::Chunks; 2]);
@@ -424,28 +419,23 @@ mod tests {
         let machine = Machine { ranks: 8, cores: 8, payload: 56 };
         let origin = Origin::Measured;
         let trees = Trees { lines: Some(2), chunks: Some(1), most: 8 << 10, origin };
-        let choose = |trees, bytes, order| {
-            let choice = choose_reduce(machine, trees, bytes, 1_000, order, None);
+        let choose = |trees, bytes| {
+            let choice = choose_reduce(machine, trees, bytes, 1_000, None);
             (choice.algorithm, choice.reason == Reason::Modelled(origin))
         };
-        let any = |bytes| choose(trees, bytes, Order::Algorithm);
+        let any = |bytes| choose(trees, bytes);
         assert_eq!([any(0), any(168)], [(Reduce::LineTree { lambda: 2 }, true); 2]);
         assert_eq!([any(169), any(8 << 10)], [(Reduce::ChunkTree { lambda: 1 }, true); 2]);
         assert_eq!(any((8 << 10) + 1), (Reduce::Scattered, false));
-        let ordered = |bytes| choose(trees, bytes, Order::Ranks).0;
-        assert_eq!(
-            [8, 169, 8 << 10].map(ordered),
-            [Reduce::Lines, Reduce::Chunks, Reduce::Scattered]
-        );
         let lines = Trees { chunks: None, ..trees };
-        assert_eq!(choose(lines, 169, Order::Algorithm), (Reduce::Chunks, false));
+        assert_eq!(choose(lines, 169), (Reduce::Chunks, false));
         let rounds = |algorithm: Reduce| {
             let choice = Explanation { bytes: 9_000, machine, algorithm, reason: Reason::Forced };
             choice.schedule(3).rounds().len()
         };
         assert_eq!(rounds(Reduce::LineTree { lambda: 1 }), 3);
         assert_eq!(rounds(Reduce::ChunkTree { lambda: 7 }), 1);
-        let text = choose_reduce(machine, trees, 8, 1_000, Order::Algorithm, None).to_string();
+        let text = choose_reduce(machine, trees, 8, 1_000, None).to_string();
         for fact in ["8 ranks", "λ = 2", "tree", "this machine"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }

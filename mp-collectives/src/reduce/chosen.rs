@@ -67,6 +67,7 @@ pub struct Settings {
 pub struct Reductions<M = RealMpb> {
     mpb: M,
     machine: Machine,
+    /// Those that the ranks have agreed on.
     trees: Trees,
     settings: Settings,
     told: Told,
@@ -126,7 +127,11 @@ impl Reductions {
         let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
             machine,
-            trees: Trees::read(mpb.get_ref().agreed()),
+            // What goes straight to the root is combined in the order of ranks, as is each rank's part.
+            trees: match settings.order {
+                Order::Algorithm => Trees::read(mpb.get_ref().agreed()),
+                Order::Ranks => Trees::NONE,
+            },
             settings,
             exchanged: if simple { lines.exchanged() } else { 0 },
             told,
@@ -192,8 +197,7 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let Settings { order, reduce, .. } = self.settings;
-        let choice = choose_reduce(self.machine, self.trees, bytes, most, order, reduce);
+        let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce);
         self.told.tell("reduce", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
@@ -451,9 +455,8 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
 
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
-        let Settings { order, reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
-        choose_reduce(self.machine, self.trees, bytes, most, order, reduce)
+        choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
     }
 
     /// The same where each rank gets the result of a block, of which the longest has so many bytes.
@@ -503,12 +506,19 @@ mod tests {
                         return Err(mp_core::Error::other(format!("{got:?} at {root}")));
                     }
                 }
-                Ok([8, 800, 30_000].map(|bytes| all.explain_reduce(bytes).to_string()))
+                let ordered = Settings { order: Order::Ranks, ..settings };
+                let ordered =
+                    Reductions::open_proposing(rank.into(), "ordered", ordered, machine, trees)?;
+                let [all, ordered] = [all, ordered]
+                    .map(|of| [8, 800, 30_000].map(|bytes| of.explain_reduce(bytes).to_string()));
+                Ok((all, ordered))
             });
             let told = told.expect("reductions");
             assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
-            assert!(told[0][0].contains("lines along a tree"), "{told:?}");
-            assert!(told[0][1].contains("chunks along a tree"), "{told:?}");
+            let (all, ordered) = &told[0];
+            assert!(all[0].contains("lines along a tree"), "{told:?}");
+            assert!(all[1].contains("chunks along a tree"), "{told:?}");
+            assert!(ordered.iter().all(|one| !one.contains("tree")), "{told:?}");
         }
     }
 }

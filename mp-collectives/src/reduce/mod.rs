@@ -15,8 +15,9 @@
 //! # Order
 //! Elements of ranks next to each other are combined, the lower rank's as the first argument, so that
 //! an [`Operation`] need be associative only. All ranks get the same bits, and every run with the same
-//! input on as many ranks and cores gives the same; [`Order::Ranks`] fixes the order altogether. (Only
-//! which NaN a sum is, if several went into it, is up to the processor.)
+//! input on as many ranks and cores gives the same, as long as the machine is not
+//! [calibrated](crate::calibration) anew, from which the trees follow; [`Order::Ranks`] fixes the order
+//! altogether. (Only which NaN a sum is, if several went into it, is up to the processor.)
 //!
 //! # Elements
 //! They are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.

@@ -64,8 +64,8 @@ pub fn reduction_scattered(machine: &Machine, root: usize, by: By) -> Time {
     // All do at the same time what the root does.
     let given: Time = others().map(|other| costs.send(root, other, false)).sum();
     let taken: Time = others().map(|other| costs.take(root, other)).sum();
-    let last = others().last().map(|other| costs.send(other, root, part.count() == 1));
-    units * (given + 2 * taken) + last.unwrap_or_default()
+    let first = others().next().map(|other| costs.send(other, root, part.count() == 1));
+    units * (given + 2 * taken) + first.unwrap_or_default()
 }
 
 struct Costs<'a> {
