@@ -82,6 +82,81 @@ fn all_algorithms_on_all_numbers_of_cores() {
     }
 }
 
+/// Maps x ↦ ax + b, one after the other: no other order gives the same.
+fn after([a, b]: [u16; 2], [c, d]: [u16; 2]) -> [u16; 2] {
+    [a.wrapping_mul(c), a.wrapping_mul(d).wrapping_add(b)]
+}
+
+#[test]
+fn trees_on_all_numbers_of_cores() {
+    for cores in (1..=12).chain([16, 33, 48]) {
+        let first = LineReduce::lines(4, cores).unwrap();
+        let chunks = ChunkOptions { chunk_lines: 2, buffers: 2, first_line: first };
+        let lines = first + chunks.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let me = core.rank();
+            let core = &mut Erratic::new(core);
+            let mut by_lines = LineReduce::new(core, 4, 0).unwrap();
+            let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
+            for number in 0..60 {
+                let (lambda, root) = ([1, 2, 3, 7, cores][number / 2 % 5], (number * 5) % cores);
+                let count = [[0, 1, 5, 6, 7, 12], [0, 1, 15, 16, 17, 100]][number % 2][number % 6];
+                let place = |rank: usize, index: usize| {
+                    [2 * index, 2 * index + 1].map(|index| element(rank, index, number) | 1)
+                };
+                let own: Vec<_> = (0..count).map(|index| place(me, index)).collect();
+                let mut got = own.clone();
+                match number % 2 {
+                    0 => by_lines.reduce_along(core, &mut got, &after, lambda, root).await.unwrap(),
+                    _ => {
+                        by_chunks.reduce_along(core, &mut got, &after, lambda, root).await.unwrap()
+                    }
+                }
+                let expected =
+                    |index| (1..cores).map(|rank| place(rank, index)).fold(place(0, index), after);
+                let expected = if me == root { (0..count).map(expected).collect() } else { own };
+                assert_eq!(got, expected, "{cores} cores, rank {me}, number {number}");
+            }
+        });
+        run.unwrap();
+    }
+}
+
+/// Until the root has the result, in virtual time.
+#[test]
+fn trees_are_faster_than_a_root_that_takes_all() {
+    for cores in [33, 48] {
+        let first = LineReduce::lines(4, cores).unwrap();
+        let chunks = ChunkOptions { chunk_lines: 32, buffers: 4, first_line: first };
+        let lines = first + chunks.lines(cores).unwrap();
+        let took = |bytes: usize, lambda: Option<usize>| {
+            let run = run(machine(cores, lines), async |core| {
+                let mut by_lines = LineReduce::new(core, 4, 0).unwrap();
+                let mut by_chunks = ChunkReduce::new(core, chunks).unwrap();
+                let mut vector = vec![1_u8; bytes];
+                let done = match (bytes > 24, lambda) {
+                    (false, None) => by_lines.reduce(core, &mut vector, &Sum, 0).await,
+                    (false, Some(lambda)) => {
+                        by_lines.reduce_along(core, &mut vector, &Sum, lambda, 0).await
+                    }
+                    (true, None) => by_chunks.reduce(core, &mut vector, &Sum, 0).await,
+                    (true, Some(lambda)) => {
+                        by_chunks.reduce_along(core, &mut vector, &Sum, lambda, 0).await
+                    }
+                };
+                done.unwrap();
+            });
+            run.unwrap().finished[0]
+        };
+        for bytes in [24, 4 << 10] {
+            let flat = took(bytes, None);
+            let [binomial, postal] = [1, 2].map(|lambda| took(bytes, Some(lambda)));
+            println!("{cores} cores, {bytes} bytes: {flat} to the root, {binomial}, {postal}");
+            assert!(flat > 3 * binomial && flat > 3 * postal, "{flat}, {binomial}, {postal}");
+        }
+    }
+}
+
 #[test]
 fn scans_on_all_numbers_of_cores() {
     for cores in (1..=12).chain([16, 33, 48]) {

@@ -14,10 +14,13 @@ use std::{env, iter};
 use mp_model::Time;
 use mp_model::cla::barrier::{best_mixed_ways, best_ways};
 use mp_model::cla::run::{Options, Order, run};
+use mp_model::cla::schedule::By;
+use mp_model::cla::search::{LambdaChoice, best_lambda, reduction_along};
 use mp_model::cla::{
     Barrier, Graph, Machine, Parameters, Pattern, Placement, Program, baselines, best_barrier,
     best_tree, patterns,
 };
+use mp_model::in_order::Shape;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -28,6 +31,7 @@ fn main() -> Result<()> {
     trees(Pattern::Broadcast { lines: 1 }, "Broadcast of one line")?;
     trees(Pattern::Broadcast { lines: 128 }, "Broadcast of 128 lines")?;
     trees(Pattern::Reduction, "Reduction of one line")?;
+    in_order()?;
     speedups()?;
     match asked {
         Some(ranks) => {
@@ -118,6 +122,26 @@ fn barriers() -> Result<()> {
         "\n* without single-use flags. Paper, Sandy Bridge: up to 1.93x over that, 1.7x and 3.8x over OpenMP, 12x and 26.5x over MPI."
     );
     println!("Paper, Xeon Phi: up to 3x over OpenMP, 11x over MPI.\n");
+    Ok(())
+}
+
+/// What this library does: messages without acknowledgements, combined in the order of ranks.
+fn in_order() -> Result<()> {
+    println!(
+        "Reductions in the order of ranks, T_min in ns: the best λ of the postal model's trees\n"
+    );
+    println!("{:<14}{:>4}  {:<10}{:>4}{:>9}{:>10}", "", "n", "", "λ", "tree", "flat");
+    for (name, machine) in machines()? {
+        let ranks = machine.ranks();
+        let chunks = By::Buffers { lines: 64, piece: 32, buffers: 4 };
+        for (what, by) in [("one line", By::Lines { lines: 1 }), ("4 KB", chunks)] {
+            let LambdaChoice { lambda, predicted } = best_lambda(&machine, by);
+            let flat = reduction_along(&machine, Shape::new(ranks, ranks), 0, by);
+            let [tree, flat] = [predicted, flat].map(Time::as_nanos);
+            println!("{name:<14}{ranks:>4}  {what:<10}{lambda:>4}{tree:>9.0}{flat:>10.0}");
+        }
+    }
+    println!();
     Ok(())
 }
 

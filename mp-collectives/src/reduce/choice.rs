@@ -3,7 +3,10 @@
 use std::fmt;
 
 use mp_model::cla::schedule::{By, Schedule};
+use mp_model::in_order::Shape;
 
+use super::Trees;
+use crate::barrier::Origin;
 use crate::broadcast::Machine;
 
 /// Chunks that a rank may have under way to a root.
@@ -37,8 +40,18 @@ pub enum AllReduce {
 pub enum Reduce {
     /// Lines, straight to the root: [`LineReduce::reduce`](super::LineReduce::reduce).
     Lines,
-    /// Chunks, straight to the root: [`ChunkReduce`](super::ChunkReduce).
+    /// Lines, along a tree: [`LineReduce::reduce_along`](super::LineReduce::reduce_along).
+    LineTree {
+        /// λ of the tree, from 1, the binomial one, to P − 1, the flat one.
+        lambda: usize,
+    },
+    /// Chunks, straight to the root: [`ChunkReduce::reduce`](super::ChunkReduce::reduce).
     Chunks,
+    /// Chunks, along a tree: [`ChunkReduce::reduce_along`](super::ChunkReduce::reduce_along).
+    ChunkTree {
+        /// λ of the tree.
+        lambda: usize,
+    },
     /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
     Scattered,
 }
@@ -74,7 +87,7 @@ pub enum Prefix {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The algorithm's: of ranks next to each other, and the same on every run with as many ranks on
-    /// as many cores.
+    /// as many cores of a machine that is not calibrated anew.
     #[default]
     Algorithm,
     /// Always ((0 ∘ 1) ∘ 2) ∘ 3 and so on, whatever the number of ranks, the length, and the machine.
@@ -92,6 +105,8 @@ pub enum Reason {
     Ordered,
     /// Ranks share cores, and few waits count for more than what one rank has to do.
     Crowded,
+    /// Each rank has a core: the tree that the cache-line-aware model finds best.
+    Modelled(Origin),
     /// To get more costs less than to wait once more.
     Middle,
     /// All ranks are to work at the same time, each on another part.
@@ -152,11 +167,20 @@ impl Explanation<AllReduce> {
 
 impl Explanation<Reduce> {
     /// Who sends to whom, for the model.
+    ///
+    /// # Panics
+    /// If there is no such root.
     pub fn schedule(&self, root: usize) -> Schedule {
         let ranks = self.machine.ranks;
         match self.algorithm {
             Reduce::Lines => Schedule::reduce(ranks, root, self.in_lines()),
+            Reduce::LineTree { lambda } => {
+                Schedule::reduce_along(Shape::new(ranks, lambda), root, self.in_lines())
+            }
             Reduce::Chunks => Schedule::reduce(ranks, root, self.in_chunks()),
+            Reduce::ChunkTree { lambda } => {
+                Schedule::reduce_along(Shape::new(ranks, lambda), root, self.in_chunks())
+            }
             Reduce::Scattered => Schedule::reduce_scattered(ranks, root, self.in_blocks()),
         }
     }
@@ -221,24 +245,34 @@ pub fn choose_all_reduce(
     Explanation { bytes, machine, algorithm, reason }
 }
 
-/// The same for a reduction to one rank.
+/// The same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without any the
+/// order is that of ranks.
 #[inline]
 pub fn choose_reduce(
     machine: Machine,
+    trees: Trees,
     bytes: usize,
     most: usize,
     forced: Option<Reduce>,
 ) -> Explanation<Reduce> {
     let (algorithm, reason) = match forced {
         Some(algorithm) => (algorithm, Reason::Forced),
-        None if is_short(machine, bytes, most) => (Reduce::Lines, Reason::Short),
+        None if is_short(machine, bytes, most) => match trees.lines {
+            Some(lambda) => (Reduce::LineTree { lambda }, Reason::Modelled(trees.origin)),
+            None => (Reduce::Lines, Reason::Short),
+        },
         None if machine.crowded() => (Reduce::Chunks, Reason::Crowded),
-        // With two the root has as much to do as the other; with three, twice as much, and what goes
-        // by parts is moved twice.
-        None if machine.ranks <= 3 || bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
-            (Reduce::Chunks, Reason::Middle)
-        }
-        None => (Reduce::Scattered, Reason::Long),
+        None => match trees.chunks {
+            Some(lambda) if bytes <= trees.most => {
+                (Reduce::ChunkTree { lambda }, Reason::Modelled(trees.origin))
+            }
+            // With two the root has as much to do as the other; with three, twice as much, and what goes
+            // by parts is moved twice.
+            None if machine.ranks <= 3 || bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
+                (Reduce::Chunks, Reason::Middle)
+            }
+            _ => (Reduce::Scattered, Reason::Long),
+        },
     };
     Explanation { bytes, machine, algorithm, reason }
 }
@@ -311,11 +345,13 @@ impl fmt::Display for AllReduce {
 
 impl fmt::Display for Reduce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reduce::Lines => "lines straight to the root",
-            Reduce::Chunks => "chunks straight to the root",
-            Reduce::Scattered => "reduce-scatter and gather",
-        })
+        match self {
+            Reduce::Lines => f.write_str("lines straight to the root"),
+            Reduce::LineTree { lambda } => write!(f, "lines along a tree, λ = {lambda}"),
+            Reduce::Chunks => f.write_str("chunks straight to the root"),
+            Reduce::ChunkTree { lambda } => write!(f, "chunks along a tree, λ = {lambda}"),
+            Reduce::Scattered => f.write_str("reduce-scatter and gather"),
+        }
     }
 }
 
@@ -326,6 +362,12 @@ impl fmt::Display for Reason {
             Reason::Short => "so few bytes go beside their flags",
             Reason::Ordered => "this keeps the order of ranks",
             Reason::Crowded => "ranks share cores, and few waits count most",
+            Reason::Modelled(Origin::Measured) => {
+                "the tree that the cache-line-aware model finds best for this machine"
+            }
+            Reason::Modelled(Origin::Paper) => {
+                "the tree that the cache-line-aware model finds best for the paper's Sandy Bridge"
+            }
             Reason::Middle => "to get more costs less than to wait once more",
             Reason::Long => "all ranks work at the same time, each on another part",
         })
@@ -364,12 +406,39 @@ mod tests {
     fn reduce() {
         let choose = |ranks, cores, bytes, most| {
             let machine = Machine { ranks, cores, payload: 56 };
-            choose_reduce(machine, bytes, most, None).algorithm
+            choose_reduce(machine, Trees::NONE, bytes, most, None).algorithm
         };
         assert_eq!([choose(2, 2, 8, 56), choose(9, 2, 168, 168)], [Reduce::Lines; 2]);
         assert_eq!([choose(2, 2, 57, 56), choose(2, 2, 1 << 30, 56)], [Reduce::Chunks; 2]);
         assert_eq!([choose(8, 2, 1 << 30, 56), choose(8, 8, 2000, 56)], [Reduce::Chunks; 2]);
         assert_eq!(choose(8, 8, 1 << 20, 56), Reduce::Scattered);
+    }
+
+    #[test]
+    fn reduce_along_trees() {
+        let machine = Machine { ranks: 8, cores: 8, payload: 56 };
+        let origin = Origin::Measured;
+        let trees = Trees { lines: Some(2), chunks: Some(1), most: 8 << 10, origin };
+        let choose = |trees, bytes| {
+            let choice = choose_reduce(machine, trees, bytes, 1_000, None);
+            (choice.algorithm, choice.reason == Reason::Modelled(origin))
+        };
+        let any = |bytes| choose(trees, bytes);
+        assert_eq!([any(0), any(168)], [(Reduce::LineTree { lambda: 2 }, true); 2]);
+        assert_eq!([any(169), any(8 << 10)], [(Reduce::ChunkTree { lambda: 1 }, true); 2]);
+        assert_eq!(any((8 << 10) + 1), (Reduce::Scattered, false));
+        let lines = Trees { chunks: None, ..trees };
+        assert_eq!(choose(lines, 169), (Reduce::Chunks, false));
+        let rounds = |algorithm: Reduce| {
+            let choice = Explanation { bytes: 9_000, machine, algorithm, reason: Reason::Forced };
+            choice.schedule(3).rounds().len()
+        };
+        assert_eq!(rounds(Reduce::LineTree { lambda: 1 }), 3);
+        assert_eq!(rounds(Reduce::ChunkTree { lambda: 7 }), 1);
+        let text = choose_reduce(machine, trees, 8, 1_000, None).to_string();
+        for fact in ["8 ranks", "λ = 2", "tree", "this machine"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
     }
 
     #[test]

@@ -14,9 +14,10 @@ use super::choice::{
 };
 use super::operations::Operation;
 use super::{
-    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts, Trees,
 };
 use crate::broadcast::Machine;
+use crate::calibration;
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::Members;
 use crate::real::{RealError, RealMpb};
@@ -66,6 +67,8 @@ pub struct Settings {
 pub struct Reductions<M = RealMpb> {
     mpb: M,
     machine: Machine,
+    /// Those that the ranks have agreed on.
+    trees: Trees,
     settings: Settings,
     told: Told,
     lines: LineReduce,
@@ -92,6 +95,20 @@ impl Reductions {
         let members = members.into();
         let ranks = members.count();
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
+        let kept = if Trees::suit(machine) { calibration::kept() } else { None };
+        let parameters = kept.map(|calibration| calibration.parameters);
+        let trees = Trees::best(machine, settings.block_lines, parameters);
+        Reductions::open_proposing(members, name, settings, machine, trees)
+    }
+
+    fn open_proposing(
+        members: Members<'_>,
+        name: &str,
+        settings: Settings,
+        machine: Machine,
+        trees: Trees,
+    ) -> mp_core::Result<Reductions> {
+        let ranks = machine.ranks;
         let slots = settings.slots.unwrap_or(machine.slots());
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
@@ -104,12 +121,17 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all))?);
+        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all).proposing(trees.word()))?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();
         let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
             machine,
+            // What goes straight to the root is combined in the order of ranks, as is each rank's part.
+            trees: match settings.order {
+                Order::Algorithm => Trees::read(mpb.get_ref().agreed()),
+                Order::Ranks => Trees::NONE,
+            },
             settings,
             exchanged: if simple { lines.exchanged() } else { 0 },
             told,
@@ -175,11 +197,17 @@ impl Reductions {
     ) -> mp_core::Result<()> {
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let choice = choose_reduce(self.machine, bytes, most, self.settings.reduce);
+        let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce);
         self.told.tell("reduce", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
+            Reduce::LineTree { lambda } => {
+                complete(self.lines.reduce_along(mpb, vector, operation, lambda, root))?;
+            }
             Reduce::Chunks => complete(self.chunks.reduce(mpb, vector, operation, root))?,
+            Reduce::ChunkTree { lambda } => {
+                complete(self.chunks.reduce_along(mpb, vector, operation, lambda, root))?;
+            }
             Reduce::Scattered => {
                 complete(self.blocks.scattered(mpb, vector, operation, Some(root)))?;
             }
@@ -327,9 +355,10 @@ impl Reductions {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
-        let Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged } = self;
+        let Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged } =
+            self;
         let mpb = PolledMpb::among(mpb.into_inner(), waits);
-        Reductions { mpb, machine, settings, told, lines, blocks, chunks, exchanged }
+        Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged }
     }
 }
 
@@ -370,7 +399,13 @@ impl Reductions<PolledMpb> {
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
+            Reduce::LineTree { lambda } => {
+                self.lines.reduce_along(mpb, vector, operation, lambda, root).await?;
+            }
             Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::ChunkTree { lambda } => {
+                self.chunks.reduce_along(mpb, vector, operation, lambda, root).await?;
+            }
             Reduce::Scattered => {
                 self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
             }
@@ -420,7 +455,8 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
 
     /// The same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
-        choose_reduce(self.machine, bytes, self.lines.most_bytes(), self.settings.reduce)
+        let most = self.lines.most_bytes();
+        choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
     }
 
     /// The same where each rank gets the result of a block, of which the longest has so many bytes.
@@ -438,5 +474,51 @@ impl<M: Mpb<Error = RealError>> Reductions<M> {
     /// This rank.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::barrier::Origin;
+
+    /// Whatever each rank knows of the machine.
+    #[test]
+    fn all_take_the_trees_that_the_first_one_proposes() {
+        for ranks in [4, 7] {
+            let told = World::threads(ranks).run(|rank| {
+                let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
+                let lambda = Some(1 + rank.id());
+                let origin = if rank.id() % 2 == 0 { Origin::Measured } else { Origin::Paper };
+                let trees =
+                    Trees { lines: lambda, chunks: lambda, most: 1 << (12 + rank.id()), origin };
+                let settings = Settings { block_lines: Some(2), ..Settings::default() };
+                let mut all =
+                    Reductions::open_proposing(rank.into(), "proposed", settings, machine, trees)?;
+                let lengths = [1, 20, 100, 511, 2_000];
+                for (number, count) in lengths.into_iter().cycle().take(50).enumerate() {
+                    let (mut got, root) = (vec![1 << rank.id(); count], number % ranks);
+                    all.reduce(&mut got, |left: u64, right| left | right, root)?;
+                    let sum = (1 << ranks) - 1;
+                    if rank.id() == root && got.iter().any(|&got| got != sum) {
+                        return Err(mp_core::Error::other(format!("{got:?} at {root}")));
+                    }
+                }
+                let ordered = Settings { order: Order::Ranks, ..settings };
+                let ordered =
+                    Reductions::open_proposing(rank.into(), "ordered", ordered, machine, trees)?;
+                let [all, ordered] = [all, ordered]
+                    .map(|of| [8, 800, 30_000].map(|bytes| of.explain_reduce(bytes).to_string()));
+                Ok((all, ordered))
+            });
+            let told = told.expect("reductions");
+            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+            let (all, ordered) = &told[0];
+            assert!(all[0].contains("lines along a tree"), "{told:?}");
+            assert!(all[1].contains("chunks along a tree"), "{told:?}");
+            assert!(ordered.iter().all(|one| !one.contains("tree")), "{told:?}");
+        }
     }
 }

@@ -1,26 +1,32 @@
-//! Reductions of long vectors to one rank, by chunks that it gets from all others.
+//! Reductions of long vectors to one rank, by chunks that it gets from all others, or along a tree.
 //!
 //! Each other rank puts chunk after chunk into its MPB and tells the root so; the root gets them,
-//! combines them in the order of ranks, and tells each rank that it has. A scan goes from each rank
-//! to the next in the same way. Every pair of ranks has flags
-//! of its own, so that roots may change at no cost.
+//! combines them in the order of ranks, and tells each rank that it has. Along a tree each rank does so
+//! with what its children have, for its parent, so that several chunks are on their way at a time. A scan
+//! goes from each rank to the next in the same way. Every pair of ranks has flags of its own, so that
+//! roots may change at no cost.
 //!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
 //! ```text
 //! P           put: which chunk rank i has put for this one                set by rank i
 //! P           got: which chunk rank i has got from this one               set by rank i
-//! n · chunk   the buffers, which chunks go through in turn                got by the root
+//! n · chunk   the buffers, which chunks go through in turn                got by the root,
+//!                                                                         a parent, the next rank
 //! ```
 //!
 //! Chunks are counted, by all ranks alike, in 64 bits, which do not come round.
 
+use std::mem;
+
 use mp_core::Plain;
+use mp_model::in_order::{Child, Place};
 use mp_model::mpb::{Line, Mpb};
 
 use super::choice::Prefix;
-use super::fold::Fold;
+use super::fold::{Fold, combine_from};
 use super::operations::Operation;
+use super::places::Places;
 use super::scratch::Scratch;
 use super::vectors::prepend;
 use super::{ReduceError, ReduceOptionsError};
@@ -58,11 +64,14 @@ pub struct ChunkReduce {
     /// What each rank's got flag said when it was last looked at.
     got: Vec<u64>,
     scratch: Scratch,
+    /// What this rank has of its subtree.
+    sum: Scratch,
+    places: Places,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Filled {
-    root: usize,
+    reader: usize,
     chunk: u64,
 }
 
@@ -84,6 +93,8 @@ impl ChunkReduce {
             filled: vec![None; buffers],
             got: vec![0; ranks],
             scratch: Scratch::default(),
+            sum: Scratch::default(),
+            places: Places::new(ranks, mpb.rank()),
         })
     }
 
@@ -113,6 +124,47 @@ impl ChunkReduce {
             } else {
                 self.put(mpb, bytemuck::cast_slice(elements), root).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// What [`reduce`](ChunkReduce::reduce) does, along a tree of this λ
+    /// ([`in_order`](mp_model::in_order)), the same at all ranks. The order is the tree's.
+    ///
+    /// # Errors
+    /// As [`reduce`](ChunkReduce::reduce).
+    pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        lambda: usize,
+        root: usize,
+    ) -> Result<(), ReduceError<M::Error>> {
+        let place = self.places.under(lambda, root).cloned();
+        let Place { parent, children } =
+            place.ok_or(ReduceError::Root { root, ranks: self.ranks })?;
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
+        for own in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
+            self.chunk += 1;
+            let Some(parent) = parent else {
+                self.collect_from(mpb, own, operation, &children).await?;
+                continue;
+            };
+            if children.is_empty() {
+                self.put(mpb, bytemuck::cast_slice(own), parent).await?;
+                continue;
+            }
+            // Only the root's own is the caller's to be changed.
+            let mut room = mem::take(&mut self.sum);
+            let sum = room.elements::<T>(own.len());
+            sum.copy_from_slice(own);
+            self.collect_from(mpb, sum, operation, &children).await?;
+            self.put(mpb, bytemuck::cast_slice(sum), parent).await?;
+            self.sum = room;
         }
         Ok(())
     }
@@ -160,18 +212,36 @@ impl ChunkReduce {
         &mut self,
         mpb: &mut M,
         elements: &[u8],
-        root: usize,
+        reader: usize,
     ) -> Result<(), M::Error> {
         let (me, chunk, buffer) = (mpb.rank(), self.chunk, self.buffer());
-        let before = self.filled[buffer].replace(Filled { root, chunk });
-        if let Some(Filled { root, chunk }) = before
-            && self.got[root] < chunk
+        let before = self.filled[buffer].replace(Filled { reader, chunk });
+        if let Some(Filled { reader, chunk }) = before
+            && self.got[reader] < chunk
         {
-            let line = self.got_line(root);
-            self.got[root] = mpb.wait_flag_from(root, line, |got| got >= chunk).await?;
+            let line = self.got_line(reader);
+            self.got[reader] = mpb.wait_flag_from(reader, line, |got| got >= chunk).await?;
         }
         mpb.put(elements, Line { rank: me, line: self.buffer_line() }).await?;
-        mpb.set_flag(Line { rank: root, line: self.put_line(me) }, chunk).await
+        mpb.set_flag(Line { rank: reader, line: self.put_line(me) }, chunk).await
+    }
+
+    /// What the children of a tree have of this chunk, the nearest one's first.
+    async fn collect_from<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        sum: &mut [T],
+        operation: &O,
+        children: &[Child],
+    ) -> Result<(), M::Error> {
+        let (chunk, line, got) = (self.chunk, self.buffer_line(), self.got_line(mpb.rank()));
+        for &Child { rank, is_above } in children {
+            mpb.wait_flag_from(rank, self.put_line(rank), |put| put >= chunk).await?;
+            let there = Line { rank, line };
+            combine_from(mpb, there, sum, operation, is_above, &mut self.scratch).await?;
+            mpb.set_flag(Line { rank, line: got }, chunk).await?;
+        }
+        Ok(())
     }
 
     async fn collect<T: Plain, O: Operation<T>, M: Mpb>(

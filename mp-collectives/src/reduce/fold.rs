@@ -5,7 +5,35 @@ use mp_model::mpb::{Line, Mpb};
 
 use super::operations::Operation;
 use super::scratch::Scratch;
-use super::vectors::{append, prepend};
+use super::vectors::{append, combine, prepend};
+
+/// Elements of other sizes lie across the ends of lines, or are structures, of whose parts only a loop
+/// over many makes vectors.
+const fn goes_by_words<T>() -> bool {
+    size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two()
+}
+
+/// Combines elements in an MPB with those of ranks next to its, which they are above or else below.
+pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: Mpb>(
+    mpb: &mut M,
+    from: Line,
+    target: &mut [T],
+    operation: &O,
+    is_above: bool,
+    scratch: &mut Scratch,
+) -> Result<(), M::Error> {
+    if !goes_by_words::<T>() {
+        let theirs = scratch.elements::<T>(target.len());
+        mpb.get(from, bytemuck::cast_slice_mut(theirs)).await?;
+        combine(operation, target, theirs, is_above);
+        return Ok(());
+    }
+    if is_above {
+        mpb.get_with(from, target, |left, right| operation.combine(left, right)).await
+    } else {
+        mpb.get_with(from, target, |right, left| operation.combine(left, right)).await
+    }
+}
 
 /// A rank's own elements, which become the result, and room for those of the others: the elements of
 /// each rank in turn are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) by another way
@@ -20,9 +48,7 @@ pub(super) struct Fold<'a, T, O> {
 }
 
 impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
-    /// Elements of other sizes lie across the ends of lines, or are structures, of whose parts only a
-    /// loop over many makes vectors.
-    const WORDS: bool = size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two();
+    const WORDS: bool = goes_by_words::<T>();
 
     pub(super) fn new(
         operation: &'a O,

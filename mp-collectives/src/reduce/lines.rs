@@ -9,6 +9,7 @@ use mp_model::mpb::{Line, Mpb, complete};
 use super::choice::Prefix;
 use super::fold::Fold;
 use super::operations::Operation;
+use super::places::Places;
 use super::scratch::{ALIGNMENT, Scratch};
 use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
@@ -22,6 +23,7 @@ use crate::real::{RealError, RealMpb};
 pub struct LineReduce {
     pairs: Pairs,
     scratch: Scratch,
+    places: Places,
 }
 
 /// How all ranks get the result of a few lines.
@@ -49,7 +51,11 @@ impl LineReduce {
         slots: usize,
         first_line: usize,
     ) -> Result<LineReduce, LineOptionsError> {
-        Ok(LineReduce { pairs: Pairs::new(mpb, slots, first_line)?, scratch: Scratch::default() })
+        Ok(LineReduce {
+            pairs: Pairs::new(mpb, slots, first_line)?,
+            scratch: Scratch::default(),
+            places: Places::new(mpb.ranks(), mpb.rank()),
+        })
     }
 
     /// Lines that this takes of each MPB; `None` when they are too many to count.
@@ -155,6 +161,46 @@ impl LineReduce {
         Ok(())
     }
 
+    /// What [`reduce`](LineReduce::reduce) does, along a tree of this λ
+    /// ([`in_order`](mp_model::in_order)), the same at all ranks: each combines what its children have
+    /// with its own, and hands that on (Ramos & Hoefler's binomial reduction, section 5.2). The order is
+    /// the tree's.
+    ///
+    /// # Errors
+    /// As [`reduce`](LineReduce::reduce).
+    pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+        lambda: usize,
+        root: usize,
+    ) -> Result<(), ReduceError<M::Error>> {
+        let (ranks, count) = (mpb.ranks(), vector.len());
+        self.check(size_of_val(vector))?;
+        let LineReduce { pairs, scratch, places } = self;
+        let place = places.under(lambda, root).ok_or(ReduceError::Root { root, ranks })?;
+        if size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        let (theirs, sum) = scratch.elements::<T>(2 * count).split_at_mut(count);
+        // Only the root's own is the caller's to be changed.
+        let sum = if place.parent.is_none() || place.children.is_empty() {
+            vector
+        } else {
+            sum.copy_from_slice(vector);
+            sum
+        };
+        for child in &place.children {
+            pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), child.rank).await?;
+            combine(operation, sum, theirs, child.is_above);
+        }
+        if let Some(parent) = place.parent {
+            pairs.send(mpb, bytemuck::cast_slice(sum), parent).await?;
+        }
+        Ok(())
+    }
+
     /// Combines a block of the vectors for each rank: all ranks call this with vectors of the same
     /// length and the same blocks, and have the result of their own block when it returns, combined in
     /// the order of ranks. Each sends to each what that one is to combine.
@@ -198,7 +244,7 @@ impl LineReduce {
         if size_of_val(vector) == 0 {
             return Ok(());
         }
-        let LineReduce { pairs, scratch } = self;
+        let LineReduce { pairs, scratch, .. } = self;
         let (me, ranks, count) = (mpb.rank(), mpb.ranks(), vector.len());
         let (before, theirs) = scratch.elements::<T>(2 * count).split_at_mut(count);
         let mut far = 1;
@@ -273,7 +319,7 @@ impl LineReduce {
         vector: &mut [T],
         operation: &O,
     ) -> Result<(), M::Error> {
-        let LineReduce { pairs, scratch } = self;
+        let LineReduce { pairs, scratch, .. } = self;
         let (me, ranks) = (mpb.rank(), mpb.ranks());
         let places = 1 << ranks.ilog2();
         // The first `doubled` places are of two ranks each.
@@ -329,7 +375,7 @@ impl LineReduce {
         operation: &O,
     ) -> Result<(), M::Error> {
         let (me, ranks, bytes) = (mpb.rank(), mpb.ranks(), size_of_val(vector));
-        let LineReduce { pairs, scratch } = self;
+        let LineReduce { pairs, scratch, .. } = self;
         // The last one to be let go is likely the last one to come: with its elements the others' are
         // mostly there, and no wait is needed for each.
         if let Some(last) = (0..ranks).rfind(|&rank| rank != me) {

@@ -5,15 +5,19 @@
 //!
 //! | | for | what |
 //! |---|---|---|
-//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root, or to each; scans |
+//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root or along a tree, or to each; scans |
 //! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
-//! | [`ChunkReduce`] | all sizes | chunks straight to a root; scans along a chain |
+//! | [`ChunkReduce`] | all sizes | chunks straight to a root or along a tree; scans along a chain |
+//!
+//! The trees (`trees.rs`) are those of Bar-Noy and Kipnis' postal model, between the binomial one and the
+//! flat one, with the λ that the cache-line-aware model finds best for the machine.
 //!
 //! # Order
 //! Elements of ranks next to each other are combined, the lower rank's as the first argument, so that
 //! an [`Operation`] need be associative only. All ranks get the same bits, and every run with the same
-//! input on as many ranks and cores gives the same; [`Order::Ranks`] fixes the order altogether. (Only
-//! which NaN a sum is, if several went into it, is up to the processor.)
+//! input on as many ranks and cores gives the same, as long as the machine is not
+//! [calibrated](crate::calibration) anew, from which the trees follow; [`Order::Ranks`] fixes the order
+//! altogether. (Only which NaN a sum is, if several went into it, is up to the processor.)
 //!
 //! # Elements
 //! They are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.
@@ -28,7 +32,9 @@ mod fold;
 mod lines;
 mod operations;
 mod parts;
+mod places;
 mod scratch;
+mod trees;
 mod vectors;
 
 pub use crate::broadcast::{LineOptionsError, Machine};
@@ -47,3 +53,4 @@ pub use operations::{
     Min, MinLocation, Number, Operation, Ordered, OrderedPod, Product, Sum,
 };
 pub use parts::Parts;
+pub use trees::Trees;

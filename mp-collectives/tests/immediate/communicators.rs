@@ -115,6 +115,39 @@ fn settings_are_followed() {
     assert_eq!(sums, [expected; 5]);
 }
 
+/// Several at a time, of ranks that go on by threads and in calls.
+#[test]
+fn reductions_go_along_trees() {
+    on_all(6, |rank| {
+        let world = Communicator::world(rank);
+        for way in [reduce::Reduce::LineTree { lambda: 1 }, reduce::Reduce::ChunkTree { lambda: 2 }]
+        {
+            let reductions = reduce::Settings {
+                reduce: Some(way),
+                block_lines: Some(1),
+                ..reduce::Settings::default()
+            };
+            let settings = Settings { reductions, ..Settings::default() };
+            for by in ALL {
+                world.set_immediate(by.progress(rank)?, settings.clone())?;
+                let mut immediate = world.immediate()?;
+                for number in 0..60 {
+                    let root = number % 6;
+                    let mine = vec![rank.id() + number; 1 + number];
+                    let sum = immediate.reduce(mine.clone(), Sum, root);
+                    let greatest = immediate.reduce(mine, reduce::Max, 5 - root);
+                    let (sum, greatest) = (sum.wait()?, greatest.wait()?);
+                    let all = |got: &[usize], each| got.iter().all(|&got| got == each);
+                    ensure!(rank.id() != root || all(&sum, 15 + 6 * number), "{sum:?}");
+                    let is_there = rank.id() != 5 - root || all(&greatest, 5 + number);
+                    ensure!(is_there, "{greatest:?}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
 /// As others are: what was said of a communicator holds for those made of it afterwards.
 #[test]
 fn settings_are_handed_down() {

@@ -13,7 +13,7 @@ use mp_collectives::{
     broadcast::{self, Algorithm},
     collectives::{CHECK_VARIABLE, Check, Collectives, Settings},
     exchange::{self, packed},
-    reduce::{self, AllReduce, Max, Min, Operation, Order, Sum},
+    reduce::{self, AllReduce, Max, Min, Operation, Order, Reduce, Sum},
 };
 use mp_comm::{Communicator, Error, Shared};
 use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
@@ -300,7 +300,12 @@ fn settings_of_each_communicator() {
         let copy = world.duplicate()?;
         let settings = |algorithm, order, barrier| Settings {
             broadcast: broadcast::Settings { algorithm: Some(algorithm), ..Default::default() },
-            reduce: reduce::Settings { order, block_lines: Some(3), ..Default::default() },
+            reduce: reduce::Settings {
+                order,
+                block_lines: Some(3),
+                reduce: (order == Order::Algorithm).then_some(Reduce::ChunkTree { lambda: 1 }),
+                ..Default::default()
+            },
             barrier: barrier::Settings { barrier: Some(barrier), placement: None },
             exchange: exchange::Settings { chunk_lines: Some(2), ..Default::default() },
             wait: Wait::from(Duration::from_secs(20)),

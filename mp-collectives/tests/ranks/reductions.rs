@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use mp_collectives::{
     RealMpb, complete,
     reduce::{
-        AllReduce, BitXor, LineReduce, Located, LogicalAnd, Max, MaxLocation, Meeting, Min,
-        MinLocation, Operation, Order, Parts, Product, Reduce, ReduceScatter, Reductions, Scan,
-        Settings, Sum, packed,
+        AllReduce, BitXor, ChunkOptions, ChunkReduce, LineReduce, Located, LogicalAnd, Max,
+        MaxLocation, Meeting, Min, MinLocation, Operation, Order, Parts, Product, Reduce,
+        ReduceError, ReduceScatter, Reductions, Scan, Settings, Sum, packed,
     },
 };
 use mp_core::{Error, Plain, Rank, Result, World, mpb::Mpbs};
@@ -50,7 +50,13 @@ const SMALL: Settings = Settings {
 
 const ALL_REDUCE: [AllReduce; 4] =
     [AllReduce::Doubling, AllReduce::FirstRank, AllReduce::Whole, AllReduce::Scattered];
-const REDUCE: [Reduce; 3] = [Reduce::Lines, Reduce::Chunks, Reduce::Scattered];
+const REDUCE: [Reduce; 5] = [
+    Reduce::Lines,
+    Reduce::ChunkTree { lambda: 1 },
+    Reduce::LineTree { lambda: 1 },
+    Reduce::Scattered,
+    Reduce::Chunks,
+];
 
 fn bytes(number: usize, rank: usize, index: usize) -> u8 {
     (index * 7 + index / 256 + number * 31 + rank * 101 + rank * rank + 1) as u8
@@ -101,7 +107,8 @@ fn series(
             reductions.all_reduce(&mut got, Sum)?;
             check(&got, &expected(&u8::wrapping_add), what)?;
         }
-        if !(settings.reduce == Some(Reduce::Lines) && too_long) {
+        let by_lines = matches!(settings.reduce, Some(Reduce::Lines | Reduce::LineTree { .. }));
+        if !(by_lines && too_long) {
             let mut got = own();
             reductions.reduce(&mut got, BitXor, root)?;
             if me == root {
@@ -139,13 +146,93 @@ fn sixteen_ranks() {
 fn forced_algorithms() {
     for ranks in [1, 2, 3, 4, 6, 7] {
         on_all(ranks, |rank| {
-            for (all_reduce, reduce) in ALL_REDUCE.into_iter().zip(REDUCE.into_iter().cycle()) {
+            for (all_reduce, reduce) in ALL_REDUCE.into_iter().cycle().zip(REDUCE) {
                 let all_reduce = Some(all_reduce);
                 let settings = Settings { all_reduce, reduce: Some(reduce), ..SMALL };
                 let all = (0..28).map(|number| (LENGTHS[number % 14], number / 3 % ranks));
                 series(rank, settings, all)?;
             }
             Ok(())
+        });
+    }
+}
+
+/// Maps x ↦ ax + b, one after the other, and something that is carried along: elements of 4 bytes, and of 6,
+/// which lie across the ends of lines.
+fn after([a, b]: [u16; 2], [c, d]: [u16; 2]) -> [u16; 2] {
+    [a.wrapping_mul(c), a.wrapping_mul(d).wrapping_add(b)]
+}
+
+fn after_and_last([a, b, _]: [u16; 3], [c, d, last]: [u16; 3]) -> [u16; 3] {
+    let [a, b] = after([a, b], [c, d]);
+    [a, b, last]
+}
+
+/// Along trees of some λ: to all roots, of all lengths about lines and chunks. Nobody's but the root's
+/// vector changes.
+fn along<T: Plain + PartialEq + Debug>(
+    rank: &Rank,
+    of: impl Fn(usize, usize, usize) -> T,
+    operation: impl Operation<T>,
+) -> Result<()> {
+    let (me, ranks) = (rank.id(), rank.size());
+    let lines = LineReduce::lines(8, ranks).unwrap_or(0);
+    let options = ChunkOptions { chunk_lines: 2, buffers: 2, first_line: lines };
+    let all = lines + options.lines(ranks).unwrap_or(0);
+    let mut mpb = RealMpb::new(rank.mpb("along", Mpbs::lines(all))?);
+    let mut lines = LineReduce::new(&mpb, 8, 0).map_err(Error::other)?;
+    let mut chunks = ChunkReduce::new(&mpb, options).map_err(Error::other)?;
+    let (line, chunk) = (PAYLOAD / size_of::<T>(), BLOCK / size_of::<T>());
+    let in_lines = [0, 1, line - 1, line, line + 1, 4 * line];
+    let in_chunks = [0, 1, chunk - 1, chunk, chunk + 1, 5 * chunk - 1, 5 * chunk, 9 * chunk + 2];
+    for lambda in [1, 2, 3, ranks] {
+        for (root, number) in (0..ranks).zip(0..) {
+            let counts = in_lines.map(|count| (count, true)).into_iter();
+            for (count, by_lines) in counts.chain(in_chunks.map(|count| (count, false))) {
+                let own: Vec<T> = (0..count).map(|index| of(number, me, index)).collect();
+                let (mut got, what) = (own.clone(), (lambda, root, count, by_lines));
+                let mpb = &mut mpb;
+                match by_lines {
+                    true => complete(lines.reduce_along(mpb, &mut got, &operation, lambda, root))?,
+                    false => {
+                        complete(chunks.reduce_along(mpb, &mut got, &operation, lambda, root))?
+                    }
+                }
+                if me == root {
+                    let element = |rank, index| of(number, rank, index);
+                    check(&got, &reference(ranks, count, element, &operation), what)?;
+                    // Straight to the root, with the same flags.
+                    got.copy_from_slice(&own);
+                }
+                match by_lines {
+                    true => complete(lines.reduce(mpb, &mut got, &operation, root))?,
+                    false => complete(chunks.reduce(mpb, &mut got, &operation, root))?,
+                }
+                if me == root {
+                    let element = |rank, index| of(number, rank, index);
+                    check(&got, &reference(ranks, count, element, &operation), what)?;
+                } else {
+                    check(&got, &own, what)?;
+                }
+            }
+        }
+    }
+    let nobody = complete(lines.reduce_along(&mut mpb, &mut [of(0, 0, 0)], &operation, 1, ranks));
+    ensure!(matches!(nobody, Err(ReduceError::Root { .. })), "{nobody:?}");
+    let nobody = complete(chunks.reduce_along(&mut mpb, &mut [], &operation, 1, ranks));
+    ensure!(matches!(nobody, Err(ReduceError::Root { .. })), "{nobody:?}");
+    Ok(())
+}
+
+#[test]
+fn along_trees() {
+    for ranks in [1, 2, 3, 5, 8, 12] {
+        on_all(ranks, |rank| {
+            let entry = |number, rank, index| u16::from(bytes(number, rank, index)) + 256;
+            let of = |number, rank, index| [0, 1].map(|of| entry(number, rank, 2 * index + of));
+            along(rank, of, after)?;
+            let of = |number, rank, index| [0, 1, 2].map(|of| entry(number, rank, 3 * index + of));
+            along(rank, of, after_and_last)
         });
     }
 }
@@ -289,7 +376,7 @@ fn product(left: [u16; 4], right: [u16; 4]) -> [u16; 4] {
 fn operations_that_do_not_commute() {
     for ranks in [2, 3, 5, 7, 8] {
         on_all(ranks, |rank| {
-            for (all_reduce, reduce) in ALL_REDUCE.into_iter().zip(REDUCE.into_iter().cycle()) {
+            for (all_reduce, reduce) in ALL_REDUCE.into_iter().cycle().zip(REDUCE) {
                 let (all_reduce, reduce) = (Some(all_reduce), Some(reduce));
                 let settings = Settings { all_reduce, reduce, ..SMALL };
                 let mut reductions = Reductions::open(rank, "matrices", settings)?;
@@ -589,13 +676,13 @@ impl Fate {
         let mut random = Random::new(seed);
         let ranks = 2 + random.below(5) as usize;
         let victim = random.below(ranks as u64) as usize;
-        Self { ranks, victim, operations: random.below(200), way: seed % 7 }
+        Self { ranks, victim, operations: random.below(200), way: seed % 9 }
     }
 }
 
 /// Reduces until somebody is lost.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
-    use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce};
+    use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks};
     let Fate { ranks, victim, operations, way } = fate;
     let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?);
     let left = if rank.id() == victim { operations } else { u64::MAX };
@@ -608,7 +695,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     for number in 0.. {
         let root = number / 3 % ranks;
         let count = match way {
-            0 | 1 => 1 + number % 10,
+            0 | 1 | 7 => 1 + number % 10,
             5 => ranks * (1 + number % 10),
             6 => ranks * (number * 7 % 60),
             _ => number * 37 % 300,
@@ -621,6 +708,8 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             2 => complete(blocks.whole(mpb, &mut got, &Sum)),
             3 => complete(blocks.scattered(mpb, &mut got, &Sum, None)),
             4 => complete(chunks.reduce(mpb, &mut got, &Sum, root)),
+            7 => complete(lines.reduce_along(mpb, &mut got, &Sum, 1, root)),
+            8 => complete(chunks.reduce_along(mpb, &mut got, &Sum, 2, root)),
             _ => {
                 let mut parts = Parts::in_place(mpb, &mut got, Blocks::Equal)?;
                 let done = match way {
@@ -632,7 +721,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 done
             }
         };
-        let mine = ![1, 4].contains(&way) || rank.id() == root;
+        let mine = ![1, 4, 7, 8].contains(&way) || rank.id() == root;
         let sum = (ranks * (ranks + 1) / 2) as u64;
         match done.map_err(Error::from) {
             Ok(()) => ensure!(!mine || got.iter().all(|&got| got == sum), "{number}: {got:?}"),

@@ -16,7 +16,7 @@
 //! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
 //! | `schedule.rs` | | this library's other collective operations as programs: who sends to whom |
 //! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
-//! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification |
+//! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification; the λ of those in the order of ranks |
 //! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
 //! | `coherent/` | 2.3 | the same access by access, for what is no program; messages, prefetching, streaming stores |
@@ -43,7 +43,7 @@ pub use parameters::{Contention, Implausible, Invalidation, Lines, Link, Paramet
 pub use program::{Line, Primitive, Program};
 pub use run::run;
 pub use schedule::Schedule;
-pub use search::{Pattern, TreeChoice, best_tree};
+pub use search::{LambdaChoice, Pattern, TreeChoice, best_lambda, best_tree};
 pub use tree::{Tree, TreeError};
 
 #[cfg(test)]

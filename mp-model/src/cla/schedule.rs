@@ -16,7 +16,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::collections::HashMap;
+
 use super::program::{Line, Program};
+use crate::in_order::Shape;
 
 /// A collective operation: its rounds, which all ranks go through in this order, for each piece of a
 /// message that does not go whole.
@@ -69,7 +72,7 @@ pub enum By {
 
 impl By {
     /// Lines that are moved together.
-    fn width(self) -> u64 {
+    pub(super) fn width(self) -> u64 {
         match self {
             By::Lines { .. } => 1,
             // The last piece may be shorter; this is what one has on average.
@@ -78,14 +81,14 @@ impl By {
     }
 
     /// How many there are of those in a piece of a message.
-    fn count(self) -> u64 {
+    pub(super) fn count(self) -> u64 {
         match self {
             By::Lines { lines } => lines,
             By::Buffers { .. } => 1,
         }
     }
 
-    fn pieces(self) -> u64 {
+    pub(super) fn pieces(self) -> u64 {
         match self {
             By::Lines { .. } => 1,
             By::Buffers { lines, piece, .. } => lines.div_ceil(piece.max(1)).max(1),
@@ -93,7 +96,7 @@ impl By {
     }
 
     /// A part of each message.
-    fn part(self, of: u64) -> By {
+    pub(super) fn part(self, of: u64) -> By {
         match self {
             By::Lines { lines } => By::Lines { lines: lines.div_ceil(of.max(1)) },
             By::Buffers { lines, piece, buffers } => {
@@ -167,6 +170,27 @@ impl Schedule {
     pub fn reduce(ranks: usize, root: usize, by: By) -> Schedule {
         let messages = others(ranks, root).map(|rank| (rank, root));
         Schedule::new(ranks, vec![Round::new(What::Combined, true, by, messages)])
+    }
+
+    /// To one along a tree: each rank combines what its children have, and hands that on.
+    ///
+    /// # Panics
+    /// If there is no such root.
+    pub fn reduce_along(shape: Shape, root: usize, by: By) -> Schedule {
+        let places = shape.places(root).expect("the root is one of the ranks");
+        // Level by level, the lowest one first.
+        let (mut rounds, mut parents) = (Vec::new(), vec![root]);
+        while !parents.is_empty() {
+            let children = |parent: usize| places[parent].children.iter().map(|child| child.rank);
+            let of = |&parent: &usize| children(parent).map(move |child| (child, parent));
+            let messages: Vec<_> = parents.iter().flat_map(of).collect();
+            parents = messages.iter().map(|&(child, _)| child).collect();
+            if !messages.is_empty() {
+                rounds.push(Round::new(What::Combined, true, by, messages));
+            }
+        }
+        rounds.reverse();
+        Schedule::new(shape.ranks(), rounds)
     }
 
     /// Each rank combines a part of all vectors, and the root gets the parts. `by` says what a whole
@@ -298,8 +322,7 @@ impl Schedule {
 /// The lines of a round's messages.
 struct Ways {
     /// By sender and receiver.
-    messages: Vec<Option<Way>>,
-    ranks: usize,
+    messages: HashMap<(usize, usize), Way>,
     /// By sender: the last piece that it has put for all.
     put: Vec<Option<u64>>,
 }
@@ -319,7 +342,7 @@ struct Way {
 
 impl Ways {
     fn new(program: &mut Program, ranks: usize, round: &Round) -> Ways {
-        let mut messages: Vec<Option<Way>> = (0..ranks * ranks).map(|_| None).collect();
+        let mut messages = HashMap::new();
         // By sender: buffers that all who read have in common.
         let mut common: Vec<Option<Vec<Line>>> = vec![None; ranks];
         for &(from, to) in &round.messages {
@@ -345,9 +368,9 @@ impl Ways {
                     (vec![program.flag(to)], Some(program.flag(from)), buffers)
                 }
             };
-            messages[from * ranks + to] = Some(Way { data, room, flags, emptied, buffers });
+            messages.insert((from, to), Way { data, room, flags, emptied, buffers });
         }
-        Ways { messages, ranks, put: vec![None; ranks] }
+        Ways { messages, put: vec![None; ranks] }
     }
 
     fn send(
@@ -358,7 +381,7 @@ impl Ways {
         own: &[Line],
         piece: u64,
     ) {
-        let Some(way) = &self.messages[from * self.ranks + to] else { return };
+        let Some(way) = self.messages.get(&(from, to)) else { return };
         let data = if round.same { own } else { &way.data };
         if way.buffers.is_empty() {
             for (&data, &line) in data.iter().zip(&way.flags) {
@@ -379,8 +402,7 @@ impl Ways {
                 false => vec![to],
             };
             for reader in readers {
-                let emptied =
-                    self.messages[from * self.ranks + reader].as_ref().and_then(|way| way.emptied);
+                let emptied = self.messages.get(&(from, reader)).and_then(|way| way.emptied);
                 if let (Some(before), Some(emptied)) = (before, emptied) {
                     program.wait(from, emptied, before + 1);
                 }
@@ -401,7 +423,7 @@ impl Ways {
         own: &[Line],
         piece: u64,
     ) {
-        let Some(way) = &self.messages[from * self.ranks + to] else { return };
+        let Some(way) = self.messages.get(&(from, to)) else { return };
         let place = |at: usize| match round.what {
             What::Kept => way.room[at],
             What::Combined | What::Result => own[at],

@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::machine::Placement;
+use crate::in_order::Place;
 
 /// A tree of ranks.
 ///
@@ -101,6 +102,15 @@ impl Tree {
         }
         let waves = |(rank, children)| by_group(rank, children, placement);
         Tree::new(root, children.into_iter().enumerate().map(waves).collect())
+    }
+
+    /// From the places of a tree [in the order of ranks](crate::in_order): a wave for each child.
+    ///
+    /// # Errors
+    /// [`TreeError`].
+    pub fn in_order(root: usize, places: &[Place]) -> Result<Tree, TreeError> {
+        let waves = |place: &Place| place.children.iter().map(|child| vec![child.rank]).collect();
+        Tree::new(root, places.iter().map(waves).collect())
     }
 
     /// Its root.
@@ -308,6 +318,16 @@ mod tests {
         assert_eq!(Tree::k_ary(0, 0, &placement), Tree::chain(0, &placement));
         assert_eq!(Tree::k_ary(3, 2, &placement).unwrap().parent(2), Some(5));
         assert_eq!(Tree::flat(7, &placement), Err(TreeError::Root { root: 7, ranks: 7 }));
+    }
+
+    #[test]
+    fn in_the_order_of_ranks() {
+        let places = crate::in_order::Shape::new(5, 1).places(1).unwrap();
+        let tree = Tree::in_order(1, &places).unwrap();
+        assert_eq!(tree.waves(1), [vec![0], vec![2]]);
+        assert_eq!((tree.parent(4), tree.depth()), (Some(3), 3));
+        assert_eq!(Tree::in_order(0, &places), Err(TreeError::Child { parent: 1, child: 0 }));
+        assert_eq!(Tree::in_order(0, &[]), Err(TreeError::Root { root: 0, ranks: 0 }));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use mp_model::cla::barrier::best_barrier_on;
 use mp_model::cla::{
     Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Schedule, Tree, best_tree, patterns,
 };
+use mp_model::in_order::Shape;
 use onchip::barrier::Barriers;
 use onchip::calibration::recall;
 use onchip::reduce::{self, Number, Order, Reductions, Sum};
@@ -85,19 +86,9 @@ pub fn run(args: &Args) -> Shown {
         }
         Collective::Reduce => {
             // No vector that is short is too long for the lines that there are.
-            let choice = reduce::choose_reduce(known, bytes, usize::MAX, None);
-            writeln!(text, "chosen: {choice}")?;
-            if choice.algorithm == reduce::Reduce::Lines && bytes <= mpb::PAYLOAD_BYTES {
-                let tree = Tree::flat(0, &machine.placement)?;
-                pushed(&mut text, &machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
-            }
-            if choice.algorithm != reduce::Reduce::Lines || bytes > mpb::PAYLOAD_BYTES {
-                schedule(&mut text, &machine, &choice.schedule(0), crowded)?;
-            }
-            if bytes > 64 {
-                writeln!(text, "of one line:")?;
-            }
-            tree(&mut text, &machine, Pattern::Reduction, crowded)?;
+            let trees = reduce::Trees::best(known, None, Some(calibration.parameters));
+            let choice = reduce::choose_reduce(known, trees, bytes, usize::MAX, None);
+            to_root(&mut text, &machine, choice, crowded)?;
         }
         Collective::AllReduce => {
             let choice = reduce::choose_all_reduce(known, bytes, usize::MAX, order, None);
@@ -182,6 +173,33 @@ fn barrier(text: &mut String, machine: &Machine, cores: usize) {
     }
 }
 
+fn to_root(
+    text: &mut String,
+    machine: &Machine,
+    choice: reduce::Explanation<reduce::Reduce>,
+    crowded: bool,
+) -> Result<(), Error> {
+    writeln!(text, "chosen: {choice}")?;
+    match choice.algorithm {
+        reduce::Reduce::Lines if choice.bytes <= mpb::PAYLOAD_BYTES => {
+            let tree = Tree::flat(0, &machine.placement)?;
+            pushed(text, machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
+        }
+        reduce::Reduce::LineTree { lambda } | reduce::Reduce::ChunkTree { lambda } => {
+            let places = Shape::new(machine.ranks(), lambda).places(0).unwrap_or_default();
+            let schedule = choice.schedule(0);
+            pieces(text, &schedule)?;
+            draw(text, &Tree::in_order(0, &places)?);
+            cost(text, machine, &schedule, crowded)?;
+        }
+        _ => schedule(text, machine, &choice.schedule(0), crowded)?,
+    }
+    if choice.bytes > 64 {
+        writeln!(text, "of one line:")?;
+    }
+    tree(text, machine, Pattern::Reduction, crowded)
+}
+
 /// What is done with one line.
 fn pushed(
     text: &mut String,
@@ -220,10 +238,7 @@ fn schedule(
     schedule: &Schedule,
     crowded: bool,
 ) -> Result<(), Error> {
-    match schedule.pieces() {
-        1 => {}
-        pieces => writeln!(text, "in {pieces} pieces, each by")?,
-    }
+    pieces(text, schedule)?;
     let several = schedule.rounds().len() > 1;
     for (number, round) in (1..).zip(schedule.rounds()) {
         if several {
@@ -231,6 +246,22 @@ fn schedule(
         }
         draw_round(text, round.messages());
     }
+    cost(text, machine, schedule, crowded)
+}
+
+fn pieces(text: &mut String, schedule: &Schedule) -> std::fmt::Result {
+    match schedule.pieces() {
+        1 => Ok(()),
+        pieces => writeln!(text, "in {pieces} pieces, each by"),
+    }
+}
+
+fn cost(
+    text: &mut String,
+    machine: &Machine,
+    schedule: &Schedule,
+    crowded: bool,
+) -> Result<(), Error> {
     if schedule.messages() > MOST_MESSAGES {
         writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} messages")?;
         return Ok(());
@@ -449,5 +480,24 @@ mod tests {
         let mut text = String::new();
         draw(&mut text, &Tree::new(0, waves).unwrap());
         assert_eq!(text, "  0\n  ├─ 2\n  │  ├─ 3\n  │  └─ 4\n  └─ 1\n");
+    }
+
+    #[test]
+    fn reductions_along_trees_are_drawn_and_predicted() {
+        let machine = Machine::sandy_bridge(8).unwrap();
+        let known = broadcast::Machine { ranks: 8, cores: 8, payload: mpb::PAYLOAD_BYTES };
+        for (algorithm, bytes, pieces) in [
+            (reduce::Reduce::LineTree { lambda: 1 }, 8, false),
+            (reduce::Reduce::ChunkTree { lambda: 1 }, 100_000, true),
+        ] {
+            let (trees, forced) = (reduce::Trees::NONE, Some(algorithm));
+            let choice = reduce::choose_reduce(known, trees, bytes, bytes, forced);
+            let mut text = String::new();
+            to_root(&mut text, &machine, choice, false).unwrap();
+            let drawn =
+                "  0\n  ├─ 1\n  ├─ 2\n  │  └─ 3\n  └─ 4\n     ├─ 5\n     └─ 6\n        └─ 7\n";
+            assert!(text.contains(drawn) && text.contains("predicted: "), "{text}");
+            assert_eq!(text.contains("pieces, each by"), pieces, "{text}");
+        }
     }
 }

@@ -20,11 +20,13 @@
 
 mod levels;
 mod moves;
+mod reductions;
 mod seeds;
 
 pub(super) use self::levels::Levels;
 pub(super) use self::moves::Draft;
 use self::moves::improve_all;
+pub use self::reductions::{LambdaChoice, best_lambda, reduction_along, reduction_scattered};
 use self::seeds::seeds;
 use super::equations;
 use super::graph::{Bounds, Graph, Notifications, Rules};

@@ -7,6 +7,7 @@ use crate::cla::graph::{Graph, Rules};
 use crate::cla::run::{Options, Order, Polling, run};
 use crate::cla::schedule::{By, Schedule};
 use crate::cla::{Machine, Parameters, Placement, Tree, patterns};
+use crate::in_order::Shape;
 
 fn all(ranks: usize, root: usize, by: By) -> Vec<(&'static str, Schedule)> {
     vec![
@@ -17,6 +18,8 @@ fn all(ranks: usize, root: usize, by: By) -> Vec<(&'static str, Schedule)> {
         ("all-to-all", Schedule::all_to_all(ranks, by)),
         ("reduce-scatter", Schedule::reduce_scatter(ranks, by)),
         ("reduce", Schedule::reduce(ranks, root, by)),
+        ("binomial reduce", Schedule::reduce_along(Shape::new(ranks, 1), root, by)),
+        ("reduce along a tree", Schedule::reduce_along(Shape::new(ranks, 3), root, by)),
         ("scattered reduce", Schedule::reduce_scattered(ranks, root, by)),
         ("scattered all-reduce", Schedule::all_reduce_scattered(ranks, by)),
         ("whole all-reduce", Schedule::all_reduce_whole(ranks, by)),
@@ -57,6 +60,10 @@ fn everybody_is_combined_once() {
         assert_eq!(combined(&first, true), each, "{ranks}");
         let reduce = Schedule::reduce(ranks, ranks / 2, by);
         assert_eq!(combined(&reduce, false)[ranks / 2], vec![1; ranks]);
+        for lambda in [1, 2, 5, ranks] {
+            let along = Schedule::reduce_along(Shape::new(ranks, lambda), ranks / 3, by);
+            assert_eq!(combined(&along, false)[ranks / 3], vec![1; ranks], "{ranks}, {lambda}");
+        }
         let up_to = |rank: usize| (0..ranks).map(|of| u32::from(of <= rank)).collect::<Vec<_>>();
         let prefixes: Vec<_> = (0..ranks).map(up_to).collect();
         assert_eq!(combined(&Schedule::scan_doubling(ranks, by), false), prefixes, "{ranks}");
@@ -107,6 +114,17 @@ fn one_line_is_a_pushed_reduction() {
             bounds(patterns::pushed_reduction(&flat)),
             "{ranks}"
         );
+    }
+}
+
+/// All children of one rank: no tree.
+#[test]
+fn a_flat_tree_is_none() {
+    for by in [By::Lines { lines: 2 }, By::Buffers { lines: 9, piece: 4, buffers: 2 }] {
+        for ranks in 2..9 {
+            let along = Schedule::reduce_along(Shape::new(ranks, ranks), 0, by);
+            assert_eq!(along.program(), Schedule::reduce(ranks, 0, by).program(), "{ranks}");
+        }
     }
 }
 

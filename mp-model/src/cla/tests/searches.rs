@@ -4,9 +4,14 @@ use proptest::prelude::*;
 
 use super::{any_machine, any_parameters};
 use crate::cla::barrier::{self, Barrier, best_barrier_on, best_mixed_ways, best_ways};
-use crate::cla::graph::{Notifications, Rules};
-use crate::cla::search::{Draft, Levels, Pattern, best_tree, best_tree_by};
+use crate::cla::graph::{Bounds, Graph, Notifications, Rules};
+use crate::cla::schedule::{By, Schedule};
+use crate::cla::search::{
+    Draft, Levels, Pattern, best_lambda, best_tree, best_tree_by, reduction_along,
+    reduction_scattered,
+};
 use crate::cla::{Machine, Parameters, Placement, Tree, best_barrier, equations};
+use crate::in_order::Shape;
 
 fn any_pattern() -> impl Strategy<Value = Pattern> {
     prop_oneof![
@@ -51,7 +56,56 @@ fn evaluate(
     Levels { machine, pattern, notifications, draft: &draft }.minimum()
 }
 
+fn bounds(schedule: &Schedule, machine: &Machine) -> Bounds {
+    Graph::new(&schedule.program(), machine).unwrap().bounds(Rules::default())
+}
+
 proptest! {
+    #[test]
+    fn reductions_in_order_are_what_the_graph_says(
+        machine in any_machine(1..25, 3),
+        lambda in 1_usize..9,
+        root in any::<prop::sample::Index>(),
+        lines in 1_u64..20,
+    ) {
+        let (ranks, root) = (machine.ranks(), root.index(machine.ranks()));
+        let shape = Shape::new(ranks, lambda);
+        for by in [By::Lines { lines }, By::Buffers { lines, piece: 20, buffers: 4 }] {
+            let graph = bounds(&Schedule::reduce_along(shape, root, by), &machine);
+            prop_assert_eq!(reduction_along(&machine, shape, root, by), graph.min, "{:?}", by);
+        }
+    }
+
+    #[test]
+    fn scattered_reductions_are_what_the_graph_says(
+        parameters in any_parameters(),
+        ranks in 1_usize..12,
+        lines in 1_u64..100,
+    ) {
+        let parameters = parameters.without_contention();
+        let machine = Machine { parameters, placement: Placement::one_group(ranks).unwrap() };
+        let by = By::Buffers { lines, piece: 100, buffers: 4 };
+        let graph = bounds(&Schedule::reduce_scattered(ranks, 0, by), &machine);
+        prop_assert_eq!(reduction_scattered(&machine, 0, by), graph.min);
+    }
+
+    #[test]
+    fn no_tree_in_order_that_is_looked_at_is_better(
+        machine in any_machine(1..40, 2),
+        lambda in 1_usize..60,
+        lines in 1_u64..9,
+    ) {
+        for by in [By::Lines { lines }, By::Buffers { lines, piece: 4, buffers: 4 }] {
+            let best = best_lambda(&machine, by);
+            let shape = |lambda| Shape::new(machine.ranks(), lambda);
+            let least = reduction_along(&machine, shape(best.lambda), 0, by);
+            prop_assert_eq!(least, best.predicted);
+            if [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48].contains(&lambda) {
+                prop_assert!(least <= reduction_along(&machine, shape(lambda), 0, by));
+            }
+        }
+    }
+
     /// The search's arithmetic is the graph's.
     #[test]
     fn levels_are_what_the_graph_says(
@@ -274,4 +328,53 @@ fn one_rank_needs_nothing() {
         assert_eq!(best_tree(&machine, 0, pattern).unwrap().predicted, Default::default());
     }
     assert!(best_tree(&machine, 1, Pattern::Reduction).is_err());
+}
+
+fn papers_machines(ranks: usize) -> [Machine; 2] {
+    [Parameters::SANDY_BRIDGE, Parameters::XEON_PHI].map(|parameters| {
+        let placement = Placement::one_group(ranks).unwrap();
+        Machine { parameters: parameters.with_cached_flags(), placement }
+    })
+}
+
+/// Where the arithmetic is not the graph's: by no more than it leaves out.
+#[test]
+fn reductions_of_several_pieces_are_about_within_the_graphs_bounds() {
+    for machine in [3, 8, 17].into_iter().flat_map(papers_machines) {
+        let ranks = machine.ranks();
+        for (lines, piece) in [(64, 42), (100, 10), (200, 32)] {
+            let by = By::Buffers { lines, piece, buffers: 4 };
+            let is_within = |schedule: &Schedule, time| {
+                let Bounds { min, max } = bounds(schedule, &machine);
+                let min = min - min / 10;
+                assert!(min <= time && time <= max, "{ranks}, {by:?}: {time}, {min} to {max}");
+            };
+            for lambda in [1, 2, 5] {
+                let shape = Shape::new(ranks, lambda);
+                let along = reduction_along(&machine, shape, 1, by);
+                is_within(&Schedule::reduce_along(shape, 1, by), along);
+            }
+            let scattered = reduction_scattered(&machine, 0, by);
+            is_within(&Schedule::reduce_scattered(ranks, 0, by), scattered);
+        }
+    }
+}
+
+/// With the paper's parameters a line takes about twice as long to come as to be taken. A chunk is mostly
+/// taken, and of several one is taken while others come.
+#[test]
+fn trees_in_order_of_the_papers_machines() {
+    let one = By::Lines { lines: 1 };
+    let chunks = By::Buffers { lines: 100, piece: 42, buffers: 4 };
+    for machine in [2, 3].into_iter().flat_map(papers_machines) {
+        assert_eq!(best_lambda(&machine, one).lambda, machine.ranks(), "flat");
+    }
+    for machine in [33, 48, 200].into_iter().flat_map(papers_machines) {
+        for (by, expected) in [(one, 2..=2), (chunks, 1..=2)] {
+            let best = best_lambda(&machine, by);
+            assert!(expected.contains(&best.lambda), "{}: {best:?}", machine.ranks());
+            let flat = Shape::new(machine.ranks(), machine.ranks());
+            assert!(reduction_along(&machine, flat, 0, by) > 4 * best.predicted);
+        }
+    }
 }

@@ -1,0 +1,165 @@
+//! Along which trees reductions to a root go: by the cache-line-aware model, and the same at all ranks.
+//!
+//! What a machine costs is known from a calibration that each rank may have or not, so that one says for all
+//! what follows from its own. The word for that:
+//!
+//! ```text
+//! bits 0–15    λ for lines; 0 where they go straight to the root
+//! bits 16–31   λ for chunks, or 0
+//! bits 32–37   the power of two up to which a vector goes in chunks
+//! bit 38       whether the parameters were measured
+//! ```
+
+use mp_model::cla::schedule::By;
+use mp_model::cla::search::{reduction_along, reduction_scattered};
+use mp_model::cla::{self, Parameters, Placement, best_lambda};
+use mp_model::in_order::Shape;
+
+use super::choice::{BUFFERS, SEGMENTS, block_lines};
+use crate::barrier::Origin;
+use crate::broadcast::Machine;
+
+/// The trees of reductions to a root, each by its λ ([`in_order`](mp_model::in_order)). All ranks must have
+/// the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trees {
+    /// For what goes in lines; none if that is to go straight to the root.
+    pub lines: Option<usize>,
+    /// For what goes in chunks.
+    pub chunks: Option<usize>,
+    /// Bytes of the longest vector for which they are better than that each rank combines a part.
+    pub most: usize,
+    /// Where the model's parameters are from.
+    pub origin: Origin,
+}
+
+/// Ranks up to which all goes straight to the root: of three there is but one other tree, a chain.
+const FEW: usize = 3;
+
+/// The powers of two at which the model is asked which is better.
+const LENGTHS: std::ops::RangeInclusive<u32> = 8..=20;
+
+/// The line's length.
+const LINE: u64 = 64;
+
+impl Trees {
+    /// Everything straight to the root.
+    pub const NONE: Trees = Trees { lines: None, chunks: None, most: 0, origin: Origin::Paper };
+
+    /// What can be chosen at all: where ranks share cores few waits count most, and few ranks are done as
+    /// soon without.
+    pub(super) fn suit(machine: Machine) -> bool {
+        machine.ranks > FEW && !machine.crowded()
+    }
+
+    /// Those that the model finds best for flags that are in caches, with these parameters of the machine, if
+    /// they are known, and with so many lines in a chunk, if [it is said](super::Settings::block_lines).
+    pub fn best(
+        machine: Machine,
+        chunk_lines: Option<usize>,
+        parameters: Option<Parameters>,
+    ) -> Trees {
+        let Ok(placement) = Placement::one_group(machine.ranks) else { return Trees::NONE };
+        if !Trees::suit(machine) {
+            return Trees::NONE;
+        }
+        let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
+        let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
+        let model = cla::Machine { parameters, placement };
+        let piece = chunk_lines.unwrap_or(block_lines(machine.ranks)).max(1) as u64;
+        let by = |lines, buffers: usize| By::Buffers { lines, piece, buffers: buffers as u64 };
+        let better = |by| {
+            let lambda = best_lambda(&model, by).lambda;
+            (lambda + 1 < machine.ranks).then_some(lambda)
+        };
+        // So that one chunk comes while another one is taken.
+        let chunks = better(by(2 * piece, BUFFERS));
+        let most = chunks.map_or(0, |lambda| {
+            let along = |lines| {
+                let shape = Shape::new(machine.ranks, lambda);
+                reduction_along(&model, shape, 0, by(lines, BUFFERS))
+            };
+            let is_better = |&power: &u32| {
+                let lines = (1_u64 << power) / LINE;
+                along(lines) <= reduction_scattered(&model, 0, by(lines, SEGMENTS))
+            };
+            LENGTHS.take_while(is_better).last().map_or(0, |power| 1 << power)
+        });
+        Trees { lines: better(By::Lines { lines: 1 }), chunks, most, origin }
+    }
+
+    /// The word for these.
+    pub(super) fn word(self) -> u64 {
+        let lambda = |lambda: Option<usize>| {
+            lambda.and_then(|lambda| u16::try_from(lambda).ok()).map_or(0, u64::from)
+        };
+        let power = self.most.checked_ilog2().map_or(0, u64::from);
+        let measured = u64::from(self.origin == Origin::Measured);
+        lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | measured << 38
+    }
+
+    /// What a word says; any other than those is as good as some of them.
+    pub(super) fn read(word: u64) -> Trees {
+        let lambda = |bit: u32| Some((word >> bit & 0xffff) as usize).filter(|&lambda| lambda > 0);
+        let power = (word >> 32 & 0x3f) as u32;
+        let most = if power == 0 { 0 } else { 1_usize.checked_shl(power).unwrap_or(usize::MAX) };
+        let origin = if word >> 38 & 1 == 1 { Origin::Measured } else { Origin::Paper };
+        Trees { lines: lambda(0), chunks: lambda(16), most, origin }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn best(ranks: usize, cores: usize, parameters: Option<Parameters>) -> Trees {
+        Trees::best(Machine { ranks, cores, payload: 56 }, None, parameters)
+    }
+
+    #[test]
+    fn trees_are_for_many_ranks_with_a_core_each() {
+        for (ranks, cores) in [(1, 1), (2, 2), (3, 3), (48, 47), (0, 1)] {
+            assert_eq!(best(ranks, cores, None), Trees::NONE, "{ranks} on {cores}");
+        }
+        for parameters in [Parameters::SANDY_BRIDGE, Parameters::XEON_PHI] {
+            for ranks in [16, 33, 48, 100] {
+                let Trees { lines, chunks, most, origin } = best(ranks, ranks, Some(parameters));
+                assert!(lines.is_some_and(|lambda| (1..8).contains(&lambda)), "{ranks}: {lines:?}");
+                assert!(
+                    chunks.is_some_and(|lambda| (1..8).contains(&lambda)),
+                    "{ranks}: {chunks:?}"
+                );
+                assert!((4 << 10..1 << 20).contains(&most), "{ranks}: {most}");
+                assert_eq!(origin, Origin::Measured);
+            }
+        }
+        let paper = best(48, 48, Some(Parameters::SANDY_BRIDGE));
+        assert_eq!(best(48, 48, None), Trees { origin: Origin::Paper, ..paper });
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_found() {
+        for ranks in [1, 4, 7, 48, 300] {
+            for parameters in [None, Some(Parameters::XEON_PHI)] {
+                let trees = best(ranks, ranks, parameters);
+                assert_eq!(Trees::read(trees.word()), trees, "{ranks}");
+            }
+        }
+        assert_eq!(Trees::read(0), Trees::NONE);
+        let large = Trees { lines: Some(1 << 16), ..Trees::NONE };
+        assert_eq!(Trees::read(large.word()), Trees::NONE);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_word_is_read(word in any::<u64>()) {
+            let trees = Trees::read(word);
+            prop_assert!(trees.lines != Some(0) && trees.chunks != Some(0));
+            prop_assert_eq!(Trees::read(trees.word()), trees);
+        }
+    }
+}
