@@ -2,13 +2,14 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
+use onchip::critical::Scheme;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Verdict};
 use crate::client::{Fared, latencies};
 use crate::error::KvError;
 use crate::log::Counts;
-use crate::plan::{Algorithm, Plan, Ranks, Victim};
+use crate::plan::{Plan, Ranks, Victim, by_name};
 use crate::world::{Outcome, victim_name};
 
 /// What was measured.
@@ -18,15 +19,16 @@ pub struct Report {
     pub load: String,
     /// Cores that the program may use.
     pub cores: usize,
-    /// One for each algorithm.
+    /// One for each scheme.
     pub rows: Vec<Row>,
 }
 
-/// How the store fared with one algorithm.
+/// How the store fared with one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The algorithm.
-    pub algorithm: Algorithm,
+    /// Who let clients in.
+    #[serde(with = "by_name")]
+    pub scheme: Scheme,
     /// What ranks were.
     pub ranks: Ranks,
     /// How many clients there were.
@@ -88,7 +90,7 @@ impl Row {
     /// # Errors
     /// [`KvError::Wrong`], when the store is not what the operations have made of it.
     pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self, KvError> {
-        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.algorithm));
+        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.scheme));
         let clients = &outcome.clients;
         let found = clients.iter().find_map(|client| client.found.as_ref());
         let accounts: Vec<_> = clients.iter().map(|client| client.account.clone()).collect();
@@ -120,7 +122,7 @@ impl Row {
         let operations: u64 = clients.iter().map(|client| client.operations).sum();
         let seconds = clients.iter().map(|client| client.seconds).fold(0.0, f64::max);
         Ok(Self {
-            algorithm: plan.algorithm,
+            scheme: plan.scheme,
             ranks: plan.ranks,
             clients: clients.len(),
             operations,
@@ -151,7 +153,7 @@ impl Row {
         let Death { victim, rank, afterwards, pause_ms, refused, .. } = self.death.as_ref()?;
         let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
         let who = victim_name(*victim);
-        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.algorithm);
+        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.scheme);
         if *taken_over {
             text += "Rank 1 took over";
             match repaired {
@@ -213,7 +215,7 @@ impl Report {
             "the store at the end",
         ]);
         for row in &self.rows {
-            let mut cells = vec![row.algorithm.to_string(), format!("{:.3}", row.rate / 1e6)];
+            let mut cells = vec![row.scheme.to_string(), format!("{:.3}", row.rate / 1e6)];
             cells.extend(row.latency_us.numbers().map(|us| match us {
                 ..100.0 => format!("{us:.2}"),
                 _ => format!("{us:.0}"),
@@ -226,7 +228,7 @@ impl Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         let mut text = format!("{table}\n");
-        let ranks = self.rows.iter().filter(|row| row.algorithm.needs_server());
+        let ranks = self.rows.iter().filter(|row| row.scheme.needs_server());
         if let Some(ranks) = ranks.map(|row| row.clients + 1).max().filter(|&n| n > self.cores) {
             text += &format!(
                 "\nWith a server there are {ranks} ranks on {} cores: whoever has none waits until \
@@ -246,7 +248,7 @@ impl Report {
                         p99.9_us,max_us,fairness,verified,unknown\n"
             .to_owned();
         for row in &self.rows {
-            let Row { algorithm, ranks, clients, operations, rate, .. } = row;
+            let Row { scheme, ranks, clients, operations, rate, .. } = row;
             let [p50, p90, p99, p99_9, max] = row.latency_us.numbers();
             let fairness = row.fairness.map_or(String::new(), |fairness| format!("{fairness:.3}"));
             let [verified, unknown] = match row.verdict {
@@ -256,7 +258,7 @@ impl Report {
                 None => [String::new(), String::new()],
             };
             text += &format!(
-                "{algorithm},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
+                "{scheme},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
                  {max},{fairness},{verified},{unknown}\n"
             );
         }
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn deaths_are_told() {
-        let plan = Plan { algorithm: Algorithm::SlotServer, kill: Some(Victim::Server), ..plan() };
+        let plan = Plan { scheme: Scheme::SlotServer, kill: Some(Victim::Server), ..plan() };
         let outcome = Outcome {
             clients: vec![fared(0, 1), fared(1, 1)],
             taken_over: Some(TakenOver { repaired: Some(3) }),

@@ -1,4 +1,4 @@
-//! All ranks together, once for each algorithm.
+//! All ranks together, once for each scheme.
 
 use std::fs;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn work(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
         let clients = plan.clients.unwrap_or(1);
         return Ok(Told::Misfit(format!(
             "{} with {least}{clients} clients needs {least}{wanted} ranks, but this world has {is}",
-            plan.algorithm
+            plan.scheme
         )));
     }
     match plan.value_bytes {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use kv_server::plan::Algorithm;
 use kv_server::report::{Report, Row};
+use onchip::critical::Scheme;
 
 fn run(arguments: &[&str]) -> Output {
     let test = std::env::current_exe().unwrap();
@@ -42,7 +42,7 @@ fn has_all(row: &Row, keys: usize) {
 fn every_scheme_with_ranks_of_both_kinds() {
     for ranks in ["threads", "processes"] {
         let rows = rows(&["--ranks", ranks, "--operations", "300", "--keys", "50"]);
-        assert_eq!(rows.len(), 9);
+        assert_eq!(rows.len(), Scheme::ALL.len());
         for row in rows {
             has_all(&row, 50);
             assert_eq!(row.operations, 300 * row.clients as u64);
@@ -122,7 +122,7 @@ fn another_server_takes_over() {
         for row in rows {
             let death = row.death.as_ref().unwrap();
             assert_eq!(death.rank, 0);
-            if row.algorithm == Algorithm::MpServer {
+            if row.scheme == Scheme::MpServer(0) {
                 // Nobody stands by.
                 assert!(death.stopped == row.clients && row.verdict.is_none(), "{row:?}");
                 continue;

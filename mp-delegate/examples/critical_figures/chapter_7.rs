@@ -102,7 +102,8 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         combiner(Scheme::HSynch),
         Section::new(Scheme::Mcs),
     ];
-    let names = ["srv-base", "srv-B 500 ns", "srv-SS", "CcSynch", "HSynch", "Mcs"];
+    let [.., cc_synch, h_synch, mcs] = schemes.map(|section| section.scheme().name());
+    let names = ["srv-base", "srv-B 500 ns", "srv-SS", cc_synch, h_synch, mcs];
     let counters = schemes.map(counter);
     let fetch_add = |clients| Ok(on(&sockets()?, Way::FetchAdd, clients, Task::Counter));
     let mut a = curves(&names, &counters);
@@ -126,10 +127,11 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         object(combiner(Scheme::CcSynch), Task::TwoLockQueue),
         object(combiner(Scheme::HSynch), Task::TwoLockQueue),
     ];
-    let names = ["srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", "CcSynch-2", "HSynch-2"];
+    let [combined, grouped] = [cc_synch, h_synch].map(|name| format!("{name}-2"));
+    let names = ["srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", &combined, &grouped];
     let mut c = curves(&names, &queues);
     let rings = |clients| Ok(on(&sockets()?, Way::Rings, clients, Task::Queue));
-    c.push(Curve("RingQueue", &rings));
+    c.push(Curve("ring", &rings));
     let title = "Queues, 8 sockets";
     show(draw(("figure-7-11", title), (CLIENTS, MOPS), &CLIENTS_AT, &c, throughput)?)
 }

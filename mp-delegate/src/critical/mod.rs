@@ -95,6 +95,6 @@ pub use closures::{AnyValue, Caller};
 pub use error::{Error, Result};
 pub use object::Object;
 pub use protected::{Protected, Request};
-pub use section::{Backoff, Scheme, Section};
+pub use section::{Backoff, Scheme, Section, UnknownScheme};
 pub use server::Server;
 pub use value::Guard;

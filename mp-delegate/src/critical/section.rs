@@ -1,6 +1,23 @@
 //! How an object is protected: which algorithm, and its parameters.
 
+use std::{fmt, str::FromStr};
+
 /// Which algorithm executes operations in mutual exclusion.
+///
+/// Each has a name, which is what it is displayed as and parsed from:
+///
+/// ```
+/// use mp_delegate::critical::Scheme;
+///
+/// assert_eq!(Scheme::HybLock.to_string(), "hyb-lock");
+/// assert_eq!("slot-server".parse(), Ok(Scheme::SlotServer));
+/// // Rank 0 serves, unless it says otherwise.
+/// assert_eq!("mp-server".parse(), Ok(Scheme::MpServer(0)));
+/// assert_eq!(Scheme::MpServer(3).to_string(), "mp-server:3");
+///
+/// let unknown = "spin".parse::<Scheme>().unwrap_err();
+/// assert!(unknown.to_string().starts_with("there is no scheme \"spin\": there are tas, mcs, "));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -41,6 +58,21 @@ impl Scheme {
         Self::MpServer(0),
     ];
 
+    /// What it is called; every [`MpServer`](Self::MpServer) the same.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tas => "tas",
+            Self::Mcs => "mcs",
+            Self::Clh => "clh",
+            Self::HybLock => "hyb-lock",
+            Self::CcSynch => "cc-synch",
+            Self::HSynch => "h-synch",
+            Self::HybComb => "hyb-comb",
+            Self::SlotServer => "slot-server",
+            Self::MpServer(_) => "mp-server",
+        }
+    }
+
     /// Whether a rank has to serve.
     pub const fn needs_server(self) -> bool {
         matches!(self, Self::SlotServer | Self::MpServer(_))
@@ -64,6 +96,43 @@ impl Scheme {
             Self::MpServer(rank) => 9 + rank as u64,
         }
     }
+}
+
+/// Its [name](Scheme::name), and the rank that serves if that is not rank 0.
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MpServer(rank @ 1..) => f.pad(&format!("{}:{rank}", self.name())),
+            _ => f.pad(self.name()),
+        }
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+        let unknown = || UnknownScheme { name: text.to_owned() };
+        let named = |name: &str| Self::ALL.into_iter().find(|scheme| scheme.name() == name);
+        let Some((name, rank)) = text.split_once(':') else {
+            return named(text).ok_or_else(unknown);
+        };
+        match (named(name), rank.parse()) {
+            (Some(Self::MpServer(_)), Ok(rank)) => Ok(Self::MpServer(rank)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// No [`Scheme`] has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no scheme {name:?}: there are {}; the server's rank may follow, as in mp-server:1",
+    Scheme::ALL.map(Scheme::name).join(", ")
+)]
+pub struct UnknownScheme {
+    /// What was asked for.
+    pub name: String,
 }
 
 /// How long a client of a [`SlotServer`](Scheme::SlotServer) looks away between two looks for its
@@ -173,5 +242,33 @@ impl Section {
 impl From<Scheme> for Section {
     fn from(scheme: Scheme) -> Self {
         Self::new(scheme)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_schemes() {
+        for scheme in Scheme::ALL.into_iter().chain([1, 9, usize::MAX].map(Scheme::MpServer)) {
+            assert_eq!(scheme.to_string().parse(), Ok(scheme));
+        }
+        let mut names = Scheme::ALL.map(Scheme::name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert_eq!(format!("{:<5}|{:>12}", Scheme::Tas, Scheme::MpServer(2)), "tas  | mp-server:2");
+    }
+
+    #[test]
+    fn what_is_no_name_is_told_which_there_are() {
+        for text in
+            ["", "TAS", "Tas", " mcs", "mcs:0", "mp-server:", "mp-server:-1", "mp-server:1:2", ":1"]
+        {
+            let error = text.parse::<Scheme>().unwrap_err();
+            assert_eq!(error, UnknownScheme { name: text.to_owned() });
+            let said = error.to_string();
+            assert!(Scheme::ALL.iter().all(|scheme| said.contains(scheme.name())), "{said}");
+        }
     }
 }

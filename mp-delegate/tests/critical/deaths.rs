@@ -437,7 +437,7 @@ fn a_thread_that_panics_within_a_lock_is_told_to_all() {
             lost(ended, 0)
         });
         let error = result.unwrap_err().to_string();
-        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme:?}");
+        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme}");
     }
 }
 

@@ -53,9 +53,8 @@ fn operations_exclude_each_other() {
                 for clients in [1, 2, 14] {
                     let experiment = Experiment::new(chip.clone(), scheme, clients).task(task);
                     let run = experiment.time(micros(20)).run();
-                    let run =
-                        run.unwrap_or_else(|e| panic!("{scheme:?}, {task:?}, {clients}: {e}"));
-                    assert!(run.operations() > 0, "{scheme:?}, {task:?}, {clients}: nothing done");
+                    let run = run.unwrap_or_else(|e| panic!("{scheme}, {task:?}, {clients}: {e}"));
+                    assert!(run.operations() > 0, "{scheme}, {task:?}, {clients}: nothing done");
                 }
             }
         }
@@ -110,7 +109,7 @@ fn a_run_is_the_same_every_time_and_another_seed_is_another_run() {
     for scheme in Scheme::ALL {
         let run = |seed| Experiment::new(sandy(), scheme, 12).seed(seed).run().unwrap();
         assert_eq!(run(1), run(1));
-        assert_ne!(run(1), run(2), "{scheme:?}");
+        assert_ne!(run(1), run(2), "{scheme}");
     }
 }
 
@@ -246,7 +245,7 @@ fn a_request_takes_two_transfers_on_the_executing_side() {
             let sections = serving(scheme);
             near(sections.serving.remote(), 2.0, 0.1);
             // The value stays where it is.
-            assert!(sections.inside.remote() < 0.05, "{scheme:?}: {sections:?}");
+            assert!(sections.inside.remote() < 0.05, "{scheme}: {sections:?}");
         }
         // A lock moves the value as well.
         near(serving(Scheme::Mcs).inside.remote(), 1.0, 0.01);
@@ -329,7 +328,7 @@ fn h_synch_keeps_to_a_group() {
 fn queue_locks_and_servers_are_fair() {
     for scheme in [Scheme::Mcs, Scheme::Clh, Scheme::HybLock, Scheme::SlotServer] {
         let run = Experiment::new(sandy(), scheme, 15).time(micros(2000)).run().unwrap();
-        assert!(run.unfairness() < 1.1, "{scheme:?}: {}", run.unfairness());
+        assert!(run.unfairness() < 1.1, "{scheme}: {}", run.unfairness());
     }
 }
 
