@@ -178,8 +178,7 @@ impl<O: Object> Locked<O> {
     #[inline(always)]
     pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
         self.place.take_turn(self.me);
-        self.place.enter(self.me);
-        self.lock.acquire(&self.place)?;
+        self.lock.take(&self.place, self.me)?;
         std::mem::forget(Inside::enter(self.id, false));
         let panicking = panicking();
         if self.panicking != panicking {
@@ -197,7 +196,9 @@ fn under<O: Object>(
     (me, id): (Seat, u64),
     op: O::Op,
 ) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, id, || locks::locked(lock, place, || value.runner(place)(me, op)))
+    let _inside = Inside::enter(id, false);
+    let _turn = Turn::take(place, me);
+    locks::locked(lock, place, me, || value.runner(place)(me, op))
 }
 
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
@@ -233,10 +234,7 @@ impl<O: Object> Drop for Guard<'_, O> {
         if panicking() && !*was_panicking {
             value.broke_off(place);
         }
-        // What is wrong with the lock is found by the next who takes it.
-        if lock.release(place).is_ok() {
-            place.leave(*me);
-        }
+        lock.give(place, *me);
         place.end_turn(*me);
         nesting::leave(*id);
     }

@@ -6,10 +6,10 @@
 //! thesis's one queue for each thread does not let it, and looks at one line while it waits.
 //! Numbers of lines are those of the algorithm.
 
-use super::{Lock, someone, who};
+use super::{Lock, heal::CLOSED, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 const UNLOCKED: u64 = 0;
@@ -69,6 +69,10 @@ impl Hyb {
     #[cold]
     #[inline(never)]
     fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
+        site.approach(self.me);
+        if before == CLOSED {
+            return Err(Stop::Void);
+        }
         let before = who(before);
         // 10
         self.send(site, before, SUCCESSOR, someone(self.me))?;
@@ -76,6 +80,7 @@ impl Hyb {
         let allow = site.word(self.mailbox(self.me) + ALLOW)?;
         site.wait(self.me, Some(before), allow, || (allow.load() != 0).then_some(()))?;
         allow.set(0);
+        site.enter(self.me);
         self.next = self.take(site, SUCCESSOR)?;
         Ok(())
     }
@@ -85,6 +90,7 @@ impl Hyb {
     #[inline(never)]
     fn hand_over<S: Site>(&mut self, site: &S, mut next: u64) -> Result<(), Stop> {
         self.next = 0;
+        site.approach(self.me);
         if next == 0 {
             // 23
             let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
@@ -99,6 +105,8 @@ impl Hyb {
 }
 
 impl Lock for Hyb {
+    const TERSE: bool = true;
+
     #[inline(always)]
     fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         // 8, 9
@@ -118,5 +126,19 @@ impl Lock for Hyb {
             }
         }
         self.hand_over(site, next)
+    }
+
+    fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {
+        site.word(self.lock)?.swap(CLOSED);
+        Ok(())
+    }
+
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        for seat in 0..site.seats() {
+            for message in [SUCCESSOR, ALLOW] {
+                site.word(self.mailbox(seat) + message)?.set(0);
+            }
+        }
+        Ok(site.word(self.lock)?.exchange(CLOSED, UNLOCKED).is_ok())
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::critical::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::Stop,
-    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nonblocking::{Nodes, Rings},
     object::Outcome,
     section::{Scheme, Section},
