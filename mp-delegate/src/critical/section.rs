@@ -208,8 +208,9 @@ impl Section {
         Self { in_flight: operations, ..self }
     }
 
-    /// Whether an operation that panics, or in the middle of which its rank dies, leaves the value
-    /// poisoned, so that later ones are refused. It does unless this says otherwise.
+    /// Whether an operation that panics, or in the middle of which its server is killed, leaves the
+    /// value poisoned, so that later ones are refused. It does unless this says otherwise, or unless the
+    /// value is [repaired](super::Object::repair).
     pub const fn poison(self, poison: bool) -> Self {
         Self { poison, ..self }
     }

@@ -54,8 +54,9 @@ use super::{
 /// ```
 ///
 /// **Standing by.** Where another rank serves an object already, this one stands by, and takes over
-/// when that one is gone. No operation is executed twice. A server that was killed in the middle of one
-/// leaves the value poisoned, unless [`Section::poison`] says otherwise.
+/// when that one is gone. No operation is executed twice. Where the other one was killed in the middle
+/// of one, the first thing it does is to [repair](Object::repair) the value; one that can't be is
+/// poisoned, unless [`Section::poison`] says otherwise.
 ///
 /// - Behind a [`Scheme::SlotServer`] it answers what the other had not, for it knows of each
 ///   operation whether it was executed: only the one in the middle of which the other was killed is
@@ -91,12 +92,20 @@ impl Server {
         match section.scheme {
             Scheme::SlotServer => {
                 let slots = slots::<O>(&section, place.all_seats());
-                self.objects.push(Box::new(Slots::<O> { slots, place, value, served: None }));
+                self.objects.push(Box::new(Slots::<O> {
+                    slots,
+                    place,
+                    value,
+                    served: None,
+                    cut_short: 0,
+                }));
             }
             Scheme::MpServer(named) => {
                 let in_flight = section.in_flight;
                 let turn = Turn { named, first };
-                let messages = Messages { rank, in_flight, place, value, turn, served: None };
+                let served = None;
+                let messages =
+                    Messages { rank, in_flight, place, value, turn, served, cut_short: 0 };
                 self.objects.push(Box::new(messages));
             }
             _ => return Err(Error::bad(place.region.name(), "it is not to be served")),
@@ -157,6 +166,11 @@ impl Server {
         let worked = round(&mut self.objects);
         self.push();
         worked
+    }
+
+    /// How many operations it has found cut short when it took over from servers that were killed.
+    pub fn cut_short(&self) -> u64 {
+        self.objects.iter().map(|object| object.cut_short()).sum()
     }
 
     fn push(&mut self) {
@@ -236,6 +250,9 @@ trait Serving {
     /// Whether it does not merely stand by.
     fn is_serving(&self) -> bool;
 
+    /// Operations that it has found cut short.
+    fn cut_short(&self) -> u64;
+
     fn round(&mut self) -> Result<bool, Stop>;
 
     /// Before a rest of unknown length: what was answered arrives.
@@ -267,6 +284,7 @@ struct Slots<O: Object> {
     value: Value<O>,
     /// `None` while it stands by.
     served: Option<slot::Served>,
+    cut_short: u64,
 }
 
 impl<O: Object> Slots<O> {
@@ -279,7 +297,8 @@ impl<O: Object> Slots<O> {
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
         let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
-            self.value.broke_off(place);
+            self.value.repair(place);
+            self.cut_short += 1;
             let _inside = Inside::enter(place.region.id(), true);
             served.finish(place, unfinished, &mut self.value.runner(place))?;
         }
@@ -295,6 +314,10 @@ impl<O: Object> Serving for Slots<O> {
 
     fn is_serving(&self) -> bool {
         self.served.is_some()
+    }
+
+    fn cut_short(&self) -> u64 {
+        self.cut_short
     }
 
     #[inline]
@@ -321,6 +344,7 @@ struct Messages<O: Object> {
     turn: Turn,
     /// `None` while it stands by.
     served: Option<mp::Served>,
+    cut_short: u64,
 }
 
 /// When a server's turn is.
@@ -344,7 +368,9 @@ impl<O: Object> Messages<O> {
         let Some(before) = begin(place, may_begin) else { return Ok(false) };
         let busy = Self::busy(place)?;
         if busy.load() != 0 {
-            value.broke_off(place);
+            value.repair(place);
+            self.cut_short += 1;
+            // Not before: else who follows next would not know.
             busy.store(0);
         }
         let served = match turn.first.take().filter(|_| before == 0) {
@@ -368,6 +394,10 @@ impl<O: Object> Serving for Messages<O> {
 
     fn is_serving(&self) -> bool {
         self.served.is_some()
+    }
+
+    fn cut_short(&self) -> u64 {
+        self.cut_short
     }
 
     #[inline]

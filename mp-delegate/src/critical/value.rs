@@ -13,7 +13,10 @@ use std::{
     thread::panicking,
 };
 
-use mp_core::{Message, memory::Region};
+use mp_core::{
+    Message,
+    memory::{Region, Word},
+};
 
 use super::{
     error::Stop,
@@ -102,8 +105,7 @@ impl<O: Object> Value<O> {
             }
             // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
             let state = unsafe { self.state() };
-            let common = || self.common.as_ref().map_or(&[][..], |common| common.words());
-            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, common()))) {
+            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, self.common()))) {
                 Ok(ret) => Outcome::done(ret),
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
@@ -122,7 +124,24 @@ impl<O: Object> Value<O> {
         }
     }
 
-    /// Somebody was lost in the middle of an operation.
+    #[inline(always)]
+    fn common(&self) -> &[Word] {
+        self.common.as_ref().map_or(&[], |common| common.words())
+    }
+
+    /// The one who served was killed in the middle of an operation, and this one follows him: the value
+    /// is repaired, or else poisoned.
+    #[cold]
+    pub(super) fn repair(&self, place: &Place) {
+        // SAFETY: the algorithms of servers call this before anybody else serves.
+        let state = unsafe { self.state() };
+        let repair = || O::repair_beside(state, self.common());
+        if !catch_unwind(AssertUnwindSafe(repair)).unwrap_or(false) {
+            self.broke_off(place);
+        }
+    }
+
+    /// An operation did not come to its end.
     #[cold]
     pub(super) fn broke_off(&self, place: &Place) {
         if self.poisons {

@@ -67,7 +67,7 @@ fn survives<L: Lock>(
 ) -> bool {
     let Case { seats, times, .. } = case;
     let model = Model::new(words, seats);
-    let mut lives = [None; 3];
+    let mut lives = [None; 4];
     lives.iter_mut().zip(stores).for_each(|(life, &stores)| *life = Some(stores));
     let lived = each(&model, seats, move |me, model| {
         let act = || ask(lock(me), model, me, times);
@@ -95,7 +95,7 @@ const STORES: u64 = 12;
 
 macro_rules! models {
     (
-        $($fair:ident, $mortal:ident, $healers:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
+        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
     ) => { $(
         #[test]
         fn $fair() {
@@ -116,6 +116,16 @@ macro_rules! models {
                     survives($words, case, &[stores], move |$me| $new)
                 });
             }
+        }
+
+        /// One dies when it has just come, one heals, and two may come meanwhile, one behind the other.
+        #[test]
+        fn $late() {
+            let case = Case { seats: 4, times: 1, preemptions: 1 };
+            let $seats = case.seats;
+            explore(case.preemptions, move || {
+                survives($words, case, &[$stores], move |$me| $new);
+            });
         }
 
         /// Two die, of whom the second may be healing.
@@ -143,12 +153,12 @@ fn unfair(case: Case) -> usize {
 }
 
 models! {
-    tas_takes_turns, tas_outlives_a_seat, tas_outlives_two,
+    tas_takes_turns, tas_outlives_a_seat, tas_outlives_two, tas_is_healed_as_others_come after 2,
         |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
-    mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two,
+    mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two, mcs_is_healed_as_others_come after 4,
         |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
-    clh_takes_turns, clh_outlives_a_seat, clh_outlives_two,
+    clh_takes_turns, clh_outlives_a_seat, clh_outlives_two, clh_is_healed_as_others_come after 5,
         |seats, me| Clh::new(0, seats, me), Clh::words(seats), queued;
-    hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two,
+    hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two, hyblock_is_healed_as_others_come after 3,
         |seats, me| Hyb::new(0, me), Hyb::words(seats), queued;
 }
