@@ -32,7 +32,7 @@ impl fmt::Display for Ranks {
 pub enum Victim {
     /// The last client, with operations in flight
     Client,
-    /// The rank that serves; another one stands by, but for an mp-server
+    /// The rank that serves; another one stands by
     Server,
 }
 
@@ -121,11 +121,9 @@ impl Plan {
         }
     }
 
-    /// Whether a rank takes over when the server is killed. Behind an `mp-server` one could as well,
-    /// but a rank has one handle of that only, so that nobody could put the repair of a store before
-    /// what the clients ask for.
+    /// Whether a rank takes over when the server is killed.
     pub fn has_stand_by(&self) -> bool {
-        self.kill == Some(Victim::Server) && self.scheme == Scheme::SlotServer
+        self.kill == Some(Victim::Server) && self.scheme.needs_server()
     }
 
     /// The rank that is killed.
@@ -145,8 +143,6 @@ impl Plan {
             .in_flight(self.in_flight)
             .max_ops(self.max_ops)
             .backoff(backoff)
-            // Whoever stands by has a handle of its own beside the one it serves.
-            .seats(if self.has_stand_by() { 2 } else { 1 })
     }
 }
 

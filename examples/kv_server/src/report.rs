@@ -72,12 +72,10 @@ pub struct Death {
     pub afterwards: u64,
     /// The longest time that one of the others went without an answer, in milliseconds.
     pub pause_ms: f64,
-    /// Operations of the others that were refused until the store was whole again.
-    pub refused: u64,
     /// Whether another server took over.
     pub taken_over: bool,
-    /// Entries that its repair has dropped, if one was needed.
-    pub repaired: Option<usize>,
+    /// Whether that one found an operation cut short, and repaired the store.
+    pub repaired: bool,
     /// How many of the others could not go on.
     pub stopped: usize,
     /// Why they could not.
@@ -110,9 +108,8 @@ impl Row {
             rank,
             afterwards: survivors.iter().map(|client| client.afterwards).sum(),
             pause_ms: 1e3 * survivors.iter().map(|c| c.pause).fold(0.0, f64::max),
-            refused: survivors.iter().map(|client| client.refused).sum(),
             taken_over: outcome.taken_over.is_some(),
-            repaired: outcome.taken_over.and_then(|how| how.repaired),
+            repaired: outcome.taken_over.is_some_and(|how| how.cut_short),
             stopped: stopped.clone().count(),
             reason: stopped.clone().next().cloned(),
         });
@@ -150,21 +147,16 @@ impl Row {
 
     /// What somebody's death did, in words.
     fn told(&self) -> Option<String> {
-        let Death { victim, rank, afterwards, pause_ms, refused, .. } = self.death.as_ref()?;
+        let Death { victim, rank, afterwards, pause_ms, .. } = self.death.as_ref()?;
         let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
         let who = victim_name(*victim);
         let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.scheme);
         if *taken_over {
             text += "Rank 1 took over";
-            match repaired {
-                None => text += "; no operation was cut short",
-                Some(dropped) => {
-                    text += &format!(
-                        " in the middle of an operation and repaired the store \
-                         (entries dropped: {dropped}; operations refused meanwhile: {refused})"
-                    );
-                }
-            }
+            text += match repaired {
+                false => "; no operation was cut short",
+                true => " in the middle of an operation, and repaired the store",
+            };
             text += ". ";
         }
         let others = self.clients - usize::from(*victim == Victim::Client);
@@ -319,11 +311,11 @@ mod tests {
         let plan = Plan { scheme: Scheme::SlotServer, kill: Some(Victim::Server), ..plan() };
         let outcome = Outcome {
             clients: vec![fared(0, 1), fared(1, 1)],
-            taken_over: Some(TakenOver { repaired: Some(3) }),
+            taken_over: Some(TakenOver { cut_short: true }),
             killed: Some(0),
         };
         let told = Row::new(&Plan { others: 2, ..plan.clone() }, &outcome).unwrap().told().unwrap();
-        assert!(told.contains("Rank 1 took over in the middle") && told.contains("dropped: 3"));
+        assert!(told.contains("took over in the middle of an operation, and repaired"), "{told}");
         assert!(told.contains("had 20 answers afterwards"), "{told}");
 
         let plan = Plan { kill: Some(Victim::Client), others: 0, ..plan };

@@ -120,15 +120,10 @@ fn work_on<const N: usize>(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
             Ok(Told::Client(Box::new(fared)))
         }
         Role::Server => {
-            // Ends with this rank, for the one who stands by.
-            let lives = { plan.has_stand_by() }
-                .then(|| rank.sender::<u8>("lives", 1, Channel::degree(1)))
-                .transpose()?;
             server::serve(plan, store, together)?;
-            drop(lives);
             Ok(Told::Nothing)
         }
-        Role::StandBy => server::stand_by(rank, store, together).map(Told::TakenOver),
+        Role::StandBy => server::stand_by(store, together).map(Told::TakenOver),
         Role::Idle => {
             drop(store);
             together.begin()?;

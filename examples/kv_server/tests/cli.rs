@@ -122,16 +122,15 @@ fn another_server_takes_over() {
         for row in rows {
             let death = row.death.as_ref().unwrap();
             assert_eq!(death.rank, 0);
-            if row.scheme == Scheme::MpServer(0) {
-                // Nobody stands by.
-                assert!(death.stopped == row.clients && row.verdict.is_none(), "{row:?}");
-                continue;
-            }
             let verdict = row.verdict.unwrap();
             assert!(death.taken_over && death.stopped == 0 && death.afterwards > 0, "{row:?}");
-            assert!(verdict.unknown <= 1 && verdict.verified + verdict.unknown == 100, "{row:?}");
-            // Only what was in the middle is unknown.
-            assert!(death.repaired.is_some() || verdict.unknown == 0, "{row:?}");
+            // What was in the middle; by channels also what was on its way, and one more of each client
+            // that hears of it when it asks.
+            let most = if row.scheme == Scheme::SlotServer { 1 } else { 9 * row.clients };
+            assert!(verdict.unknown <= most, "{row:?}");
+            assert_eq!(verdict.verified + verdict.unknown, 100, "{row:?}");
+            let cut_short = death.repaired || row.scheme != Scheme::SlotServer;
+            assert!(cut_short || verdict.unknown == 0, "{row:?}");
         }
     }
 }
