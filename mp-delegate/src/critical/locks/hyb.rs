@@ -5,6 +5,10 @@
 //! can come, the successor's number and ALLOW. So a thread may hold several locks, which the
 //! thesis's one queue for each thread does not let it, and looks at one line while it waits.
 //! Numbers of lines are those of the algorithm.
+//!
+//! To take a message out is to write its line, which takes one more transfer where it was just read. So
+//! the successor's is taken out while the seat waits, and ALLOW not at all: who asks for it says which
+//! number it is to be this time.
 
 use super::{Lock, heal::CLOSED, someone, who};
 use crate::critical::{
@@ -13,9 +17,11 @@ use crate::critical::{
 };
 
 const UNLOCKED: u64 = 0;
-/// In a mailbox: the successor's message, who it is.
+/// In a mailbox: the successor's message, who it is, and which number it waits for.
 const SUCCESSOR: usize = 0;
-/// In a mailbox: the predecessor's message.
+const NUMBER_AT: u64 = 32;
+const NUMBERS: u64 = (1 << NUMBER_AT) - 1;
+/// In a mailbox: the predecessor's message, a number.
 const ALLOW: usize = 1;
 
 /// See the [module](self).
@@ -24,7 +30,7 @@ pub(in crate::critical) struct Hyb {
     lock: usize,
     boxes: usize,
     me: Seat,
-    /// Who gets the lock next, if that is known: 0 for not.
+    /// The successor's message, if it was taken out: 0 for not.
     next: u64,
 }
 
@@ -54,15 +60,15 @@ impl Hyb {
         Ok(())
     }
 
-    /// The message, if it is there; then the mailbox has room for the next one.
+    /// The successor's message, if it is there; then the mailbox has room for the next one.
     #[inline(always)]
-    fn take<S: Site>(&self, site: &S, message: usize) -> Result<u64, Stop> {
-        let word = site.word(self.mailbox(self.me) + message)?;
-        let content = word.load();
-        if content != 0 {
-            word.set(0);
+    fn take<S: Site>(&self, site: &S) -> Result<u64, Stop> {
+        let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
+        let message = successor.load();
+        if message != 0 {
+            successor.set(0);
         }
-        Ok(content)
+        Ok(message)
     }
 
     /// Lines 10 to 14, behind a seat.
@@ -74,14 +80,25 @@ impl Hyb {
             return Err(Stop::Void);
         }
         let before = who(before);
+        let [successor, allow] = site.words(self.mailbox(self.me), 2)? else {
+            return Err(Stop::Corrupt);
+        };
         // 10
-        self.send(site, before, SUCCESSOR, someone(self.me))?;
+        let number = allow.peek().wrapping_add(1) & NUMBERS;
+        self.send(site, before, SUCCESSOR, number << NUMBER_AT | someone(self.me))?;
         // 11–14
-        let allow = site.word(self.mailbox(self.me) + ALLOW)?;
-        site.wait(self.me, Some(before), allow, || (allow.load() != 0).then_some(()))?;
-        allow.set(0);
+        let mut next = 0;
+        site.wait(self.me, Some(before), allow, || {
+            if next == 0 {
+                next = successor.load();
+                if next != 0 {
+                    successor.set(0);
+                }
+            }
+            (allow.load() == number).then_some(())
+        })?;
         site.enter(self.me);
-        self.next = self.take(site, SUCCESSOR)?;
+        self.next = next;
         Ok(())
     }
 
@@ -100,7 +117,8 @@ impl Hyb {
             successor.set(0);
         }
         // 17, 24
-        self.send(site, who(next), ALLOW, 1)
+        let seat = (next & NUMBERS).checked_sub(1).ok_or(Stop::Corrupt)?;
+        self.send(site, seat as Seat, ALLOW, next >> NUMBER_AT)
     }
 }
 
@@ -120,7 +138,7 @@ impl Lock for Hyb {
         let mut next = self.next;
         if next == 0 {
             // 20–22
-            next = self.take(site, SUCCESSOR)?;
+            next = self.take(site)?;
             if next == 0 && site.word(self.lock)?.exchange(someone(self.me), UNLOCKED).is_ok() {
                 return Ok(());
             }
