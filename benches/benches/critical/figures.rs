@@ -215,6 +215,7 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
     };
     let plain = server(Backoff::None, false);
     let tuned = server(Backoff::Tuned, false);
+    let fixed = server(Backoff::Fixed(16), false);
     vec![
         Group {
             panels: vec![
@@ -222,7 +223,13 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
                 latency("7.7", "a server: latency, backoff"),
             ],
             x_label: "clients",
-            lines: servers(false).into(),
+            lines: { servers(false).into_iter() }
+                .chain([("srv-base-shuf", plain), ("srv-B16-shuf", fixed)].map(
+                    |(name, section)| {
+                        make.clients(name, Used::ShortCounter(section.shuffled(true)))
+                    },
+                ))
+                .collect(),
         },
         Group {
             panels: vec![
@@ -237,7 +244,7 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
             x_label: "increments",
             lines: vec![
                 make.increments("srv-base", plain, &UP_TO_200),
-                make.increments("srv-B16", server(Backoff::Fixed(16), false), &UP_TO_200),
+                make.increments("srv-B16", fixed, &UP_TO_200),
                 make.increments("srv-tuned", tuned, &UP_TO_200),
             ],
         },

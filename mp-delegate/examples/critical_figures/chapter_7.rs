@@ -30,14 +30,6 @@ fn counter(section: Section) -> impl Fn(u64) -> Result<Experiment> {
     object(section, Task::Counter)
 }
 
-/// Where the server reads lines in another order each time, no prefetcher knows the next one.
-fn shuffled(section: Section) -> impl Fn(u64) -> Result<Experiment> {
-    move |clients| {
-        let chip = Chip { prefetcher: None, ..sockets()? };
-        Ok(on(&chip, section, clients, Task::Counter))
-    }
-}
-
 /// Pauses of 5 ns.
 fn backoff(pauses: u32) -> Section {
     slots().backoff(Backoff::Fixed(pauses))
@@ -55,7 +47,8 @@ pub fn figures(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 
 fn optimizations(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let backoffs = [slots(), backoff(25), backoff(100), backoff(400), tuned()].map(counter);
-    let shuffled = [slots(), backoff(100)].map(shuffled);
+    // The server reads lines in another order than they lie in.
+    let shuffled = [slots(), backoff(100)].map(|section| counter(section.shuffled(true)));
     let mut a = curves(&["srv-base", "B 125 ns", "B 500 ns", "B 2 µs", "B tuned"], &backoffs);
     a.extend(curves(&["base-shuf", "B 500 ns-shuf"], &shuffled));
     let title = "Backoff, 8 sockets";

@@ -149,7 +149,7 @@ pub enum Backoff {
     Tuned,
 }
 
-/// How an object is protected; all ranks must say the same, but for the backoff.
+/// How an object is protected; all ranks must say the same, but for backoff and shuffling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Section {
@@ -161,6 +161,7 @@ pub struct Section {
     pub(super) poison: bool,
     pub(super) backoff: Backoff,
     pub(super) streaming: bool,
+    pub(super) shuffled: bool,
     pub(super) groups: Option<usize>,
 }
 
@@ -176,6 +177,7 @@ impl Section {
             poison: true,
             backoff: Backoff::None,
             streaming: false,
+            shuffled: false,
             groups: None,
         }
     }
@@ -230,6 +232,13 @@ impl Section {
     /// streamed.
     pub const fn streaming(self, streaming: bool) -> Self {
         Self { streaming, ..self }
+    }
+
+    /// A [`SlotServer`](Scheme::SlotServer) looks at its clients' lines in an order that no prefetcher
+    /// follows, instead of the one in which they lie: to see what prefetchers do for it (section
+    /// 7.2.2). Of this handle, if it is the one that serves.
+    pub const fn shuffled(self, shuffled: bool) -> Self {
+        Self { shuffled, ..self }
     }
 
     /// Of an [`HSynch`](Scheme::HSynch): rank `r` is in group `r % groups`. Unless this says

@@ -92,13 +92,14 @@ impl Server {
         match section.scheme {
             Scheme::SlotServer => {
                 let slots = slots::<O>(&section, place.all_seats());
-                self.objects.push(Box::new(Slots::<O> {
-                    slots,
-                    place,
-                    value,
-                    served: None,
-                    cut_short: 0,
-                }));
+                let (served, cut_short) = (None, 0);
+                self.objects.push(if section.shuffled {
+                    let order = slot::Shuffled::new(place.all_seats());
+                    Box::new(Slots::<O, _> { order, slots, place, value, served, cut_short })
+                } else {
+                    let order = slot::InOrder;
+                    Box::new(Slots::<O, _> { order, slots, place, value, served, cut_short })
+                });
             }
             Scheme::MpServer(named) => {
                 let in_flight = section.in_flight;
@@ -278,7 +279,8 @@ fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
     (is_free && server.exchange(seen, me).is_ok()).then_some(seen)
 }
 
-struct Slots<O: Object> {
+struct Slots<O: Object, D> {
+    order: D,
     slots: slot::Slots,
     place: Place,
     value: Value<O>,
@@ -287,7 +289,7 @@ struct Slots<O: Object> {
     cut_short: u64,
 }
 
-impl<O: Object> Slots<O> {
+impl<O: Object, D: slot::Order> Slots<O, D> {
     #[cold]
     fn take_over(&mut self) -> Result<bool, Stop> {
         let place = &self.place;
@@ -307,7 +309,7 @@ impl<O: Object> Slots<O> {
     }
 }
 
-impl<O: Object> Serving for Slots<O> {
+impl<O: Object, D: slot::Order> Serving for Slots<O, D> {
     fn place(&self) -> &Place {
         &self.place
     }
@@ -322,11 +324,11 @@ impl<O: Object> Serving for Slots<O> {
 
     #[inline]
     fn round(&mut self) -> Result<bool, Stop> {
-        let Self { place, value, served, .. } = self;
+        let Self { order, place, value, served, .. } = self;
         let Some(served) = served else { return self.take_over() };
         let _inside = Inside::enter(place.region.id(), true);
         let seats = place.head(head::SEATS).peek() as usize;
-        served.round(place, seats, &mut value.runner(place))
+        served.round(place, order, seats, &mut value.runner(place))
     }
 
     fn push(&mut self) {

@@ -76,7 +76,7 @@ proptest! {
         task in 0..TASKS.len(),
         clients in 1..14_usize,
         (max_ops, window) in (1..5_usize, 1..6_usize),
-        (backoff, streaming) in (0..3_usize, any::<bool>()),
+        (backoff, streaming, shuffled) in (0..3_usize, any::<bool>(), any::<bool>()),
         (messages, prefetcher) in (any::<bool>(), any::<bool>()),
         (between, seed) in (0..400_u64, any::<u64>()),
     ) {
@@ -87,6 +87,7 @@ proptest! {
             .max_ops(max_ops)
             .in_flight(window)
             .streaming(streaming)
+            .shuffled(shuffled)
             .backoff(backoff);
         let mut chip = sandy();
         chip = if messages { chip.with_messages() } else { chip };
@@ -287,6 +288,21 @@ fn backoff_and_streaming_remove_transfers() {
     let chip = Chip::sockets(80, 8).unwrap();
     let run = measured(chip, Way::Section(slot_server().streaming(true)), 79);
     near(run.sections.serving.remote(), 1.0, 0.05);
+}
+
+/// T 7.2.2, figure 7.5: shuffling takes from a server with backoff what the prefetcher gives it.
+#[test]
+fn shuffled_lines_are_not_fetched_ahead() {
+    let chip = fetching(Chip::sockets(80, 8).unwrap());
+    let server = |section| measured(chip.clone(), Way::Section(section), 79);
+    let backoff = slot_server().backoff(Backoff::Fixed(400));
+    let (in_order, shuffled) = (server(backoff), server(backoff.shuffled(true)));
+    assert!(in_order.sections.serving.remote() < 0.3, "{in_order:?}");
+    assert!(shuffled.sections.serving.remote() > 1.5, "{shuffled:?}");
+    assert!(in_order.rate() > 1.5 * shuffled.rate());
+    // As without a prefetcher.
+    let plain = measured(Chip::sockets(80, 8).unwrap(), Way::Section(backoff), 79);
+    near(shuffled.rate() / plain.rate(), 1.0, 0.25);
 }
 
 /// Of one client nobody takes anything: a lock is at hand, and a server two transfers each way away.
