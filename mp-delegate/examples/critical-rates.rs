@@ -75,8 +75,7 @@ fn main() -> Result<()> {
     };
     for (at, scheme) in Scheme::ALL.into_iter().enumerate() {
         let [one, many] = [2 * at, 2 * at + 1].map(|at| (rate(&threads, at), rate(&processes, at)));
-        let name = format!("{scheme:?}");
-        println!("{name:<14} {:>10.2} {:>8.2} {:>14.2} {:>8.2}", one.0, many.0, one.1, many.1);
+        println!("{scheme:<14} {:>10.2} {:>8.2} {:>14.2} {:>8.2}", one.0, many.0, one.1, many.1);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ const IDLING_7: u32 = 300;
 const HYB: Scheme = Scheme::HybLock;
 const COMB: Scheme = Scheme::HybComb;
 const CC: Scheme = Scheme::CcSynch;
+const H: Scheme = Scheme::HSynch;
 const SLOT: Scheme = Scheme::SlotServer;
 const MP: Scheme = Scheme::MpServer(0);
 
@@ -121,19 +122,18 @@ impl Maker {
         (name.into(), self.some(counts).into_iter().map(at).collect())
     }
 
-    fn max_ops(&self, name: impl Into<String>, scheme: Scheme) -> (String, Vec<(f64, Point)>) {
+    fn max_ops(&self, scheme: Scheme) -> (String, Vec<(f64, Point)>) {
         let at = |max_ops: usize| {
             let used = Used::Counter(Section::new(scheme).max_ops(max_ops));
             (max_ops as f64, self.point(used, MANY))
         };
-        (name.into(), self.some(&[1, 8, 64, 512, 4096]).into_iter().map(at).collect())
+        (scheme.to_string(), self.some(&[1, 8, 64, 512, 4096]).into_iter().map(at).collect())
     }
 }
 
-const LOCKS: [(&str, Scheme); 4] =
-    [("HybLock", HYB), ("MCS", Scheme::Mcs), ("CLH", Scheme::Clh), ("TAS", Scheme::Tas)];
-const DELEGATION: [(&str, Scheme); 4] =
-    [("mp-server", MP), ("HybComb", COMB), ("shm-server", SLOT), ("CC-Synch", CC)];
+const LOCKS: [Scheme; 4] = [HYB, Scheme::Mcs, Scheme::Clh, Scheme::Tas];
+/// The slot server is SHM-SERVER of chapter 6.
+const DELEGATION: [Scheme; 4] = [MP, COMB, SLOT, CC];
 const UP_TO_25: [u64; 5] = [0, 1, 5, 15, 25];
 const UP_TO_200: [u64; 5] = [0, 25, 64, 100, 200];
 
@@ -145,13 +145,13 @@ pub fn all(quick: bool) -> Vec<Group> {
 }
 
 fn chapter_6(make: &Maker) -> Vec<Group> {
-    let counters = |schemes: [(&str, Scheme); 4]| {
-        schemes.map(|(name, scheme)| make.clients(name, Used::Counter(section(scheme)))).into()
+    let counters = |schemes: [Scheme; 4]| {
+        schemes.map(|scheme| make.clients(scheme.name(), Used::Counter(section(scheme)))).into()
     };
-    let longer = |schemes: [(&str, Scheme); 4]| {
-        schemes.map(|(name, scheme)| make.increments(name, section(scheme), &UP_TO_25)).into()
+    let longer = |schemes: [Scheme; 4]| {
+        schemes.map(|scheme| make.increments(scheme.name(), section(scheme), &UP_TO_25)).into()
     };
-    let stacks = DELEGATION.into_iter().chain([("HybLock", HYB)]);
+    let stacks = DELEGATION.into_iter().chain([HYB]);
     vec![
         Group {
             panels: vec![throughput("6.4a", "locks: a counter"), latency("6.4b", "locks: latency")],
@@ -179,19 +179,17 @@ fn chapter_6(make: &Maker) -> Vec<Group> {
         Group {
             panels: vec![throughput("6.6a", "a counter, 8 clients")],
             x_label: "MAX_OPS",
-            lines: vec![make.max_ops("HybComb", COMB), make.max_ops("CC-Synch", CC)],
+            lines: vec![make.max_ops(COMB), make.max_ops(CC)],
         },
         Group {
             panels: vec![throughput("6.8a", "queues")],
             x_label: "clients",
             lines: DELEGATION
                 .into_iter()
-                .map(|(name, scheme)| {
-                    make.clients(format!("{name}-1"), Used::Queue(section(scheme)))
-                })
+                .map(|scheme| make.clients(format!("{scheme}-1"), Used::Queue(section(scheme))))
                 .chain([
-                    make.clients("mp-server-2", Used::TwoLockQueue(section(MP))),
-                    make.clients("HybLock-2", Used::TwoLockQueue(section(HYB))),
+                    make.clients(format!("{MP}-2"), Used::TwoLockQueue(section(MP))),
+                    make.clients(format!("{HYB}-2"), Used::TwoLockQueue(section(HYB))),
                     make.clients("ring", Used::RingQueue),
                 ])
                 .collect(),
@@ -200,7 +198,7 @@ fn chapter_6(make: &Maker) -> Vec<Group> {
             panels: vec![throughput("6.8b", "stacks")],
             x_label: "clients",
             lines: stacks
-                .map(|(name, scheme)| make.clients(name, Used::Stack(section(scheme))))
+                .map(|scheme| make.clients(scheme.name(), Used::Stack(section(scheme))))
                 .chain([make.clients("Treiber", Used::TreiberStack)])
                 .collect(),
         },
@@ -217,6 +215,7 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
     };
     let plain = server(Backoff::None, false);
     let tuned = server(Backoff::Tuned, false);
+    let fixed = server(Backoff::Fixed(16), false);
     vec![
         Group {
             panels: vec![
@@ -224,7 +223,13 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
                 latency("7.7", "a server: latency, backoff"),
             ],
             x_label: "clients",
-            lines: servers(false).into(),
+            lines: { servers(false).into_iter() }
+                .chain([("srv-base-shuf", plain), ("srv-B16-shuf", fixed)].map(
+                    |(name, section)| {
+                        make.clients(name, Used::ShortCounter(section.shuffled(true)))
+                    },
+                ))
+                .collect(),
         },
         Group {
             panels: vec![
@@ -239,7 +244,7 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
             x_label: "increments",
             lines: vec![
                 make.increments("srv-base", plain, &UP_TO_200),
-                make.increments("srv-B16", server(Backoff::Fixed(16), false), &UP_TO_200),
+                make.increments("srv-B16", fixed, &UP_TO_200),
                 make.increments("srv-tuned", tuned, &UP_TO_200),
             ],
         },
@@ -250,8 +255,8 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
                 make.clients("srv-base", Used::ShortCounter(plain)),
                 make.clients("srv-tuned", Used::ShortCounter(tuned)),
                 make.clients("srv-SS", Used::ShortCounter(server(Backoff::None, true))),
-                make.clients("CC-Synch", Used::Counter(section(CC))),
-                make.clients("H-Synch", Used::Counter(section(Scheme::HSynch).groups(2))),
+                make.clients(CC.name(), Used::Counter(section(CC))),
+                make.clients(H.name(), Used::Counter(section(H).groups(2))),
                 make.clients("fetch-and-add", Used::FetchAdd),
             ],
         },
@@ -261,8 +266,8 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
             lines: vec![
                 make.clients("srv-base", Used::Stack(plain)),
                 make.clients("srv-tuned", Used::Stack(tuned)),
-                make.clients("CC-Synch", Used::Stack(section(CC))),
-                make.clients("H-Synch", Used::Stack(section(Scheme::HSynch).groups(2))),
+                make.clients(CC.name(), Used::Stack(section(CC))),
+                make.clients(H.name(), Used::Stack(section(H).groups(2))),
                 make.clients("Treiber", Used::TreiberStack),
             ],
         },
@@ -273,8 +278,8 @@ fn chapter_7(make: &Maker) -> Vec<Group> {
                 make.clients("srv-base-1", Used::Queue(plain)),
                 make.clients("srv-tuned-1", Used::Queue(tuned)),
                 make.clients("srv-base-2", Used::TwoLockQueue(plain)),
-                make.clients("CC-Synch-2", Used::TwoLockQueue(section(CC))),
-                make.clients("H-Synch-2", Used::TwoLockQueue(section(Scheme::HSynch).groups(2))),
+                make.clients(format!("{CC}-2"), Used::TwoLockQueue(section(CC))),
+                make.clients(format!("{H}-2"), Used::TwoLockQueue(section(H).groups(2))),
                 make.clients("ring", Used::RingQueue),
             ],
         },

@@ -6,13 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
+use onchip::critical::Scheme;
 use tempfile::NamedTempFile;
 
 use crate::data::{LONGEST, SHORTEST};
 use crate::error::KvError;
 use crate::load::{Distribution, Mix};
-use crate::plan::{Algorithm, Limit, Pause, Plan, Ranks, Victim};
+use crate::plan::{Limit, Pause, Plan, Ranks, Victim};
 use crate::report::{Report, Row};
 use crate::world;
 
@@ -110,34 +112,45 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// One.
-    One(Algorithm),
+    One(Scheme),
     /// Every one that the other options allow.
     All,
 }
 
 impl ValueEnum for Choice {
     fn value_variants<'a>() -> &'a [Self] {
-        use Algorithm::*;
-        const ALL: [Choice; 10] = [
-            Choice::One(Tas),
-            Choice::One(Mcs),
-            Choice::One(Clh),
-            Choice::One(HybLock),
-            Choice::One(CcSynch),
-            Choice::One(HSynch),
-            Choice::One(HybComb),
-            Choice::One(SlotServer),
-            Choice::One(MpServer),
-            Choice::All,
-        ];
+        const ALL: [Choice; Scheme::ALL.len() + 1] = {
+            let mut all = [Choice::All; Scheme::ALL.len() + 1];
+            let mut at = 0;
+            while at < Scheme::ALL.len() {
+                all[at] = Choice::One(Scheme::ALL[at]);
+                at += 1;
+            }
+            all
+        };
         &ALL
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         match self {
-            Self::One(algorithm) => algorithm.to_possible_value(),
-            Self::All => Some(clap::builder::PossibleValue::new("all").help("All of them")),
+            Self::One(scheme) => Some(PossibleValue::new(scheme.name()).help(about(*scheme))),
+            Self::All => Some(PossibleValue::new("all").help("All of them")),
         }
+    }
+}
+
+fn about(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Tas => "A test-and-set lock",
+        Scheme::Mcs => "The queue lock of Mellor-Crummey and Scott",
+        Scheme::Clh => "The queue lock of Craig, Landin and Hagersten",
+        Scheme::HybLock => "A queue lock that is handed over by messages",
+        Scheme::CcSynch => "One client executes the operations of those who wait",
+        Scheme::HSynch => "The same for each memory of the machine",
+        Scheme::HybComb => "One client executes operations that come as messages",
+        Scheme::SlotServer => "A server that looks at lines of shared memory",
+        Scheme::MpServer(_) => "A server at the other end of channels",
+        _ => "",
     }
 }
 
@@ -232,11 +245,11 @@ impl Options {
     pub fn plans(&self, launched: bool) -> Result<Vec<Plan>, KvError> {
         let usage = |reason: &str| Err(KvError::Usage(reason.to_owned()));
         let all = self.scheme.is_empty() || self.scheme.contains(&Choice::All);
-        let algorithms: Vec<Algorithm> = match all {
-            true => Algorithm::value_variants().to_vec(),
+        let schemes: Vec<Scheme> = match all {
+            true => Scheme::ALL.to_vec(),
             false => { self.scheme.iter() }
                 .filter_map(|choice| match choice {
-                    Choice::One(algorithm) => Some(*algorithm),
+                    Choice::One(scheme) => Some(*scheme),
                     Choice::All => None,
                 })
                 .collect(),
@@ -262,18 +275,18 @@ impl Options {
             }
         }
         let kills_server = self.kill == Some(Victim::Server);
-        let without = algorithms.iter().find(|algorithm| !algorithm.needs_server());
-        if let Some(algorithm) = without.filter(|_| kills_server && !all) {
+        let without = schemes.iter().find(|scheme| !scheme.needs_server());
+        if let Some(scheme) = without.filter(|_| kills_server && !all) {
             let reason = format!(
                 "--kill server needs a scheme with a server: slot-server or mp-server, not \
-                 {algorithm}"
+                 {scheme}"
             );
             return Err(KvError::Usage(reason));
         }
-        let served = algorithms.iter().any(|algorithm| algorithm.needs_server());
-        let plan = |algorithm: Algorithm| {
+        let served = schemes.iter().any(|scheme| scheme.needs_server());
+        let plan = |scheme: Scheme| {
             let mut plan = Plan {
-                algorithm,
+                scheme,
                 // A launcher's ranks are processes, whatever is asked for.
                 ranks: match self.ranks {
                     Some(ranks) if !launched => ranks,
@@ -289,7 +302,7 @@ impl Options {
                     .unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32)),
                 distribution: self.distribution,
                 // Otherwise operations are executed one by one, when they are asked for.
-                in_flight: if algorithm.needs_server() { self.in_flight } else { 1 },
+                in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
                 max_ops: self.max_ops,
                 backoff: self.backoff,
                 seed: self.seed,
@@ -301,11 +314,11 @@ impl Options {
                 reports: None,
             };
             // The worlds of a launcher have all the same size, and as many clients.
-            let serves = if launched { served } else { algorithm.needs_server() };
+            let serves = if launched { served } else { scheme.needs_server() };
             plan.others = usize::from(serves) + usize::from(plan.has_stand_by());
             plan
         };
-        let chosen = algorithms.into_iter().filter(|a| !kills_server || a.needs_server());
+        let chosen = schemes.into_iter().filter(|a| !kills_server || a.needs_server());
         Ok(chosen.map(plan).collect())
     }
 
@@ -359,9 +372,9 @@ pub(crate) mod tests {
     #[test]
     fn all_schemes_are_taken_by_default() {
         let plans = plans("").unwrap();
-        assert_eq!(plans.len(), 9);
+        assert_eq!(plans.len(), Scheme::ALL.len());
         for plan in plans {
-            assert_eq!(plan.others, usize::from(plan.algorithm.needs_server()));
+            assert_eq!(plan.others, usize::from(plan.scheme.needs_server()));
             assert_eq!((plan.ranks, plan.keys, plan.capacity), (Ranks::Processes, 10_000, 12_501));
             assert!(plan.clients.unwrap() >= 2);
         }
@@ -370,12 +383,13 @@ pub(crate) mod tests {
     #[test]
     fn servers_have_followers() {
         let plans = plans("--kill server").unwrap();
-        let others: Vec<_> = plans.iter().map(|plan| (plan.algorithm, plan.others)).collect();
-        assert_eq!(others, [(Algorithm::SlotServer, 2), (Algorithm::MpServer, 1)]);
-        assert_eq!(plans[0].role(0), crate::plan::Role::Server);
-        assert_eq!(plans[0].role(1), crate::plan::Role::StandBy);
-        assert_eq!(plans[0].role(2), crate::plan::Role::Client(0));
-        assert_eq!(plans[1].role(1), crate::plan::Role::Client(0));
+        let others: Vec<_> = plans.iter().map(|plan| (plan.scheme, plan.others)).collect();
+        assert_eq!(others, [(Scheme::SlotServer, 2), (Scheme::MpServer(0), 2)]);
+        for plan in plans {
+            assert_eq!(plan.role(0), crate::plan::Role::Server);
+            assert_eq!(plan.role(1), crate::plan::Role::StandBy);
+            assert_eq!(plan.role(2), crate::plan::Role::Client(0));
+        }
     }
 
     #[test]

@@ -35,8 +35,6 @@ pub struct Fared {
     pub counts: Counts,
     /// How often an operation took so many nanoseconds.
     pub latencies: Vec<(u64, u64)>,
-    /// Operations that were not executed, because the store was not whole.
-    pub refused: u64,
     /// The longest time between two answers, in seconds.
     pub pause: f64,
     /// Why it could not go on to the end.
@@ -259,7 +257,6 @@ impl<const N: usize> Client<'_, N> {
             Error::Unknown { .. } if self.plan.has_stand_by() => {
                 self.fared.account.unknown.extend(asked.changes());
             }
-            Error::Poisoned { .. } if self.plan.has_stand_by() => self.fared.refused += 1,
             error => {
                 let why = self.stops(error)?;
                 // It may have been executed all the same.
@@ -324,9 +321,7 @@ impl<const N: usize> Client<'_, N> {
         mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
         op: Op<N>,
     ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
-        while self.plan.has_stand_by()
-            && matches!(answer, Err(Error::Unknown { .. } | Error::Poisoned { .. }))
-        {
+        while self.plan.has_stand_by() && matches!(answer, Err(Error::Unknown { .. })) {
             std::thread::sleep(Duration::from_micros(50));
             answer = self.store.apply(op);
         }

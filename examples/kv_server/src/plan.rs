@@ -10,59 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::{Distribution, Mix};
 
-/// Who lets clients into the store, or does for them what they ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// A test-and-set lock
-    Tas,
-    /// The queue lock of Mellor-Crummey and Scott
-    Mcs,
-    /// The queue lock of Craig, Landin and Hagersten
-    Clh,
-    /// A queue lock that is handed over by messages
-    HybLock,
-    /// One client executes the operations of those who wait
-    CcSynch,
-    /// The same for each memory of the machine
-    HSynch,
-    /// One client executes operations that come as messages
-    HybComb,
-    /// A server that looks at lines of shared memory
-    SlotServer,
-    /// A server at the other end of channels
-    MpServer,
-}
-
-impl Algorithm {
-    /// The library's word for it; rank 0 serves.
-    pub fn scheme(self) -> Scheme {
-        match self {
-            Self::Tas => Scheme::Tas,
-            Self::Mcs => Scheme::Mcs,
-            Self::Clh => Scheme::Clh,
-            Self::HybLock => Scheme::HybLock,
-            Self::CcSynch => Scheme::CcSynch,
-            Self::HSynch => Scheme::HSynch,
-            Self::HybComb => Scheme::HybComb,
-            Self::SlotServer => Scheme::SlotServer,
-            Self::MpServer => Scheme::MpServer(0),
-        }
-    }
-
-    /// Whether a rank serves.
-    pub fn needs_server(self) -> bool {
-        self.scheme().needs_server()
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every one has a name.
-        f.pad(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
-    }
-}
-
 /// What ranks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,7 +32,7 @@ impl fmt::Display for Ranks {
 pub enum Victim {
     /// The last client, with operations in flight
     Client,
-    /// The rank that serves; another one stands by, but for an mp-server
+    /// The rank that serves; another one stands by
     Server,
 }
 
@@ -114,8 +61,9 @@ pub enum Pause {
 /// One world with one algorithm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Who lets clients in.
-    pub algorithm: Algorithm,
+    /// Who lets clients in; rank 0 serves.
+    #[serde(with = "by_name")]
+    pub scheme: Scheme,
     /// What ranks are.
     pub ranks: Ranks,
     /// How many clients there are; `None` for all ranks of a launched world that are left.
@@ -167,17 +115,15 @@ impl Plan {
     pub fn role(&self, rank: usize) -> Role {
         match rank {
             _ if rank >= self.others => Role::Client(rank - self.others),
-            0 if self.algorithm.needs_server() => Role::Server,
+            0 if self.scheme.needs_server() => Role::Server,
             1 if self.has_stand_by() => Role::StandBy,
             _ => Role::Idle,
         }
     }
 
-    /// Whether a rank takes over when the server is killed. Behind an `mp-server` one could as well,
-    /// but a rank has one handle of that only, so that nobody could put the repair of a store before
-    /// what the clients ask for.
+    /// Whether a rank takes over when the server is killed.
     pub fn has_stand_by(&self) -> bool {
-        self.kill == Some(Victim::Server) && self.algorithm == Algorithm::SlotServer
+        self.kill == Some(Victim::Server) && self.scheme.needs_server()
     }
 
     /// The rank that is killed.
@@ -192,12 +138,25 @@ impl Plan {
             Pause::Fixed(pauses) => Backoff::Fixed(pauses),
             Pause::Tuned => Backoff::Tuned,
         };
-        Section::new(self.algorithm.scheme())
+        Section::new(self.scheme)
             .len(self.capacity)
             .in_flight(self.in_flight)
             .max_ops(self.max_ops)
             .backoff(backoff)
-            // Whoever stands by has a handle of its own beside the one it serves.
-            .seats(if self.has_stand_by() { 2 } else { 1 })
+    }
+}
+
+/// Schemes in files, and for other ranks: by their names.
+pub(crate) mod by_name {
+    use onchip::critical::Scheme;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub(crate) fn serialize<S: Serializer>(scheme: &Scheme, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(scheme)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Scheme, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

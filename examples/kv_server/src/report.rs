@@ -2,13 +2,14 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
+use onchip::critical::Scheme;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Verdict};
 use crate::client::{Fared, latencies};
 use crate::error::KvError;
 use crate::log::Counts;
-use crate::plan::{Algorithm, Plan, Ranks, Victim};
+use crate::plan::{Plan, Ranks, Victim, by_name};
 use crate::world::{Outcome, victim_name};
 
 /// What was measured.
@@ -18,15 +19,16 @@ pub struct Report {
     pub load: String,
     /// Cores that the program may use.
     pub cores: usize,
-    /// One for each algorithm.
+    /// One for each scheme.
     pub rows: Vec<Row>,
 }
 
-/// How the store fared with one algorithm.
+/// How the store fared with one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The algorithm.
-    pub algorithm: Algorithm,
+    /// Who let clients in.
+    #[serde(with = "by_name")]
+    pub scheme: Scheme,
     /// What ranks were.
     pub ranks: Ranks,
     /// How many clients there were.
@@ -70,12 +72,10 @@ pub struct Death {
     pub afterwards: u64,
     /// The longest time that one of the others went without an answer, in milliseconds.
     pub pause_ms: f64,
-    /// Operations of the others that were refused until the store was whole again.
-    pub refused: u64,
     /// Whether another server took over.
     pub taken_over: bool,
-    /// Entries that its repair has dropped, if one was needed.
-    pub repaired: Option<usize>,
+    /// Whether that one found an operation cut short, and repaired the store.
+    pub repaired: bool,
     /// How many of the others could not go on.
     pub stopped: usize,
     /// Why they could not.
@@ -88,7 +88,7 @@ impl Row {
     /// # Errors
     /// [`KvError::Wrong`], when the store is not what the operations have made of it.
     pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self, KvError> {
-        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.algorithm));
+        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.scheme));
         let clients = &outcome.clients;
         let found = clients.iter().find_map(|client| client.found.as_ref());
         let accounts: Vec<_> = clients.iter().map(|client| client.account.clone()).collect();
@@ -108,9 +108,8 @@ impl Row {
             rank,
             afterwards: survivors.iter().map(|client| client.afterwards).sum(),
             pause_ms: 1e3 * survivors.iter().map(|c| c.pause).fold(0.0, f64::max),
-            refused: survivors.iter().map(|client| client.refused).sum(),
             taken_over: outcome.taken_over.is_some(),
-            repaired: outcome.taken_over.and_then(|how| how.repaired),
+            repaired: outcome.taken_over.is_some_and(|how| how.cut_short),
             stopped: stopped.clone().count(),
             reason: stopped.clone().next().cloned(),
         });
@@ -120,7 +119,7 @@ impl Row {
         let operations: u64 = clients.iter().map(|client| client.operations).sum();
         let seconds = clients.iter().map(|client| client.seconds).fold(0.0, f64::max);
         Ok(Self {
-            algorithm: plan.algorithm,
+            scheme: plan.scheme,
             ranks: plan.ranks,
             clients: clients.len(),
             operations,
@@ -148,21 +147,16 @@ impl Row {
 
     /// What somebody's death did, in words.
     fn told(&self) -> Option<String> {
-        let Death { victim, rank, afterwards, pause_ms, refused, .. } = self.death.as_ref()?;
+        let Death { victim, rank, afterwards, pause_ms, .. } = self.death.as_ref()?;
         let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
         let who = victim_name(*victim);
-        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.algorithm);
+        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.scheme);
         if *taken_over {
             text += "Rank 1 took over";
-            match repaired {
-                None => text += "; no operation was cut short",
-                Some(dropped) => {
-                    text += &format!(
-                        " in the middle of an operation and repaired the store \
-                         (entries dropped: {dropped}; operations refused meanwhile: {refused})"
-                    );
-                }
-            }
+            text += match repaired {
+                false => "; no operation was cut short",
+                true => " in the middle of an operation, and repaired the store",
+            };
             text += ". ";
         }
         let others = self.clients - usize::from(*victim == Victim::Client);
@@ -213,7 +207,7 @@ impl Report {
             "the store at the end",
         ]);
         for row in &self.rows {
-            let mut cells = vec![row.algorithm.to_string(), format!("{:.3}", row.rate / 1e6)];
+            let mut cells = vec![row.scheme.to_string(), format!("{:.3}", row.rate / 1e6)];
             cells.extend(row.latency_us.numbers().map(|us| match us {
                 ..100.0 => format!("{us:.2}"),
                 _ => format!("{us:.0}"),
@@ -226,7 +220,7 @@ impl Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         let mut text = format!("{table}\n");
-        let ranks = self.rows.iter().filter(|row| row.algorithm.needs_server());
+        let ranks = self.rows.iter().filter(|row| row.scheme.needs_server());
         if let Some(ranks) = ranks.map(|row| row.clients + 1).max().filter(|&n| n > self.cores) {
             text += &format!(
                 "\nWith a server there are {ranks} ranks on {} cores: whoever has none waits until \
@@ -246,7 +240,7 @@ impl Report {
                         p99.9_us,max_us,fairness,verified,unknown\n"
             .to_owned();
         for row in &self.rows {
-            let Row { algorithm, ranks, clients, operations, rate, .. } = row;
+            let Row { scheme, ranks, clients, operations, rate, .. } = row;
             let [p50, p90, p99, p99_9, max] = row.latency_us.numbers();
             let fairness = row.fairness.map_or(String::new(), |fairness| format!("{fairness:.3}"));
             let [verified, unknown] = match row.verdict {
@@ -256,7 +250,7 @@ impl Report {
                 None => [String::new(), String::new()],
             };
             text += &format!(
-                "{algorithm},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
+                "{scheme},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
                  {max},{fairness},{verified},{unknown}\n"
             );
         }
@@ -314,14 +308,14 @@ mod tests {
 
     #[test]
     fn deaths_are_told() {
-        let plan = Plan { algorithm: Algorithm::SlotServer, kill: Some(Victim::Server), ..plan() };
+        let plan = Plan { scheme: Scheme::SlotServer, kill: Some(Victim::Server), ..plan() };
         let outcome = Outcome {
             clients: vec![fared(0, 1), fared(1, 1)],
-            taken_over: Some(TakenOver { repaired: Some(3) }),
+            taken_over: Some(TakenOver { cut_short: true }),
             killed: Some(0),
         };
         let told = Row::new(&Plan { others: 2, ..plan.clone() }, &outcome).unwrap().told().unwrap();
-        assert!(told.contains("Rank 1 took over in the middle") && told.contains("dropped: 3"));
+        assert!(told.contains("took over in the middle of an operation, and repaired"), "{told}");
         assert!(told.contains("had 20 answers afterwards"), "{told}");
 
         let plan = Plan { kill: Some(Victim::Client), others: 0, ..plan };

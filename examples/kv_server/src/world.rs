@@ -1,4 +1,4 @@
-//! All ranks together, once for each algorithm.
+//! All ranks together, once for each scheme.
 
 use std::fs;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn work(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
         let clients = plan.clients.unwrap_or(1);
         return Ok(Told::Misfit(format!(
             "{} with {least}{clients} clients needs {least}{wanted} ranks, but this world has {is}",
-            plan.algorithm
+            plan.scheme
         )));
     }
     match plan.value_bytes {
@@ -120,15 +120,10 @@ fn work_on<const N: usize>(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
             Ok(Told::Client(Box::new(fared)))
         }
         Role::Server => {
-            // Ends with this rank, for the one who stands by.
-            let lives = { plan.has_stand_by() }
-                .then(|| rank.sender::<u8>("lives", 1, Channel::degree(1)))
-                .transpose()?;
             server::serve(plan, store, together)?;
-            drop(lives);
             Ok(Told::Nothing)
         }
-        Role::StandBy => server::stand_by(rank, store, together).map(Told::TakenOver),
+        Role::StandBy => server::stand_by(store, together).map(Told::TakenOver),
         Role::Idle => {
             drop(store);
             together.begin()?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use kv_server::plan::Algorithm;
 use kv_server::report::{Report, Row};
+use onchip::critical::Scheme;
 
 fn run(arguments: &[&str]) -> Output {
     let test = std::env::current_exe().unwrap();
@@ -42,7 +42,7 @@ fn has_all(row: &Row, keys: usize) {
 fn every_scheme_with_ranks_of_both_kinds() {
     for ranks in ["threads", "processes"] {
         let rows = rows(&["--ranks", ranks, "--operations", "300", "--keys", "50"]);
-        assert_eq!(rows.len(), 9);
+        assert_eq!(rows.len(), Scheme::ALL.len());
         for row in rows {
             has_all(&row, 50);
             assert_eq!(row.operations, 300 * row.clients as u64);
@@ -122,16 +122,15 @@ fn another_server_takes_over() {
         for row in rows {
             let death = row.death.as_ref().unwrap();
             assert_eq!(death.rank, 0);
-            if row.algorithm == Algorithm::MpServer {
-                // Nobody stands by.
-                assert!(death.stopped == row.clients && row.verdict.is_none(), "{row:?}");
-                continue;
-            }
             let verdict = row.verdict.unwrap();
             assert!(death.taken_over && death.stopped == 0 && death.afterwards > 0, "{row:?}");
-            assert!(verdict.unknown <= 1 && verdict.verified + verdict.unknown == 100, "{row:?}");
-            // Only what was in the middle is unknown.
-            assert!(death.repaired.is_some() || verdict.unknown == 0, "{row:?}");
+            // What was in the middle; by channels also what was on its way, and one more of each client
+            // that hears of it when it asks.
+            let most = if row.scheme == Scheme::SlotServer { 1 } else { 9 * row.clients };
+            assert!(verdict.unknown <= most, "{row:?}");
+            assert_eq!(verdict.verified + verdict.unknown, 100, "{row:?}");
+            let cut_short = death.repaired || row.scheme != Scheme::SlotServer;
+            assert!(cut_short || verdict.unknown == 0, "{row:?}");
         }
     }
 }

@@ -42,8 +42,9 @@ pub fn figures(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 }
 
 fn locks(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
-    let locks = [Scheme::Tas, Scheme::Mcs, Scheme::Clh, Scheme::HybLock].map(Section::new);
-    let names = ["Tas", "Mcs", "Clh", "HybLock"];
+    let locks = [Scheme::Tas, Scheme::Mcs, Scheme::Clh, Scheme::HybLock];
+    let names = locks.map(Scheme::name);
+    let locks = locks.map(Section::new);
     let by_clients = locks.map(counter);
     let a = curves(&names, &by_clients);
     let title = "Locks: a counter, tiles";
@@ -56,23 +57,25 @@ fn locks(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     show(draw(("figure-6-4c", title), (INCREMENTS, MOPS), &INCREMENTS_AT, &c, throughput)?)
 }
 
-/// Figure 6.5's, in its order: SHM-SERVER is `SlotServer`.
-const NAMES: [&str; 4] = ["MpServer", "HybComb", "SlotServer", "CcSynch"];
-
+/// Figure 6.5's, in its order: SHM-SERVER is the slot server.
 fn schemes() -> [Section; 4] {
     let server = Section::new(Scheme::MpServer(0));
     [server, combiner(Scheme::HybComb), slots(), combiner(Scheme::CcSynch)]
 }
 
+fn names() -> [&'static str; 4] {
+    schemes().map(|section| section.scheme().name())
+}
+
 fn delegation(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let by_clients = schemes().map(counter);
-    let a = curves(&NAMES, &by_clients);
+    let a = curves(&names(), &by_clients);
     let title = "Delegation: a counter, tiles";
     show(draw(("figure-6-5a", title), (CLIENTS, MOPS), &CLIENTS_AT, &a, throughput)?)?;
     let title = "Delegation: latency, tiles";
     show(draw(("figure-6-5b", title), (CLIENTS, NANOS), &CLIENTS_AT, &a, latency)?)?;
     let by_times = schemes().map(|section| long(section, 35));
-    let c = curves(&NAMES, &by_times);
+    let c = curves(&names(), &by_times);
     let title = "Delegation: 35 clients, tiles";
     show(draw(("figure-6-5c", title), (INCREMENTS, MOPS), &INCREMENTS_AT, &c, throughput)?)?;
     let stalled: Value = |run| {
@@ -85,8 +88,8 @@ fn delegation(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 }
 
 fn combining(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
-    let names = ["HybComb", "CcSynch"];
     let schemes = [Scheme::HybComb, Scheme::CcSynch];
+    let names = schemes.map(Scheme::name);
     let by_most = schemes.map(|scheme| {
         move |most: u64| on(Section::new(scheme).max_ops(most as usize), 36, Task::Counter)
     });
@@ -105,26 +108,32 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let lock = Section::new(Scheme::HybLock);
     let [server, hyb_comb, slots, cc_synch] = schemes();
     let queues = [
-        object(server, Task::Queue),
-        object(hyb_comb, Task::Queue),
-        object(slots, Task::Queue),
-        object(cc_synch, Task::Queue),
-        object(lock, Task::TwoLockQueue),
-        object(server, Task::TwoLockQueue),
+        (server, Task::Queue),
+        (hyb_comb, Task::Queue),
+        (slots, Task::Queue),
+        (cc_synch, Task::Queue),
+        (lock, Task::TwoLockQueue),
+        (server, Task::TwoLockQueue),
     ];
-    let names = ["MpServer-1", "HybComb-1", "SlotServer-1", "CcSynch-1", "HybLock-2", "MpServer-2"];
-    let mut a = curves(&names, &queues);
+    // Behind the name, in how many critical sections.
+    let names = queues.map(|(section, task)| {
+        let sections = if task == Task::TwoLockQueue { 2 } else { 1 };
+        format!("{}-{sections}", section.scheme())
+    });
+    let queues = queues.map(|(section, task)| object(section, task));
+    let mut a = curves(&names.each_ref().map(String::as_str), &queues);
     let rings = |clients| on(Way::Rings, clients, Task::Queue);
-    a.push(Curve("RingQueue", &rings));
+    a.push(Curve("ring", &rings));
     // Two of the cores serve.
     let mut clients = CLIENTS_AT;
     clients[clients.len() - 1] = 34;
     let title = "Queues, tiles";
     show(draw(("figure-6-8a", title), (CLIENTS, MOPS), &clients, &a, throughput)?)?;
-    let stacks =
-        [server, hyb_comb, slots, cc_synch, lock].map(|section| object(section, Task::Stack));
+    let stacks = [server, hyb_comb, slots, cc_synch, lock];
+    let names = stacks.map(|section| section.scheme().name());
+    let stacks = stacks.map(|section| object(section, Task::Stack));
     let treiber = |clients| on(Way::Treiber, clients, Task::Stack);
-    let mut b = curves(&["MpServer", "HybComb", "SlotServer", "CcSynch", "HybLock"], &stacks);
+    let mut b = curves(&names, &stacks);
     b.push(Curve("Treiber", &treiber));
     let title = "Stacks, tiles";
     show(draw(("figure-6-8b", title), (CLIENTS, MOPS), &CLIENTS_AT, &b, throughput)?)

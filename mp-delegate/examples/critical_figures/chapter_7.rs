@@ -30,14 +30,6 @@ fn counter(section: Section) -> impl Fn(u64) -> Result<Experiment> {
     object(section, Task::Counter)
 }
 
-/// Where the server reads lines in another order each time, no prefetcher knows the next one.
-fn shuffled(section: Section) -> impl Fn(u64) -> Result<Experiment> {
-    move |clients| {
-        let chip = Chip { prefetcher: None, ..sockets()? };
-        Ok(on(&chip, section, clients, Task::Counter))
-    }
-}
-
 /// Pauses of 5 ns.
 fn backoff(pauses: u32) -> Section {
     slots().backoff(Backoff::Fixed(pauses))
@@ -55,7 +47,8 @@ pub fn figures(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 
 fn optimizations(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let backoffs = [slots(), backoff(25), backoff(100), backoff(400), tuned()].map(counter);
-    let shuffled = [slots(), backoff(100)].map(shuffled);
+    // The server reads lines in another order than they lie in.
+    let shuffled = [slots(), backoff(100)].map(|section| counter(section.shuffled(true)));
     let mut a = curves(&["srv-base", "B 125 ns", "B 500 ns", "B 2 µs", "B tuned"], &backoffs);
     a.extend(curves(&["base-shuf", "B 500 ns-shuf"], &shuffled));
     let title = "Backoff, 8 sockets";
@@ -102,7 +95,8 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         combiner(Scheme::HSynch),
         Section::new(Scheme::Mcs),
     ];
-    let names = ["srv-base", "srv-B 500 ns", "srv-SS", "CcSynch", "HSynch", "Mcs"];
+    let [.., cc_synch, h_synch, mcs] = schemes.map(|section| section.scheme().name());
+    let names = ["srv-base", "srv-B 500 ns", "srv-SS", cc_synch, h_synch, mcs];
     let counters = schemes.map(counter);
     let fetch_add = |clients| Ok(on(&sockets()?, Way::FetchAdd, clients, Task::Counter));
     let mut a = curves(&names, &counters);
@@ -126,10 +120,11 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         object(combiner(Scheme::CcSynch), Task::TwoLockQueue),
         object(combiner(Scheme::HSynch), Task::TwoLockQueue),
     ];
-    let names = ["srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", "CcSynch-2", "HSynch-2"];
+    let [combined, grouped] = [cc_synch, h_synch].map(|name| format!("{name}-2"));
+    let names = ["srv-base-2", "srv-B-1", "srv-B-2", "srv-SS-1", &combined, &grouped];
     let mut c = curves(&names, &queues);
     let rings = |clients| Ok(on(&sockets()?, Way::Rings, clients, Task::Queue));
-    c.push(Curve("RingQueue", &rings));
+    c.push(Curve("ring", &rings));
     let title = "Queues, 8 sockets";
     show(draw(("figure-7-11", title), (CLIENTS, MOPS), &CLIENTS_AT, &c, throughput)?)
 }

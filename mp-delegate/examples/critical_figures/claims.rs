@@ -35,12 +35,12 @@ fn hand_overs(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
         [(Scheme::Mcs, "2 (5.3.1)"), (Scheme::Clh, "2 (5.3.1)"), (Scheme::HybLock, "0 (6.1.1)")]
     {
         let costs = run(&tiles, scheme, 36)?.sections.handing_over;
-        row(&format!("RMRs of a hand-over, {scheme:?}, tiles"), thesis, costs.remote());
+        row(&format!("RMRs of a hand-over, {scheme}, tiles"), thesis, costs.remote());
     }
     for scheme in [Scheme::Mcs, Scheme::Clh, Scheme::HybLock] {
         let costs = run(&sandy, scheme, 16)?.sections.handing_over;
         let claim =
-            format!("  the same where messages are lines of memory, {scheme:?}, Sandy Bridge");
+            format!("  the same where messages are lines of memory, {scheme}, Sandy Bridge");
         row(&claim, "", costs.remote());
     }
     Ok(())
@@ -57,7 +57,7 @@ fn requests(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
         for (sections, thesis) in [baselines, hybrids].into_iter().zip(thesis) {
             for section in sections {
                 let serving = run(&chip, section, chip.cores() - 1)?.sections.serving;
-                let claim = format!("RMRs of a request, {:?}, {name}", section.scheme());
+                let claim = format!("RMRs of a request, {}, {name}", section.scheme());
                 row(&claim, thesis, serving.remote());
             }
         }
@@ -76,7 +76,7 @@ fn optimizations(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
         for (chip, with, thesis) in [(&fetching, "with", thesis), (&plain, "without", "")] {
             let serving = run(chip, section, 79)?.sections.serving;
             let claim =
-                format!("RMRs of a request, SlotServer, {name}, 8 sockets {with} prefetcher");
+                format!("RMRs of a request, slot-server, {name}, 8 sockets {with} prefetcher");
             row(&claim, thesis, serving.remote());
         }
     }
@@ -87,13 +87,13 @@ fn rates(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
     let (tiles, fetching) = (tiles()?, sockets()?);
     let tile = |section: Section, clients| run(&tiles, section, clients).map(|run| run.rate());
     let locks = tile(Section::new(Scheme::HybLock), 36)? / tile(Section::new(Scheme::Mcs), 36)?;
-    row("HybLock's throughput / Mcs', tiles", "1.35 (6.2.3)", locks);
+    row("hyb-lock's throughput / mcs', tiles", "1.35 (6.2.3)", locks);
     let servers = tile(Section::new(Scheme::MpServer(0)), 35)? / tile(slots(), 35)?;
-    row("MpServer / SlotServer, tiles", "4.3 (6.2.3)", servers);
+    row("mp-server / slot-server, tiles", "4.3 (6.2.3)", servers);
     let combiners = tile(combiner(Scheme::HybComb), 36)? / tile(combiner(Scheme::CcSynch), 36)?;
-    row("HybComb / CcSynch, tiles", "2.5 (6.2.3)", combiners);
+    row("hyb-comb / cc-synch, tiles", "2.5 (6.2.3)", combiners);
     let fair = run(&tiles, combiner(Scheme::HybComb), 36)?.unfairness();
-    row("HybComb: most / fewest operations of a thread, tiles", "1.2 (6.2.3)", fair);
+    row("hyb-comb: most / fewest operations of a thread, tiles", "1.2 (6.2.3)", fair);
 
     let paused = |section: Section| -> Result<f64> {
         let experiment = experiment(&fetching, section, 79, Task::Counter).between(PAUSE);
@@ -102,11 +102,11 @@ fn rates(row: &mut impl FnMut(&str, &str, f64)) -> Result<()> {
     let base = paused(slots())?;
     let with = |section: Section| -> Result<f64> { Ok(paused(section)? / base) };
     let backoff = with(slots().backoff(Backoff::Fixed(400)))?;
-    row("SlotServer: backoff of 2 µs / none, 8 sockets", "up to 6 (7.2.2)", backoff);
+    row("slot-server: backoff of 2 µs / none, 8 sockets", "up to 6 (7.2.2)", backoff);
     row("  tuned / none", "", with(slots().backoff(Backoff::Tuned))?);
     let streaming = with(slots().streaming(true))?;
-    row("SlotServer: streaming / ordinary stores, 8 sockets", "3.5 (7.2.2)", streaming);
+    row("slot-server: streaming / ordinary stores, 8 sockets", "3.5 (7.2.2)", streaming);
     let groups = with(combiner(Scheme::HSynch))? / with(combiner(Scheme::CcSynch))?;
-    row("HSynch / CcSynch, 8 sockets", "more (7.2.3)", groups);
+    row("h-synch / cc-synch, 8 sockets", "more (7.2.3)", groups);
     Ok(())
 }

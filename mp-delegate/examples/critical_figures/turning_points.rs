@@ -18,17 +18,18 @@ const LOCKS: [Scheme; 3] = [Scheme::Mcs, Scheme::Clh, Scheme::HybLock];
 pub fn table() -> Result<String> {
     let mut out = String::from(
         "Turning points, SIMULATED: from how many clients on an object is served faster than by the\n\
-         best of Mcs, Clh and HybLock; -: never. A server's own core is not counted. Clients pause for\n\
+         best of mcs, clh and hyb-lock; -: never. A server's own core is not counted. Clients pause for\n\
          up to 50 ns.\n",
     );
     // And how many operations are in flight.
+    let named = |section: Section| (section.scheme().name(), section, 1);
     let ways: [(&str, Section, usize); 6] = [
-        ("SlotServer", slots(), 1),
+        named(slots()),
         ("streaming", slots().streaming(true), 1),
         ("32 in flight", slots().in_flight(32), 32),
-        ("MpServer", Section::new(Scheme::MpServer(0)), 1),
-        ("CcSynch", combiner(Scheme::CcSynch), 1),
-        ("HybComb", combiner(Scheme::HybComb), 1),
+        named(Section::new(Scheme::MpServer(0))),
+        named(combiner(Scheme::CcSynch)),
+        named(combiner(Scheme::HybComb)),
     ];
     for (machine, chip) in [
         ("Sandy Bridge", Chip::sandy_bridge(16)?),

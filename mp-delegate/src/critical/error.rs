@@ -35,8 +35,8 @@ pub enum Error {
         /// The object's name.
         object: String,
     },
-    /// A rank died in the middle of an operation or waiting for one, and the others can't go past
-    /// it. The operation was not executed.
+    /// A rank died in the middle of an operation, or with a combiner also while it waited for one, and
+    /// the others can't go past it. The operation was not executed.
     #[error("rank {rank} was lost in a critical section of {object:?}")]
     Lost {
         /// The object's name.
@@ -91,6 +91,8 @@ pub(super) enum Stop {
     /// A rank is gone that was in it; and somebody else may have executed the operation, or may
     /// yet do so.
     Unsure(usize),
+    /// Somebody died in a lock's queue, of which nothing is left: see `locks/heal.rs`.
+    Void,
     /// Nobody is left to execute the operation.
     Unserved,
     /// A control word has no meaning.
@@ -128,7 +130,10 @@ impl Error {
         match stop {
             Stop::Lost(rank) => Self::Lost { object, rank },
             Stop::Unserved | Stop::Unsure(_) => Self::Unknown { object },
-            Stop::Corrupt => Self::bad(&object, "a control word in shared memory has no meaning"),
+            // Nobody else waits in a queue that is left.
+            Stop::Corrupt | Stop::Void => {
+                Self::bad(&object, "a control word in shared memory has no meaning")
+            }
             Stop::World(error) => Self::World(*error),
         }
     }

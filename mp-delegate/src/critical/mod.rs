@@ -40,11 +40,19 @@
 //! in the order of its calls. An operation that panics does so where it is executed: whoever asked
 //! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
 //! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
-//! waits for the dead: a rank that is lost outside of all operations disturbs nobody; one that is lost
-//! within one, or in a queue, ends the others' waits where nobody can go past it, with
-//! [`Error::Lost`], or [`Error::Unknown`] where somebody else may execute what was asked for; a
-//! server that is lost is followed by one that stands by, or its clients get [`Error::Unknown`]. No
-//! operation is executed twice.
+//! waits for the dead, and no operation is executed twice:
+//!
+//! - A rank that is lost outside of all operations disturbs nobody.
+//! - One that is lost with a lock may leave half a value behind. It ends the others' waits, with
+//!   [`Error::Lost`].
+//! - One that is killed while it waits for a lock, or gives it up, does not: the others begin again in a
+//!   new queue. [`HybLock`](Scheme::HybLock) can't tell a rank that was killed when it had just come, or
+//!   was about to leave with nobody behind it, from one that has the lock: to say so it would need two
+//!   stores more where it is free.
+//! - With a combiner also one that waits ends the others' waits, with `Lost`, or with
+//!   [`Error::Unknown`] where somebody else may execute what was asked for. It can be the next that is
+//!   to combine; and who leaves the list with a request in it does not know whether it is executed.
+//! - A server that is lost is followed by one that stands by, or its clients get `Unknown`.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -95,6 +103,6 @@ pub use closures::{AnyValue, Caller};
 pub use error::{Error, Result};
 pub use object::Object;
 pub use protected::{Protected, Request};
-pub use section::{Backoff, Scheme, Section};
+pub use section::{Backoff, Scheme, Section, UnknownScheme};
 pub use server::Server;
 pub use value::Guard;

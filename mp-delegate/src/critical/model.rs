@@ -15,7 +15,7 @@ use mp_core::memory::{RaceMarker, Word, full_fence, live_for};
 
 use super::{
     error::Stop,
-    site::{Seat, Site},
+    site::{Mortal, Seat, Site, seat},
 };
 
 /// See the [module](self).
@@ -31,6 +31,8 @@ struct Inner {
     inside: Vec<Word>,
     /// A bit for each seat that is dead.
     dead: Word,
+    healer: Word,
+    void: Word,
     protected: RaceMarker,
     /// What an operation writes; it may die there.
     value: Word,
@@ -63,6 +65,8 @@ impl Model {
             beds: (0..seats).map(|_| (Mutex::new(0), Condvar::new())).collect(),
             inside: some(seats),
             dead: Word::new(0),
+            healer: Word::new(0),
+            void: Word::new(0),
             protected: RaceMarker::new(),
             value: Word::new(0),
             count: Cell::default(),
@@ -132,15 +136,60 @@ impl Model {
         }
     }
 
+    /// Whether an operation of the seat was begun, and it was not told how it ended.
+    pub(super) fn has_begun(&self, seat: Seat) -> bool {
+        let ended = self.0.ended.borrow();
+        self.0.begun.borrow().keys().any(|op| op / 100 == seat as u64 && !ended.contains_key(op))
+    }
+
     /// How many operations ended so.
     pub(super) fn ended(&self, how: Ended) -> usize {
         self.0.ended.borrow().values().filter(|&&ended| ended == how).count()
     }
 
     fn broken(&self) -> Option<Stop> {
-        let dead = self.0.dead.load();
-        let lost = |&seat: &Seat| dead >> seat & 1 != 0 && self.0.inside[seat].load() != 0;
-        (0..self.0.inside.len()).find(lost).map(Stop::Lost)
+        // Nobody waits for more than that as long as all live.
+        if self.0.dead.load() == 0 {
+            return None;
+        }
+        let void = || (self.is_stuck() || self.0.void.load() != 0).then_some(Stop::Void);
+        self.lost().or_else(void)
+    }
+}
+
+impl Mortal for Model {
+    fn seats(&self) -> usize {
+        self.0.inside.len()
+    }
+
+    fn mark(&self, seat: Seat) -> &Word {
+        &self.0.inside[seat]
+    }
+
+    fn is_dead(&self, seat: Seat) -> bool {
+        self.0.dead.load() >> seat & 1 != 0
+    }
+
+    fn lost(&self) -> Option<Stop> {
+        let lost = |&seat: &Seat| self.is_dead(seat) && self.mark(seat).load() == seat::ENTERED;
+        (0..self.seats()).find(lost).map(Stop::Lost)
+    }
+
+    fn healer(&self) -> &Word {
+        &self.0.healer
+    }
+
+    fn void(&self) -> &Word {
+        &self.0.void
+    }
+
+    fn linger<T>(&self, mut poll: impl FnMut() -> Option<T>) -> T {
+        loop {
+            if let Some(answer) = poll() {
+                return answer;
+            }
+            thread::yield_now();
+        }
     }
 }
 
@@ -188,8 +237,16 @@ impl Site for Model {
     }
 
     fn enter(&self, me: Seat) {
+        let mark = &self.0.inside[me];
+        if mark.peek() == 0 {
+            self.0.since[me].set(None);
+        }
+        mark.store(seat::ENTERED);
+    }
+
+    fn approach(&self, me: Seat) {
         self.0.since[me].set(None);
-        self.0.inside[me].store(1);
+        self.0.inside[me].store(seat::APPROACHES);
     }
 
     fn leave(&self, me: Seat) {

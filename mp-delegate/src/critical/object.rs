@@ -40,12 +40,29 @@ pub trait Object: 'static {
     /// It must do the same everywhere. The shorter it is, the more a delegation is worth.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
 
+    /// Makes the value good again, in the middle of whose operation a server was killed: called by the
+    /// server that follows, before it executes anything else. Whether it is good: then operations go on,
+    /// and the one that was cut short is [unknown](super::Error::Unknown), else the value is poisoned
+    /// if its [section](super::Section::poison) wants that. Unless an object says otherwise nobody
+    /// knows how to, and it is not.
+    ///
+    /// Who repairs can be killed as well, and is followed: so it is called again, on what that has left.
+    fn repair(_state: &mut Self::State) -> bool {
+        false
+    }
+
     /// [`apply`](Self::apply) as it is called: with words that the object has in common with others,
     /// which protect them together. Only objects of this library have any.
     #[doc(hidden)]
     #[inline(always)]
     fn apply_beside(state: &mut Self::State, op: Self::Op, _common: &[Word]) -> Self::Ret {
         Self::apply(state, op)
+    }
+
+    /// [`repair`](Self::repair) as it is called, with those words.
+    #[doc(hidden)]
+    fn repair_beside(state: &mut Self::State, _common: &[Word]) -> bool {
+        Self::repair(state)
     }
 }
 

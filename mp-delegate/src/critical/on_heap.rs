@@ -60,7 +60,7 @@ fn operations_are_executed_by_whomever() {
         });
         let users = if scheme.needs_server() { 1 } else { 2 };
         let last = ran.unwrap().into_iter().max();
-        assert_eq!(last, Some(100 + 16 * users), "{scheme:?}");
+        assert_eq!(last, Some(100 + 16 * users), "{scheme}");
     }
 }
 
@@ -80,7 +80,7 @@ fn guards_lend_the_value() {
             let value = sums.lock()?;
             Ok([value[0], value[1], value[4]])
         });
-        assert_eq!(ran.unwrap().into_iter().max(), Some([4, 0, 4]), "{scheme:?}");
+        assert_eq!(ran.unwrap().into_iter().max(), Some([4, 0, 4]), "{scheme}");
     }
 }
 
@@ -100,7 +100,7 @@ fn closures_come_and_go() {
         });
         ran.unwrap();
         let users = if scheme.needs_server() { 1 } else { 2 };
-        assert_eq!(names.into_inner().unwrap().len(), 1 + 2 * users, "{scheme:?}");
+        assert_eq!(names.into_inner().unwrap().len(), 1 + 2 * users, "{scheme}");
     }
 }
 

@@ -1,6 +1,23 @@
 //! How an object is protected: which algorithm, and its parameters.
 
+use std::{fmt, str::FromStr};
+
 /// Which algorithm executes operations in mutual exclusion.
+///
+/// Each has a name, which is what it is displayed as and parsed from:
+///
+/// ```
+/// use mp_delegate::critical::Scheme;
+///
+/// assert_eq!(Scheme::HybLock.to_string(), "hyb-lock");
+/// assert_eq!("slot-server".parse(), Ok(Scheme::SlotServer));
+/// // Rank 0 serves, unless it says otherwise.
+/// assert_eq!("mp-server".parse(), Ok(Scheme::MpServer(0)));
+/// assert_eq!(Scheme::MpServer(3).to_string(), "mp-server:3");
+///
+/// let unknown = "spin".parse::<Scheme>().unwrap_err();
+/// assert!(unknown.to_string().starts_with("there is no scheme \"spin\": there are tas, mcs, "));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -41,6 +58,21 @@ impl Scheme {
         Self::MpServer(0),
     ];
 
+    /// What it is called; every [`MpServer`](Self::MpServer) the same.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tas => "tas",
+            Self::Mcs => "mcs",
+            Self::Clh => "clh",
+            Self::HybLock => "hyb-lock",
+            Self::CcSynch => "cc-synch",
+            Self::HSynch => "h-synch",
+            Self::HybComb => "hyb-comb",
+            Self::SlotServer => "slot-server",
+            Self::MpServer(_) => "mp-server",
+        }
+    }
+
     /// Whether a rank has to serve.
     pub const fn needs_server(self) -> bool {
         matches!(self, Self::SlotServer | Self::MpServer(_))
@@ -66,6 +98,43 @@ impl Scheme {
     }
 }
 
+/// Its [name](Scheme::name), and the rank that serves if that is not rank 0.
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MpServer(rank @ 1..) => f.pad(&format!("{}:{rank}", self.name())),
+            _ => f.pad(self.name()),
+        }
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+        let unknown = || UnknownScheme { name: text.to_owned() };
+        let named = |name: &str| Self::ALL.into_iter().find(|scheme| scheme.name() == name);
+        let Some((name, rank)) = text.split_once(':') else {
+            return named(text).ok_or_else(unknown);
+        };
+        match (named(name), rank.parse()) {
+            (Some(Self::MpServer(_)), Ok(rank)) => Ok(Self::MpServer(rank)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// No [`Scheme`] has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no scheme {name:?}: there are {}; the server's rank may follow, as in mp-server:1",
+    Scheme::ALL.map(Scheme::name).join(", ")
+)]
+pub struct UnknownScheme {
+    /// What was asked for.
+    pub name: String,
+}
+
 /// How long a client of a [`SlotServer`](Scheme::SlotServer) looks away between two looks for its
 /// response (section 7.1.3). Looking takes the line away from the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,7 +149,7 @@ pub enum Backoff {
     Tuned,
 }
 
-/// How an object is protected; all ranks must say the same, but for the backoff.
+/// How an object is protected; all ranks must say the same, but for backoff and shuffling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Section {
@@ -92,6 +161,7 @@ pub struct Section {
     pub(super) poison: bool,
     pub(super) backoff: Backoff,
     pub(super) streaming: bool,
+    pub(super) shuffled: bool,
     pub(super) groups: Option<usize>,
 }
 
@@ -107,6 +177,7 @@ impl Section {
             poison: true,
             backoff: Backoff::None,
             streaming: false,
+            shuffled: false,
             groups: None,
         }
     }
@@ -139,8 +210,9 @@ impl Section {
         Self { in_flight: operations, ..self }
     }
 
-    /// Whether an operation that panics, or in the middle of which its rank dies, leaves the value
-    /// poisoned, so that later ones are refused. It does unless this says otherwise.
+    /// Whether an operation that panics, or in the middle of which its server is killed, leaves the
+    /// value poisoned, so that later ones are refused. It does unless this says otherwise, or unless the
+    /// value is [repaired](super::Object::repair).
     pub const fn poison(self, poison: bool) -> Self {
         Self { poison, ..self }
     }
@@ -162,6 +234,13 @@ impl Section {
         Self { streaming, ..self }
     }
 
+    /// A [`SlotServer`](Scheme::SlotServer) looks at its clients' lines in an order that no prefetcher
+    /// follows, instead of the one in which they lie: to see what prefetchers do for it (section
+    /// 7.2.2). Of this handle, if it is the one that serves.
+    pub const fn shuffled(self, shuffled: bool) -> Self {
+        Self { shuffled, ..self }
+    }
+
     /// Of an [`HSynch`](Scheme::HSynch): rank `r` is in group `r % groups`. Unless this says
     /// otherwise there is a group for each memory of the machine, and a handle belongs to the one
     /// on whose core it was opened.
@@ -173,5 +252,33 @@ impl Section {
 impl From<Scheme> for Section {
     fn from(scheme: Scheme) -> Self {
         Self::new(scheme)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_schemes() {
+        for scheme in Scheme::ALL.into_iter().chain([1, 9, usize::MAX].map(Scheme::MpServer)) {
+            assert_eq!(scheme.to_string().parse(), Ok(scheme));
+        }
+        let mut names = Scheme::ALL.map(Scheme::name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert_eq!(format!("{:<5}|{:>12}", Scheme::Tas, Scheme::MpServer(2)), "tas  | mp-server:2");
+    }
+
+    #[test]
+    fn what_is_no_name_is_told_which_there_are() {
+        for text in
+            ["", "TAS", "Tas", " mcs", "mcs:0", "mp-server:", "mp-server:-1", "mp-server:1:2", ":1"]
+        {
+            let error = text.parse::<Scheme>().unwrap_err();
+            assert_eq!(error, UnknownScheme { name: text.to_owned() });
+            let said = error.to_string();
+            assert!(Scheme::ALL.iter().all(|scheme| said.contains(scheme.name())), "{said}");
+        }
     }
 }

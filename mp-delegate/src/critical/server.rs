@@ -54,8 +54,9 @@ use super::{
 /// ```
 ///
 /// **Standing by.** Where another rank serves an object already, this one stands by, and takes over
-/// when that one is gone. No operation is executed twice. A server that was killed in the middle of one
-/// leaves the value poisoned, unless [`Section::poison`] says otherwise.
+/// when that one is gone. No operation is executed twice. Where the other one was killed in the middle
+/// of one, the first thing it does is to [repair](Object::repair) the value; one that can't be is
+/// poisoned, unless [`Section::poison`] says otherwise.
 ///
 /// - Behind a [`Scheme::SlotServer`] it answers what the other had not, for it knows of each
 ///   operation whether it was executed: only the one in the middle of which the other was killed is
@@ -91,12 +92,21 @@ impl Server {
         match section.scheme {
             Scheme::SlotServer => {
                 let slots = slots::<O>(&section, place.all_seats());
-                self.objects.push(Box::new(Slots::<O> { slots, place, value, served: None }));
+                let (served, cut_short) = (None, 0);
+                self.objects.push(if section.shuffled {
+                    let order = slot::Shuffled::new(place.all_seats());
+                    Box::new(Slots::<O, _> { order, slots, place, value, served, cut_short })
+                } else {
+                    let order = slot::InOrder;
+                    Box::new(Slots::<O, _> { order, slots, place, value, served, cut_short })
+                });
             }
             Scheme::MpServer(named) => {
                 let in_flight = section.in_flight;
                 let turn = Turn { named, first };
-                let messages = Messages { rank, in_flight, place, value, turn, served: None };
+                let served = None;
+                let messages =
+                    Messages { rank, in_flight, place, value, turn, served, cut_short: 0 };
                 self.objects.push(Box::new(messages));
             }
             _ => return Err(Error::bad(place.region.name(), "it is not to be served")),
@@ -157,6 +167,11 @@ impl Server {
         let worked = round(&mut self.objects);
         self.push();
         worked
+    }
+
+    /// How many operations it has found cut short when it took over from servers that were killed.
+    pub fn cut_short(&self) -> u64 {
+        self.objects.iter().map(|object| object.cut_short()).sum()
     }
 
     fn push(&mut self) {
@@ -236,6 +251,9 @@ trait Serving {
     /// Whether it does not merely stand by.
     fn is_serving(&self) -> bool;
 
+    /// Operations that it has found cut short.
+    fn cut_short(&self) -> u64;
+
     fn round(&mut self) -> Result<bool, Stop>;
 
     /// Before a rest of unknown length: what was answered arrives.
@@ -261,15 +279,17 @@ fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
     (is_free && server.exchange(seen, me).is_ok()).then_some(seen)
 }
 
-struct Slots<O: Object> {
+struct Slots<O: Object, D> {
+    order: D,
     slots: slot::Slots,
     place: Place,
     value: Value<O>,
     /// `None` while it stands by.
     served: Option<slot::Served>,
+    cut_short: u64,
 }
 
-impl<O: Object> Slots<O> {
+impl<O: Object, D: slot::Order> Slots<O, D> {
     #[cold]
     fn take_over(&mut self) -> Result<bool, Stop> {
         let place = &self.place;
@@ -279,7 +299,8 @@ impl<O: Object> Slots<O> {
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
         let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
-            self.value.broke_off(place);
+            self.value.repair(place);
+            self.cut_short += 1;
             let _inside = Inside::enter(place.region.id(), true);
             served.finish(place, unfinished, &mut self.value.runner(place))?;
         }
@@ -288,7 +309,7 @@ impl<O: Object> Slots<O> {
     }
 }
 
-impl<O: Object> Serving for Slots<O> {
+impl<O: Object, D: slot::Order> Serving for Slots<O, D> {
     fn place(&self) -> &Place {
         &self.place
     }
@@ -297,13 +318,17 @@ impl<O: Object> Serving for Slots<O> {
         self.served.is_some()
     }
 
+    fn cut_short(&self) -> u64 {
+        self.cut_short
+    }
+
     #[inline]
     fn round(&mut self) -> Result<bool, Stop> {
-        let Self { place, value, served, .. } = self;
+        let Self { order, place, value, served, .. } = self;
         let Some(served) = served else { return self.take_over() };
         let _inside = Inside::enter(place.region.id(), true);
         let seats = place.head(head::SEATS).peek() as usize;
-        served.round(place, seats, &mut value.runner(place))
+        served.round(place, order, seats, &mut value.runner(place))
     }
 
     fn push(&mut self) {
@@ -321,6 +346,7 @@ struct Messages<O: Object> {
     turn: Turn,
     /// `None` while it stands by.
     served: Option<mp::Served>,
+    cut_short: u64,
 }
 
 /// When a server's turn is.
@@ -344,7 +370,9 @@ impl<O: Object> Messages<O> {
         let Some(before) = begin(place, may_begin) else { return Ok(false) };
         let busy = Self::busy(place)?;
         if busy.load() != 0 {
-            value.broke_off(place);
+            value.repair(place);
+            self.cut_short += 1;
+            // Not before: else who follows next would not know.
             busy.store(0);
         }
         let served = match turn.first.take().filter(|_| before == 0) {
@@ -368,6 +396,10 @@ impl<O: Object> Serving for Messages<O> {
 
     fn is_serving(&self) -> bool {
         self.served.is_some()
+    }
+
+    fn cut_short(&self) -> u64 {
+        self.cut_short
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What an algorithm sees of the world: words, other seats, waiting. In models it is another one.
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use mp_core::{
     Rank,
@@ -94,6 +94,9 @@ pub(super) trait Site {
 
     fn leave(&self, me: Seat);
 
+    /// The seat is in a lock's code and does not have it, so that others can go past it if it dies.
+    fn approach(&self, _me: Seat) {}
+
     /// That nothing more comes from a seat.
     fn gone(&self, seat: Seat) -> Option<Stop>;
 
@@ -122,6 +125,35 @@ pub(super) trait Site {
     fn fence(&self);
 }
 
+/// What healing a lock takes beside; see `locks/heal.rs`.
+pub(super) trait Mortal: Site {
+    /// How many seats there are.
+    fn seats(&self) -> usize;
+
+    /// What the seat says of itself: see [`seat`].
+    fn mark(&self, seat: Seat) -> &Self::Word;
+
+    /// Whether nothing of its rank runs any more, in any thread of it.
+    fn is_dead(&self, seat: Seat) -> bool;
+
+    /// A rank that is gone with what others can't go past.
+    fn lost(&self) -> Option<Stop>;
+
+    /// 1 + who heals, and whether the queue is void.
+    fn healer(&self) -> &Self::Word;
+    fn void(&self) -> &Self::Word;
+
+    /// Waits for what nobody wakes for.
+    fn linger<T>(&self, poll: impl FnMut() -> Option<T>) -> T;
+
+    /// Whether somebody died in a lock's code.
+    fn is_stuck(&self) -> bool {
+        let is_stuck =
+            |seat: Seat| self.mark(seat).load() == seat::APPROACHES && self.is_dead(seat);
+        (0..self.seats()).any(is_stuck)
+    }
+}
+
 /// In something that others may have to wait for. Who has given up does not come out of it.
 #[inline(always)]
 pub(super) fn within<S: Site, T>(
@@ -139,6 +171,10 @@ pub(super) fn within<S: Site, T>(
 pub(super) mod seat {
     /// Not 0: in the middle of something that others wait for.
     pub(in super::super) const INSIDE: usize = 0;
+    /// In [`INSIDE`]: nobody can go past it if it dies.
+    pub(in super::super) const ENTERED: u64 = 1;
+    /// In [`INSIDE`]: others can.
+    pub(in super::super) const APPROACHES: u64 = 2;
     /// How many servers of the rank serve the object, or will when its server is gone. In its first
     /// seat.
     pub(in super::super) const SERVES: usize = 1;
@@ -163,6 +199,9 @@ pub(super) mod head {
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
+    /// 1 + who heals a lock, and whether its queue is void: see `locks/heal.rs`.
+    pub(in super::super) const HEALER: usize = 5;
+    pub(in super::super) const VOID: usize = 6;
     /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
     pub(in super::super) const TURN: usize = 8;
     pub(in super::super) const WORDS: usize = 16;
@@ -295,22 +334,64 @@ impl Place {
 
     #[cold]
     fn missing(&self, ends: u32) -> Option<Stop> {
-        let inside = |&seat: &Seat| self.seat(seat)[seat::INSIDE].load() != 0;
+        if let Some(lost) = self.lost() {
+            return Some(lost);
+        }
+        if self.is_stuck() || self.void().load() != 0 {
+            return Some(Stop::Void);
+        }
+        // A thread that outlives its rank's code may still begin something.
+        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
+        // The healer after those who are stuck: he is there before he lets go of them.
+        if !(0..self.region.ranks()).any(restless) && self.healer().load() == 0 {
+            self.whole.set(ends);
+        }
+        None
+    }
+}
+
+impl Mortal for Place {
+    fn seats(&self) -> usize {
+        self.all_seats()
+    }
+
+    fn mark(&self, seat: Seat) -> &Word {
+        &self.seat(seat)[seat::INSIDE]
+    }
+
+    fn is_dead(&self, seat: Seat) -> bool {
+        self.region.is_dead(self.rank_of(seat))
+    }
+
+    fn lost(&self) -> Option<Stop> {
         let first = |is_missing: &dyn Fn(usize) -> bool| {
             (0..self.all_seats())
-                .filter(inside)
+                .filter(|&seat| self.mark(seat).load() == seat::ENTERED)
                 .map(|seat| self.rank_of(seat))
                 .find(|&rank| is_missing(rank))
         };
         // Whoever has given up, because somebody was lost, may have left as well.
         let lost = first(&|rank| self.region.is_lost(rank));
-        let missing = lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost);
-        // A thread that outlives its rank's code may still begin something.
-        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
-        if missing.is_none() && !(0..self.region.ranks()).any(restless) {
-            self.whole.set(ends);
+        lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost)
+    }
+
+    fn healer(&self) -> &Word {
+        self.head(head::HEALER)
+    }
+
+    fn void(&self) -> &Word {
+        self.head(head::VOID)
+    }
+
+    fn linger<T>(&self, mut poll: impl FnMut() -> Option<T>) -> T {
+        let mut nap = Duration::from_micros(50);
+        loop {
+            if let Some(answer) = poll() {
+                return answer;
+            }
+            self.region.nap(nap);
+            nap = (2 * nap).min(Duration::from_millis(1));
         }
-        missing
     }
 }
 
@@ -349,12 +430,18 @@ impl Site for Place {
 
     #[inline(always)]
     fn enter(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(1);
+        // Before what the operation writes, for those who find this rank dead.
+        self.seat(me)[seat::INSIDE].note(seat::ENTERED);
     }
 
     #[inline(always)]
     fn leave(&self, me: Seat) {
         self.seat(me)[seat::INSIDE].store(0);
+    }
+
+    #[inline(always)]
+    fn approach(&self, me: Seat) {
+        self.seat(me)[seat::INSIDE].store(seat::APPROACHES);
     }
 
     fn gone(&self, seat: Seat) -> Option<Stop> {

@@ -13,7 +13,10 @@ use std::{
     thread::panicking,
 };
 
-use mp_core::{Message, memory::Region};
+use mp_core::{
+    Message,
+    memory::{Region, Word},
+};
 
 use super::{
     error::Stop,
@@ -102,8 +105,7 @@ impl<O: Object> Value<O> {
             }
             // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
             let state = unsafe { self.state() };
-            let common = || self.common.as_ref().map_or(&[][..], |common| common.words());
-            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, common()))) {
+            match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, self.common()))) {
                 Ok(ret) => Outcome::done(ret),
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
@@ -122,7 +124,24 @@ impl<O: Object> Value<O> {
         }
     }
 
-    /// Somebody was lost in the middle of an operation.
+    #[inline(always)]
+    fn common(&self) -> &[Word] {
+        self.common.as_ref().map_or(&[], |common| common.words())
+    }
+
+    /// The one who served was killed in the middle of an operation, and this one follows him: the value
+    /// is repaired, or else poisoned.
+    #[cold]
+    pub(super) fn repair(&self, place: &Place) {
+        // SAFETY: the algorithms of servers call this before anybody else serves.
+        let state = unsafe { self.state() };
+        let repair = || O::repair_beside(state, self.common());
+        if !catch_unwind(AssertUnwindSafe(repair)).unwrap_or(false) {
+            self.broke_off(place);
+        }
+    }
+
+    /// An operation did not come to its end.
     #[cold]
     pub(super) fn broke_off(&self, place: &Place) {
         if self.poisons {
@@ -178,8 +197,7 @@ impl<O: Object> Locked<O> {
     #[inline(always)]
     pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
         self.place.take_turn(self.me);
-        self.place.enter(self.me);
-        self.lock.acquire(&self.place)?;
+        self.lock.take(&self.place, self.me)?;
         std::mem::forget(Inside::enter(self.id, false));
         let panicking = panicking();
         if self.panicking != panicking {
@@ -197,7 +215,9 @@ fn under<O: Object>(
     (me, id): (Seat, u64),
     op: O::Op,
 ) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, id, || locks::locked(lock, place, || value.runner(place)(me, op)))
+    let _inside = Inside::enter(id, false);
+    let _turn = Turn::take(place, me);
+    locks::locked(lock, place, me, || value.runner(place)(me, op))
 }
 
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
@@ -233,10 +253,7 @@ impl<O: Object> Drop for Guard<'_, O> {
         if panicking() && !*was_panicking {
             value.broke_off(place);
         }
-        // What is wrong with the lock is found by the next who takes it.
-        if lock.release(place).is_ok() {
-            place.leave(*me);
-        }
+        lock.give(place, *me);
         place.end_turn(*me);
         nesting::leave(*id);
     }

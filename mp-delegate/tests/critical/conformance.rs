@@ -25,12 +25,12 @@ fn count(sections: &[Section], ranks: usize, times: u64, policy: WaitPolicy) {
             let scheme = section.scheme();
             let owns = results.iter().map(|rank| &rank[at]);
             for own in owns.clone() {
-                assert!(own.is_sorted_by(|a, b| a < b), "{scheme:?}, {kind}: {own:?}");
+                assert!(own.is_sorted_by(|a, b| a < b), "{scheme}, {kind}: {own:?}");
             }
             let mut all: Vec<u64> = owns.flatten().copied().collect();
             all.sort_unstable();
             let wanted: Vec<u64> = (0..times * users(scheme, ranks)).collect();
-            assert_eq!(all, wanted, "{scheme:?}, {kind}");
+            assert_eq!(all, wanted, "{scheme}, {kind}");
         }
     }
 }

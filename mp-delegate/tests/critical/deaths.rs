@@ -3,7 +3,10 @@
 use std::{cell::RefCell, time::Duration};
 
 use mp_core::{Channel, Rank, Result, Sender, World};
-use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
+use mp_delegate::critical::{
+    Error, Object, Protected, Scheme, Section, Server,
+    objects::{Entry, Table},
+};
 
 use crate::{
     objects::{Counter, expect},
@@ -116,35 +119,44 @@ fn a_death_within_an_operation_is_told_to_all() {
     }
 }
 
-/// One that has the lock does not die; one that waits for it does.
+/// One that has the lock does not die; one that waits for it does, and others that wait go past it:
+/// those who slept before it died, and those who come later.
 #[test]
-fn a_death_in_a_queue_is_told_to_all() {
-    for scheme in own_schemes().filter(|scheme| scheme.is_lock() && *scheme != Scheme::Tas) {
-        run(3, 2, |rank| {
+fn who_dies_in_a_queue_is_gone_past() {
+    const TIMES: u64 = 200;
+    for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
+        run(4, 2, |rank| {
             let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
-            if rank.id() == 0 {
-                let guard = counter.lock()?;
-                others.wait()?;
-                std::thread::sleep(Duration::from_millis(300));
-                drop(guard);
-            } else {
-                others.wait()?;
-            }
+            let guard = if rank.id() == 0 { Some(counter.lock()?) } else { None };
+            others.wait()?;
             if rank.id() == 2 {
                 std::thread::spawn(|| {
                     std::thread::sleep(Duration::from_millis(100));
                     match die() {}
                 });
-                counter.apply(1)?;
             }
-            let ended = loop {
-                match counter.apply(1) {
-                    Ok(_) => {}
-                    ended => break ended,
+            if guard.is_some() {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            drop(guard);
+            for _ in 0..TIMES {
+                counter.apply(1)?;
+                if rank.id() == 2 {
+                    // Not before it dies.
+                    std::thread::sleep(Duration::from_secs(1));
                 }
-            };
-            lost(ended, 2)
+            }
+            // All who live have done so.
+            let one = Channel::degree(1);
+            let peers: Vec<usize> = [0, 1, 3].into_iter().filter(|&p| p != rank.id()).collect();
+            for &peer in &peers {
+                rank.sender::<u8>("done", peer, one)?.send(&0)?;
+            }
+            for peer in peers {
+                drop(rank.receiver::<u8>("done", peer, one)?.receive()?);
+            }
+            expect(counter.apply(0)?, 3 * TIMES)
         });
     }
 }
@@ -298,6 +310,101 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
     }
 }
 
+/// A table whose only operation moves its keys about, until the rank that executes it is killed.
+struct Restless;
+
+const KEYS: u32 = 40;
+const CHURN: u64 = 1;
+const LOOK: u64 = 2;
+
+/// What belongs to a key: several words, of which all or none are there.
+fn value_of(key: u32) -> [u64; 5] {
+    [u64::from(key) * 7 + 1; 5]
+}
+
+impl Object for Restless {
+    type State = [Entry<u32, [u64; 5]>];
+    type Op = u64;
+    /// How many keys there are by the count, how many are found, and how many entries are there that
+    /// are not what they must be.
+    type Ret = [u32; 3];
+
+    fn apply(state: &mut [Entry<u32, [u64; 5]>], op: u64) -> [u32; 3] {
+        let mut table = Table::new(state);
+        if op != LOOK {
+            let mut random = Random::new(op);
+            loop {
+                let key = random.below(KEYS.into()) as u32;
+                table.remove(key);
+                table.insert(key, value_of(key)).unwrap();
+            }
+        }
+        let whole = |key: u32| table.get(key) == Some(value_of(key));
+        let found = (0..KEYS).filter(|&key| whole(key)).count();
+        let all = table.iter().count();
+        [table.len() as u32, found as u32, (all - found) as u32]
+    }
+
+    fn repair(state: &mut [Entry<u32, [u64; 5]>]) -> bool {
+        Table::new(state).repair();
+        true
+    }
+}
+
+/// Rank 0 is killed while it moves keys about; rank 1 follows, and finds all of them but one at most,
+/// before anybody else looks. Nothing is poisoned.
+#[test]
+fn who_follows_repairs_the_object_first() {
+    for (scheme, seed) in [Scheme::SlotServer, Scheme::MpServer(0)]
+        .into_iter()
+        .flat_map(|scheme| (0..12).map(move |seed| (scheme, seed)))
+    {
+        let delay = Duration::from_nanos(Random::new(seed).below(3_000_000));
+        run(4, 0, |rank| {
+            let section = Section::new(scheme).len(KEYS as usize + 2);
+            let mut restless = Protected::<Restless>::open(rank, "restless", section, |state| {
+                let mut table = Table::new(state);
+                (0..KEYS).for_each(|key| assert!(table.insert(key, value_of(key)).is_ok()));
+            })?;
+            let mut others = Together::new(rank)?;
+            if rank.id() < 2 {
+                let mut server = Server::new();
+                server.add(restless)?;
+                if rank.id() == 0 {
+                    server.round()?;
+                }
+                others.wait()?;
+                if rank.id() == 0 {
+                    std::thread::spawn(move || {
+                        // Once it is at it.
+                        std::thread::sleep(Duration::from_millis(20) + delay);
+                        die()
+                    });
+                }
+                server.serve()?;
+                return expect(server.cut_short(), 1);
+            }
+            others.wait()?;
+            if rank.id() == 2 {
+                match restless.apply(CHURN + 2 + seed) {
+                    Err(Error::Unknown { .. }) => {}
+                    other => return expect(format!("{other:?}"), "unknown".to_owned()),
+                }
+            }
+            for _ in 0..20 {
+                let looked = match restless.apply(LOOK) {
+                    // On its way to the one who was killed.
+                    Err(Error::Unknown { .. }) if scheme != Scheme::SlotServer => continue,
+                    looked => looked?,
+                };
+                let [count, found, wrong] = looked;
+                expect((count, wrong, found + 1 >= KEYS), (found, 0, true))?;
+            }
+            expect(restless.is_poisoned(), false)
+        });
+    }
+}
+
 #[test]
 fn clients_of_a_dead_server_are_told() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
@@ -437,7 +544,7 @@ fn a_thread_that_panics_within_a_lock_is_told_to_all() {
             lost(ended, 0)
         });
         let error = result.unwrap_err().to_string();
-        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme:?}");
+        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme}");
     }
 }
 

@@ -125,7 +125,7 @@ pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String
     let result = world.run(|rank| run(rank, &plan));
     scenarios::check(result, plan.victim).map_err(|error| {
         let scheme = plan.section.scheme();
-        format!("{scheme:?}, seed {seed}: {error}")
+        format!("{scheme}, seed {seed}: {error}")
     })
 }
 

@@ -121,7 +121,7 @@ fn nothing_is_lost_between_ranks() {
     for (at, scheme) in Scheme::ALL.into_iter().enumerate() {
         let wanted = TIMES * users(scheme, RANKS);
         let serves = usize::from(scheme.needs_server());
-        assert!(sums[serves..].iter().all(|rank| rank[at] == wanted), "{scheme:?}: {sums:?}");
+        assert!(sums[serves..].iter().all(|rank| rank[at] == wanted), "{scheme}: {sums:?}");
     }
 }
 

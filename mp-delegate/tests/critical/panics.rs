@@ -242,6 +242,6 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
             ITSELF.take();
             Ok(refused)
         });
-        assert_eq!(found.unwrap(), [1, 1], "{scheme:?}");
+        assert_eq!(found.unwrap(), [1, 1], "{scheme}");
     }
 }

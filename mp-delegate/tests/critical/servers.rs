@@ -1,7 +1,7 @@
 //! Servers: several objects, and who serves.
 
 use mp_core::{Channel, Error, World};
-use mp_delegate::critical::{Error as CriticalError, Protected, Scheme, Server};
+use mp_delegate::critical::{Error as CriticalError, Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Small, expect},
@@ -133,6 +133,28 @@ fn nobody_waits_for_a_server_that_can_not_come() {
     result.unwrap();
 }
 
+/// In whichever order it looks, and whoever else says otherwise.
+#[test]
+fn a_server_finds_all_its_clients() {
+    on_all(5, |rank| {
+        let section = Section::new(Scheme::SlotServer).seats(3).shuffled(rank.id() == 0);
+        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            server.add(counter)?;
+            return server.serve().map_err(Into::into);
+        }
+        let mut second = counter.another()?;
+        for _ in 0..100 {
+            counter.apply(1)?;
+            second.apply(1)?;
+        }
+        // Until all have done so.
+        while counter.apply(0)? < 4 * 200 {}
+        expect(counter.apply(0)?, 4 * 200)
+    });
+}
+
 #[test]
 fn only_what_is_served_can_be_served() {
     let rank = World::solo().unwrap();
@@ -152,7 +174,7 @@ fn only_what_is_served_can_be_served() {
 fn a_result_that_was_not_fetched_in_time_is_forgotten() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         on_all(2, |rank| {
-            let section = mp_delegate::critical::Section::new(scheme).in_flight(4);
+            let section = Section::new(scheme).in_flight(4);
             let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
             if rank.id() == 0 {
                 let mut server = Server::new();

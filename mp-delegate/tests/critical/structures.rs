@@ -202,7 +202,7 @@ fn any_number_of_ranks_exchanges_values() {
                 let results = results.unwrap_or_else(|error| panic!("{kind}: {error}"));
                 let protected = schemes.iter().flat_map(|&scheme| {
                     let first = ranks - users(scheme, ranks) as usize;
-                    (0..3).map(move |at| (format!("{scheme:?}"), first, at))
+                    (0..3).map(move |at| (format!("{scheme}"), first, at))
                 });
                 let free = [3, 4].map(|at| ("nothing".to_owned(), 0, at));
                 for (at, (scheme, first, object)) in protected.chain(free).enumerate() {
@@ -240,7 +240,7 @@ fn threads_of_a_rank_exchange_values() {
             let handles = std::iter::once(queue).chain(others);
             all(rank, handles.map(|queue| Box::new(queue) as Box<dyn Through>).collect())
         });
-        nothing_is_lost(&format!("{scheme:?}"), &taken.unwrap().concat(), 0, TIMES, true);
+        nothing_is_lost(&format!("{scheme}"), &taken.unwrap().concat(), 0, TIMES, true);
     }
     let taken = World::threads(2).run(|rank| {
         let stack = TreiberStack::open(rank, "stack", 3, THREADS)?;

@@ -118,7 +118,7 @@ fn locks_nest() {
             }
             Ok(a.apply(0)?.min(b.apply(0)?))
         });
-        assert_eq!(sums.unwrap().into_iter().max(), Some(600), "{scheme:?}");
+        assert_eq!(sums.unwrap().into_iter().max(), Some(600), "{scheme}");
     }
 }
 

@@ -23,21 +23,6 @@ const HYB: Scheme = Scheme::HybLock;
 const SLOT: Scheme = Scheme::SlotServer;
 const MP: Scheme = Scheme::MpServer(0);
 
-fn name(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Tas => "tas",
-        Scheme::Mcs => "mcs",
-        Scheme::Clh => "clh",
-        Scheme::HybLock => "hyblock",
-        Scheme::CcSynch => "cc-synch",
-        Scheme::HSynch => "h-synch",
-        Scheme::HybComb => "hybcomb",
-        Scheme::SlotServer => "slot-server",
-        Scheme::MpServer(_) => "mp-server",
-        _ => "another",
-    }
-}
-
 fn in_flight(load: Load) -> Load {
     Load { in_flight: Critical::IN_FLIGHT, ..load }
 }
@@ -126,7 +111,7 @@ pub fn rows() -> Vec<Row> {
             let plan = critical(scheme, Guarded::Counter, usual);
             let task = Task::pinned(Waits::Spin, Job::Critical(plan));
             row(
-                format!("request.{}.{}", name(scheme), ranks.name()),
+                format!("request.{}.{}", scheme.name(), ranks.name()),
                 "an operation executed by a server, half of the time until its result is there, beside the raw cache line",
                 Unit::Nanoseconds,
                 ours(ranks, task, plan, move |clients| each(usual)(clients) / 2.0),
@@ -138,7 +123,7 @@ pub fn rows() -> Vec<Row> {
     for scheme in [SLOT, MP] {
         rows.extend(BOTH.map(|ranks| {
             row(
-                format!("in-flight.{}.{}", name(scheme), ranks.name()),
+                format!("in-flight.{}.{}", scheme.name(), ranks.name()),
                 "a counter by a client with 32 operations in flight and a server, beside 2 threads with parking_lot's Mutex",
                 Unit::Rate,
                 two(ranks, scheme, Guarded::Counter, in_flight(usual)),
@@ -150,7 +135,7 @@ pub fn rows() -> Vec<Row> {
     for scheme in [SLOT, MP] {
         rows.extend(BOTH.map(|ranks| {
             row(
-                format!("increments.{}.{}", name(scheme), ranks.name()),
+                format!("increments.{}.{}", scheme.name(), ranks.name()),
                 "the same with operations of 64 increments",
                 Unit::Rate,
                 two(ranks, scheme, Guarded::Increments, in_flight(usual)),
@@ -178,7 +163,7 @@ pub fn rows() -> Vec<Row> {
     )));
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server()) {
         rows.push(any(row(
-            format!("uncontended.{}.apply", name(scheme)),
+            format!("uncontended.{}.apply", scheme.name()),
             "an operation that adds 1 to what nobody else wants, beside parking_lot's Mutex",
             Unit::Nanoseconds,
             alone(scheme, Guarded::Counter),
@@ -189,7 +174,7 @@ pub fn rows() -> Vec<Row> {
 
     for scheme in Scheme::ALL {
         rows.push(row(
-            format!("two.{}", name(scheme)),
+            format!("two.{}", scheme.name()),
             "a counter by 2 threads that ask for one operation after the other (servers: by one of them), beside 2 threads with parking_lot's Mutex",
             Unit::Rate,
             two(Ranks::Threads, scheme, Guarded::Counter, usual),
@@ -211,7 +196,7 @@ pub fn rows() -> Vec<Row> {
     for scheme in Scheme::ALL {
         let load = best(scheme, Critical::CROWD);
         rows.push(any(row(
-            format!("8on2.{}", name(scheme)),
+            format!("8on2.{}", scheme.name()),
             "a counter by 8 clients on 2 cores (one for the server, and 32 operations in flight), beside 8 threads with parking_lot's Mutex",
             Unit::Rate,
             sharing(CROWD, scheme, load, rate(load)),
@@ -222,7 +207,7 @@ pub fn rows() -> Vec<Row> {
     for scheme in [SLOT, MP] {
         let load = Critical::CROWD;
         rows.push(any(row(
-            format!("8on2.{}.one", name(scheme)),
+            format!("8on2.{}.one", scheme.name()),
             "the same with one operation after the other",
             Unit::Rate,
             sharing(CROWD, scheme, load, rate(load)),
@@ -234,7 +219,7 @@ pub fn rows() -> Vec<Row> {
     for scheme in Scheme::ALL {
         let load = best(scheme, usual);
         rows.push(row(
-            format!("processes.{}", name(scheme)),
+            format!("processes.{}", scheme.name()),
             "a counter by 2 processes (servers: by one of them, with 32 operations in flight), beside 2 threads",
             Unit::Rate,
             two(Ranks::Processes, scheme, Guarded::Counter, load),
@@ -255,7 +240,7 @@ pub fn rows() -> Vec<Row> {
                 sharing(clients, scheme, load, load::unfairness)
             };
             rows.push(any(row(
-                format!("fair.{clients}.{}", name(scheme)),
+                format!("fair.{clients}.{}", scheme.name()),
                 "the highest number of operations that a client gets done over the lowest",
                 Unit::Times,
                 side,

@@ -1,10 +1,10 @@
 //! Craig's, Landin's and Hagersten's queue lock: who waits looks at its predecessor's node, and
 //! takes it over for the next time.
 
-use super::{Lock, someone, who};
+use super::{Lock, heal::CLOSED, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 /// In a node: not 0 until its lock is given up.
@@ -20,6 +20,7 @@ pub(in crate::critical) struct Clh {
     /// The node that the seat has, also when another handle takes the seat: 0 for its first one.
     own: usize,
     me: Seat,
+    seats: usize,
     /// Of whoever had the lock before.
     before: usize,
 }
@@ -32,7 +33,14 @@ impl Clh {
 
     pub(in crate::critical) fn new(first: usize, seats: usize, me: Seat) -> Self {
         let nodes = first + BLOCK;
-        Self { tail: first, nodes, own: nodes + BLOCK * (1 + seats + me), me, before: 0 }
+        let own = nodes + BLOCK * (1 + seats + me);
+        Self { tail: first, nodes, own, me, seats, before: 0 }
+    }
+
+    /// The node that a seat has.
+    fn node_of<S: Site>(&self, site: &S, seat: Seat) -> Result<usize, Stop> {
+        let own = site.word(self.nodes + BLOCK * (1 + self.seats + seat))?.load();
+        Ok(if own == 0 { seat + 1 } else { who(own) })
     }
 
     /// Nodes are 1 + a seat at first, and 0 is the one that nobody has.
@@ -53,8 +61,8 @@ impl Lock for Clh {
         node[WAITER].set(0);
         node[LOCKED].set(1);
         self.before = site.word(self.tail)?.swap(mine as u64) as usize;
-        let [locked, waiter] = site.words(self.node(self.before), 2)? else {
-            return Err(Stop::Corrupt);
+        let Ok([locked, waiter]) = site.words(self.node(self.before), 2) else {
+            return Err(if self.before as u64 == CLOSED { Stop::Void } else { Stop::Corrupt });
         };
         if locked.load() == 0 {
             return Ok(());
@@ -77,5 +85,20 @@ impl Lock for Clh {
             site.wake(who(waiter));
         }
         Ok(())
+    }
+
+    fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {
+        site.word(self.tail)?.swap(CLOSED);
+        Ok(())
+    }
+
+    /// Everybody keeps his node, of which he may know already. There is one more than seats, so one
+    /// that nobody has.
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        let taken =
+            (0..self.seats).map(|seat| self.node_of(site, seat)).collect::<Result<Vec<_>, _>>()?;
+        let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
+        site.word(self.node(free) + LOCKED)?.set(0);
+        Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
     }
 }

@@ -5,17 +5,23 @@
 //! can come, the successor's number and ALLOW. So a thread may hold several locks, which the
 //! thesis's one queue for each thread does not let it, and looks at one line while it waits.
 //! Numbers of lines are those of the algorithm.
+//!
+//! To take a message out is to write its line, which takes one more transfer where it was just read. So
+//! the successor's is taken out while the seat waits, and ALLOW not at all: who asks for it says which
+//! number it is to be this time.
 
-use super::{Lock, someone, who};
+use super::{Lock, heal::CLOSED, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 const UNLOCKED: u64 = 0;
-/// In a mailbox: the successor's message, who it is.
+/// In a mailbox: the successor's message, who it is, and which number it waits for.
 const SUCCESSOR: usize = 0;
-/// In a mailbox: the predecessor's message.
+const NUMBER_AT: u64 = 32;
+const NUMBERS: u64 = (1 << NUMBER_AT) - 1;
+/// In a mailbox: the predecessor's message, a number.
 const ALLOW: usize = 1;
 
 /// See the [module](self).
@@ -24,7 +30,7 @@ pub(in crate::critical) struct Hyb {
     lock: usize,
     boxes: usize,
     me: Seat,
-    /// Who gets the lock next, if that is known: 0 for not.
+    /// The successor's message, if it was taken out: 0 for not.
     next: u64,
 }
 
@@ -54,29 +60,45 @@ impl Hyb {
         Ok(())
     }
 
-    /// The message, if it is there; then the mailbox has room for the next one.
+    /// The successor's message, if it is there; then the mailbox has room for the next one.
     #[inline(always)]
-    fn take<S: Site>(&self, site: &S, message: usize) -> Result<u64, Stop> {
-        let word = site.word(self.mailbox(self.me) + message)?;
-        let content = word.load();
-        if content != 0 {
-            word.set(0);
+    fn take<S: Site>(&self, site: &S) -> Result<u64, Stop> {
+        let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
+        let message = successor.load();
+        if message != 0 {
+            successor.set(0);
         }
-        Ok(content)
+        Ok(message)
     }
 
     /// Lines 10 to 14, behind a seat.
     #[cold]
     #[inline(never)]
     fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
+        site.approach(self.me);
+        if before == CLOSED {
+            return Err(Stop::Void);
+        }
         let before = who(before);
+        let [successor, allow] = site.words(self.mailbox(self.me), 2)? else {
+            return Err(Stop::Corrupt);
+        };
         // 10
-        self.send(site, before, SUCCESSOR, someone(self.me))?;
+        let number = allow.peek().wrapping_add(1) & NUMBERS;
+        self.send(site, before, SUCCESSOR, number << NUMBER_AT | someone(self.me))?;
         // 11–14
-        let allow = site.word(self.mailbox(self.me) + ALLOW)?;
-        site.wait(self.me, Some(before), allow, || (allow.load() != 0).then_some(()))?;
-        allow.set(0);
-        self.next = self.take(site, SUCCESSOR)?;
+        let mut next = 0;
+        site.wait(self.me, Some(before), allow, || {
+            if next == 0 {
+                next = successor.load();
+                if next != 0 {
+                    successor.set(0);
+                }
+            }
+            (allow.load() == number).then_some(())
+        })?;
+        site.enter(self.me);
+        self.next = next;
         Ok(())
     }
 
@@ -85,6 +107,7 @@ impl Hyb {
     #[inline(never)]
     fn hand_over<S: Site>(&mut self, site: &S, mut next: u64) -> Result<(), Stop> {
         self.next = 0;
+        site.approach(self.me);
         if next == 0 {
             // 23
             let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
@@ -94,11 +117,14 @@ impl Hyb {
             successor.set(0);
         }
         // 17, 24
-        self.send(site, who(next), ALLOW, 1)
+        let seat = (next & NUMBERS).checked_sub(1).ok_or(Stop::Corrupt)?;
+        self.send(site, seat as Seat, ALLOW, next >> NUMBER_AT)
     }
 }
 
 impl Lock for Hyb {
+    const TERSE: bool = true;
+
     #[inline(always)]
     fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         // 8, 9
@@ -112,11 +138,25 @@ impl Lock for Hyb {
         let mut next = self.next;
         if next == 0 {
             // 20–22
-            next = self.take(site, SUCCESSOR)?;
+            next = self.take(site)?;
             if next == 0 && site.word(self.lock)?.exchange(someone(self.me), UNLOCKED).is_ok() {
                 return Ok(());
             }
         }
         self.hand_over(site, next)
+    }
+
+    fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {
+        site.word(self.lock)?.swap(CLOSED);
+        Ok(())
+    }
+
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        for seat in 0..site.seats() {
+            for message in [SUCCESSOR, ALLOW] {
+                site.word(self.mailbox(seat) + message)?.set(0);
+            }
+        }
+        Ok(site.word(self.lock)?.exchange(CLOSED, UNLOCKED).is_ok())
     }
 }

@@ -1,10 +1,10 @@
 //! Mellor-Crummey's and Scott's queue lock: who waits looks at a word of its own, which its
 //! predecessor clears.
 
-use super::{Lock, someone, who};
+use super::{Lock, heal::CLOSED, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 /// In a seat's node.
@@ -43,6 +43,9 @@ impl Lock for Mcs {
         if before == 0 {
             return Ok(());
         }
+        if before == CLOSED {
+            return Err(Stop::Void);
+        }
         let before = who(before);
         site.word(self.node(before) + NEXT)?.store(someone(self.me));
         site.wake(before);
@@ -64,5 +67,15 @@ impl Lock for Mcs {
         site.word(self.node(who(after)) + LOCKED)?.store(0);
         site.wake(who(after));
         Ok(())
+    }
+
+    fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {
+        site.word(self.tail)?.swap(CLOSED);
+        Ok(())
+    }
+
+    /// Nodes are made new by those who come.
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        Ok(site.word(self.tail)?.exchange(CLOSED, 0).is_ok())
     }
 }

@@ -1,11 +1,13 @@
 //! The locks under a model checker: one at a time, everybody comes in, and nobody waits for the
 //! dead.
 
-use super::{Lock, clh::Clh, hyb::Hyb, locked, mcs::Mcs, tas::Tas};
+use loom::thread;
+
+use super::{Lock, clh::Clh, give, hyb::Hyb, locked, mcs::Mcs, take, tas::Tas};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
-    site::within,
+    site::{AnyWord, Mortal, Seat, seat},
 };
 
 /// How many seats take a lock how often, and how many preemptions are tried.
@@ -32,57 +34,91 @@ fn takes_turns<L: Lock>(
         let mut lock = lock(me);
         for time in 0..times {
             let op = (100 * me + time) as u64;
-            within(model, me, || locked(&mut lock, model, || model.execute(me, op))).unwrap();
+            locked(&mut lock, model, me, || model.execute(me, op)).unwrap();
         }
     });
     assert_eq!(model.counted(), seats * times);
     model.overtaken()
 }
 
-/// One dies instead of a store. The others end, and know of each operation whether it was executed.
-/// Whether it lived.
+/// Seat `me` asks so often, and takes part until somebody was lost who had the lock.
+fn ask<L: Lock>(mut lock: L, model: &Model, me: Seat, times: usize) {
+    for time in 0..times {
+        let op = (100 * me + time) as u64;
+        match locked(&mut lock, model, me, || model.execute(me, op)) {
+            Ok(()) => model.note(op, Ended::Done),
+            Err(Stop::Lost(dead)) => {
+                assert_eq!(model.mark(dead).load(), seat::ENTERED);
+                // One that is terse may have it for all that others know.
+                assert!(L::TERSE || model.has_begun(dead), "{dead} is no reason to give up");
+                return model.note(op, Ended::Lost);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The first seats die instead of a store, each after so many. The others end, and get what they ask
+/// for unless one was killed that had the lock; and know of each operation whether it was executed.
+/// Whether the last of those lived.
 fn survives<L: Lock>(
     words: usize,
     case: Case,
-    stores: u64,
+    stores: &[u64],
     lock: impl Fn(usize) -> L + Copy + 'static,
 ) -> bool {
     let Case { seats, times, .. } = case;
     let model = Model::new(words, seats);
+    let mut lives = [None; 3];
+    lives.iter_mut().zip(stores).for_each(|(life, &stores)| *life = Some(stores));
     let lived = each(&model, seats, move |me, model| {
-        let act = || {
-            let mut lock = lock(me);
-            for time in 0..times {
-                let op = (100 * me + time) as u64;
-                let executed =
-                    within(model, me, || locked(&mut lock, model, || model.execute(me, op)));
-                let ended = match executed {
-                    Ok(()) => Ended::Done,
-                    Err(Stop::Lost(0)) => Ended::Lost,
-                    Err(other) => panic!("{other:?}"),
-                };
-                model.note(op, ended);
-                if ended == Ended::Lost {
-                    return;
-                }
+        let act = || ask(lock(me), model, me, times);
+        match lives[me] {
+            Some(stores) => model.live_for(me, stores, act),
+            None => {
+                act();
+                true
             }
-        };
-        if me == 0 {
-            return model.live_for(me, stores, act);
         }
-        act();
-        true
     });
     model.check();
-    lived[0]
+    let holders = (0..seats).filter(|&me| !lived[me] && model.mark(me).load() == seat::ENTERED);
+    if holders.count() == 0 {
+        let living = lived.iter().filter(|&&lived| lived).count();
+        assert!(model.ended(Ended::Done) >= living * times, "not all came in");
+    }
+    lived[stores.len() - 1]
+}
+
+/// Seat 1 has the lock; seat 0 has come behind it, and dies. Of two more that come, one may be behind
+/// the other in a queue that is closed.
+fn heals_as_others_come<L: Lock>(
+    words: usize,
+    stores: u64,
+    lock: impl Fn(usize) -> L + Copy + 'static,
+) {
+    let model = Model::new(words, 4);
+    let mut first = lock(1);
+    take(&mut first, &model, 1).unwrap();
+    assert!(!model.live_for(0, stores, || ask(lock(0), &model, 0, 1)));
+    let others = [2, 3].map(|me| {
+        let model = model.clone();
+        thread::spawn(move || ask(lock(me), &model, me, 1))
+    });
+    give(&mut first, &model, 1);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    model.check();
+    assert_eq!(model.ended(Ended::Done), 2);
 }
 
 const DEATHS: [Case; 2] =
     [Case { seats: 2, times: 2, preemptions: 2 }, Case { seats: 3, times: 1, preemptions: 1 }];
+/// Stores of the first that dies, in a model of two deaths: beyond all of an operation's.
+const STORES: u64 = 12;
 
 macro_rules! models {
     (
-        $($fair:ident, $mortal:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
+        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
     ) => { $(
         #[test]
         fn $fair() {
@@ -100,7 +136,25 @@ macro_rules! models {
             for case in DEATHS {
                 let $seats = case.seats;
                 at_every_store(case.preemptions, move |stores| {
-                    survives($words, case, stores, move |$me| $new)
+                    survives($words, case, &[stores], move |$me| $new)
+                });
+            }
+        }
+
+        #[test]
+        fn $late() {
+            let $seats = 4;
+            explore(2, move || heals_as_others_come($words, $stores, move |$me| $new));
+        }
+
+        /// Two die, of whom the second may be healing.
+        #[test]
+        fn $healers() {
+            let case = Case { seats: 3, times: 1, preemptions: 1 };
+            let $seats = case.seats;
+            for first in 0..STORES {
+                at_every_store(case.preemptions, move |stores| {
+                    survives($words, case, &[first, stores], move |$me| $new)
                 });
             }
         }
@@ -118,10 +172,12 @@ fn unfair(case: Case) -> usize {
 }
 
 models! {
-    tas_takes_turns, tas_outlives_a_seat, |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
-    mcs_takes_turns, mcs_outlives_a_seat, |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
-    clh_takes_turns, clh_outlives_a_seat,
+    tas_takes_turns, tas_outlives_a_seat, tas_outlives_two, tas_is_healed_as_others_come after 2,
+        |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
+    mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two, mcs_is_healed_as_others_come after 4,
+        |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
+    clh_takes_turns, clh_outlives_a_seat, clh_outlives_two, clh_is_healed_as_others_come after 5,
         |seats, me| Clh::new(0, seats, me), Clh::words(seats), queued;
-    hyblock_takes_turns, hyblock_outlives_a_seat,
+    hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two, hyblock_is_healed_as_others_come after 3,
         |seats, me| Hyb::new(0, me), Hyb::words(seats), queued;
 }

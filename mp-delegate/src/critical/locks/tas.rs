@@ -3,7 +3,7 @@
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, seat},
 };
 
 /// Beside who has it: somebody may sleep until it is free.
@@ -27,6 +27,8 @@ impl Tas {
 }
 
 impl Lock for Tas {
+    const QUEUES: bool = false;
+
     #[inline(always)]
     fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         let word = site.word(self.word)?;
@@ -57,5 +59,23 @@ impl Lock for Tas {
             site.wake_all();
         }
         Ok(())
+    }
+
+    fn close<S: Mortal>(&self, _site: &S) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    /// Gives it up for one who died before or after having it.
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        let word = site.word(self.word)?;
+        let seen = word.load();
+        let Some(owner) = (seen & !SLEEPERS).checked_sub(1) else { return Ok(true) };
+        let owner = owner as Seat;
+        let is_left = site.is_dead(owner) && site.mark(owner).load() != seat::ENTERED;
+        if is_left && word.exchange(seen, 0).is_err() {
+            return Ok(false);
+        }
+        site.wake_all();
+        Ok(true)
     }
 }

@@ -38,6 +38,11 @@ impl Object for Counter {
     fn apply(count: &mut u64, by: u64) -> u64 {
         std::mem::replace(count, count.wrapping_add(by))
     }
+
+    /// It is written at once.
+    fn repair(_: &mut u64) -> bool {
+        true
+    }
 }
 
 impl Protected<Counter> {

@@ -88,6 +88,11 @@ impl<K: Plain, V: Plain> Object for Map<K, V> {
             _ => MapAnswer::of_number(table.len()),
         }
     }
+
+    fn repair(state: &mut [Entry<K, V>]) -> bool {
+        Table::new(state).repair();
+        true
+    }
 }
 
 const GET: u8 = 1;
@@ -346,10 +351,9 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// Makes the map good again after an operation that did not come to its end; how many entries
     /// were dropped. See [`Table::repair`].
     ///
-    /// Such a map is poisoned, unless its section says otherwise: it refuses this, too, until
-    /// [`clear_poison`](Self::clear_poison). Where others could ask for something between the two,
-    /// a server that has taken over can be the first: it has a further handle, with which it
-    /// submits the repair before it clears the poison and goes on to serve.
+    /// A server that follows another one which was killed does so by itself. After an operation that
+    /// panicked (a key or a value of yours may) the map is poisoned, unless its section says otherwise:
+    /// it refuses this, too, until [`clear_poison`](Self::clear_poison).
     ///
     /// # Errors
     /// As `apply`.

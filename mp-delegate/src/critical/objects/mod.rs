@@ -21,6 +21,10 @@
 //! opened. There is room for exactly so many values: who comes with one more gets it back with
 //! [`Full`], and who finds none gets `None`. Neither waits.
 //!
+//! **Deaths.** All of them are [repaired](super::Object::repair) by a server that follows one which was
+//! killed in the middle of an operation: of that one nobody knows whether it was executed, and nothing
+//! else is concerned, but that a map's may have lost its key.
+//!
 //! ```
 //! use mp_core::World;
 //! use mp_delegate::critical::{Scheme, Section, objects::{Counter, Queue}};
@@ -48,6 +52,8 @@
 
 mod bytes;
 mod counter;
+#[cfg(all(test, not(loom)))]
+mod interrupted;
 mod map;
 #[cfg(all(test, loom))]
 mod model;
@@ -55,6 +61,8 @@ mod queue;
 mod stack;
 mod table;
 mod two_lock_queue;
+
+use std::hint::black_box;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -68,6 +76,16 @@ pub use queue::Queue;
 pub use stack::Stack;
 pub use table::{Entry, Table, TableFull};
 pub use two_lock_queue::{Dequeuers, Enqueuers, TwoLockQueue};
+
+/// What is written before is written before what comes after, for the one who finds it there when
+/// this process is killed in between: processors keep to that order for the dead, the compiler to
+/// what might be looked at.
+#[inline(always)]
+fn settle<T: ?Sized>(written: &mut T) {
+    black_box(written);
+    #[cfg(all(test, not(loom)))]
+    interrupted::step();
+}
 
 /// There was no room for a value, which is this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use mp_core::Rank;
 
-use super::{Answer, Full, Op};
+use super::{Answer, Full, Op, settle};
 use crate::critical::{Object, Protected, Result, Section};
 
 /// In a cell.
@@ -45,21 +45,32 @@ impl Object for Queue {
 
     fn apply(cells: &mut [[u64; 2]], op: Op) -> Answer {
         let len = u32::try_from(cells.len()).unwrap_or(u32::MAX);
-        let Some(first) = cells.first_mut().filter(|_| len > 0) else {
+        let Some(first) = cells.first().filter(|_| len > 0) else {
             return Answer::refused(op.value);
         };
         // Memory of all ranks: within bounds, whatever is there.
         let oldest = (first[ENDS] >> 32) as u32 % len;
         let count = (first[ENDS] as u32).min(len);
-        let (after, at, oldest, count) = match op.to_put() {
+        let (at, oldest, count) = match op.to_put() {
             Some(_) if count == len => return Answer::refused(op.value),
-            Some(_) => (op.value, wrapped(oldest, count, len), oldest, count + 1),
+            Some(_) => (wrapped(oldest, count, len), oldest, count + 1),
             None if count == 0 => return Answer::refused(op.value),
-            None => (0, oldest, wrapped(oldest, 1, len), count - 1),
+            None => (oldest, wrapped(oldest, 1, len), count - 1),
         };
-        first[ENDS] = u64::from(oldest) << 32 | u64::from(count);
-        let before = std::mem::replace(&mut cells[at as usize][VALUE], after);
-        Answer::done(before)
+        let cell = &mut cells[at as usize];
+        if let Some(value) = op.to_put() {
+            cell[VALUE] = value;
+        }
+        let value = cell[VALUE];
+        // Until now it was not executed.
+        settle(cell);
+        cells[0][ENDS] = u64::from(oldest) << 32 | u64::from(count);
+        Answer::done(value)
+    }
+
+    /// The ends are what tells, and are written at once.
+    fn repair(_: &mut [[u64; 2]]) -> bool {
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mp_core::Rank;
 
-use super::{Answer, Full, Op};
+use super::{Answer, Full, Op, settle};
 use crate::critical::{Object, Protected, Result, Section};
 
 /// In a cell.
@@ -55,8 +55,15 @@ impl Object for Stack {
             cell[VALUE] = value;
         }
         let value = cell[VALUE];
+        // Until now it was not executed.
+        settle(cell);
         cells[0][COUNT] = count;
         Answer::done(value)
+    }
+
+    /// The count is what tells, and is written at once.
+    fn repair(_: &mut [[u64; 2]]) -> bool {
+        true
     }
 }
 

@@ -6,10 +6,10 @@
 //! can be wrong is what [`Table::repair`] puts right: the count, an entry that was being moved and
 //! is there twice, and one that cannot be reached past a gap.
 
-use std::hint::black_box;
-
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
 use mp_core::Plain;
+
+use super::settle;
 
 /// A place of a [`Table`], used or not. All zeros is one that is not.
 #[derive(NoUninit, AnyBitPattern)]
@@ -56,16 +56,6 @@ impl<K, V> std::fmt::Debug for Entry<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("tag", &{ self.tag }).finish_non_exhaustive()
     }
-}
-
-/// What is written before is written before what comes after, for the one who finds it there when
-/// this process is killed in between: processors keep to that order for the dead, the compiler to
-/// what might be looked at.
-#[inline(always)]
-fn settle<T>(written: &mut T) {
-    black_box(written);
-    #[cfg(all(test, not(loom)))]
-    tests::step();
 }
 
 /// No place is left for another key.
@@ -181,24 +171,48 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
     }
 
     /// Makes the table good again after an operation on it did not come to its end, because its
-    /// rank was killed: that one was executed or not, or has lost its key; no other key is
-    /// concerned. Returns how many entries were dropped. It takes as long as inserting all keys.
+    /// rank was killed: that one was executed or not, or has lost its key, or of a [clear](Self::clear)
+    /// some keys are left; no other key is concerned. Returns how many entries were dropped.
     ///
-    /// A table that nothing has happened to stays as it is.
+    /// It looks at all entries, twice. Whoever is killed meanwhile leaves what can be repaired, too. A
+    /// table that nothing has happened to stays as it is.
     pub fn repair(&mut self) -> usize {
-        let used = self.entries.iter().enumerate().filter(|(_, entry)| entry.tag != 0);
-        let whole = used.clone().filter(|(_, entry)| entry.tag == tag_of(&{ entry.key }));
-        let mut kept: Vec<(usize, Entry<K, V>)> =
-            whole.map(|(at, entry)| (self.distance(self.home(entry.tag), at), *entry)).collect();
-        let before = used.count();
-        // Of a key that is there twice the farther one was there first: it was being moved back.
-        kept.sort_by_key(|&(distance, _)| distance);
-        self.clear();
-        for (_, Entry { tag, key, value, .. }) in kept {
-            // There is room: it was there before.
-            let _ = self.insert_tagged(tag, key, value);
+        let before = self.used();
+        for entry in &mut *self.entries {
+            if entry.tag != 0 && entry.tag != tag_of(&{ entry.key }) {
+                entry.tag = 0;
+            }
         }
-        before - self.len()
+        settle(&mut *self.entries);
+        // What has moved may have left a gap before others.
+        while (0..self.entries.len()).filter(|&at| self.put_right(at)).count() > 0 {}
+        let used = self.used();
+        if let Some(first) = self.entries.first_mut() {
+            first.used = used as u32;
+        }
+        before - used
+    }
+
+    fn used(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.tag != 0).count()
+    }
+
+    /// Moves an entry that cannot be reached into the gap before it, and drops one whose key is found
+    /// before it. Whether it was one of them.
+    fn put_right(&mut self, at: usize) -> bool {
+        let Entry { tag, key, value, .. } = self.entries[at];
+        let found = if tag == 0 { Ok(at) } else { self.find(tag, &key) };
+        if found == Ok(at) {
+            return false;
+        }
+        // Twice the same for a while, rather than not at all.
+        if let Err(Some(gap)) = found {
+            self.entries[gap].fill(tag, key, value);
+            settle(&mut *self.entries);
+        }
+        self.entries[at].tag = 0;
+        settle(&mut *self.entries);
+        true
     }
 
     #[inline]
@@ -288,40 +302,11 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::{
-        cell::Cell,
-        collections::BTreeMap,
-        panic::{AssertUnwindSafe, catch_unwind},
-    };
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
-    use super::*;
-
-    thread_local! {
-        /// Steps until this thread "is killed".
-        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-
-    struct Killed;
-
-    pub(super) fn step() {
-        match LEFT.get() {
-            Some(0) => {
-                LEFT.set(None);
-                std::panic::resume_unwind(Box::new(Killed));
-            }
-            left => LEFT.set(left.map(|left| left - 1)),
-        }
-    }
-
-    /// Whether the operation came to its end within so many steps.
-    fn within(steps: usize, operation: impl FnOnce()) -> bool {
-        LEFT.set(Some(steps));
-        let ended = catch_unwind(AssertUnwindSafe(operation)).is_ok();
-        LEFT.set(None);
-        ended
-    }
+    use super::{super::interrupted::within, *};
 
     #[derive(Clone, Copy, Debug)]
     enum Op {
@@ -428,6 +413,17 @@ mod tests {
                 let ended = within(steps, || {
                     let _ = apply(&mut table, last);
                 });
+                // Who repairs is killed after any step, too.
+                for steps in 0.. {
+                    let mut table = Table { entries: &mut table.entries.to_vec() };
+                    let repaired = within(steps, || _ = table.repair());
+                    table.repair();
+                    let found = contents(&table);
+                    prop_assert!(results.contains(&found), "after {steps} more steps: {found:?}");
+                    if repaired {
+                        break;
+                    }
+                }
                 table.repair();
                 let found = contents(&table);
                 prop_assert!(results.contains(&found), "after {steps} steps: {found:?}");

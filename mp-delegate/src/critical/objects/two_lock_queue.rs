@@ -20,7 +20,7 @@ use mp_core::{
     memory::{Region, Word},
 };
 
-use super::{Answer, Full};
+use super::{Answer, Full, settle};
 use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
 
 /// In a node.
@@ -57,11 +57,20 @@ impl Object for Enqueuers {
             Some((mark, place, free)) if mark.load() == free => {
                 place.set(value);
                 mark.store(free | 1);
+                settle(tail);
                 *tail = tail.wrapping_add(1);
                 Answer::done(value)
             }
             _ => Answer::refused(value),
         }
+    }
+
+    /// The value was in its node, if the tail is behind: perhaps it is out again.
+    fn repair_beside(tail: &mut u64, nodes: &[Word]) -> bool {
+        if node(nodes, *tail).is_some_and(|(mark, _, free)| is_past(mark.load(), free)) {
+            *tail = tail.wrapping_add(1);
+        }
+        true
     }
 }
 
@@ -86,12 +95,26 @@ impl Object for Dequeuers {
             Some((mark, place, free)) if mark.load() == free | 1 => {
                 let value = place.peek();
                 mark.store(free.wrapping_add(2));
+                settle(head);
                 *head = head.wrapping_add(1);
                 Answer::done(value)
             }
             _ => Answer::refused(0),
         }
     }
+
+    /// The value was taken, if the head is behind: perhaps there is another one in the node.
+    fn repair_beside(head: &mut u64, nodes: &[Word]) -> bool {
+        if node(nodes, *head).is_some_and(|(mark, _, free)| is_past(mark.load(), free | 1)) {
+            *head = head.wrapping_add(1);
+        }
+        true
+    }
+}
+
+/// Whether a mark came after another one.
+fn is_past(mark: u64, other: u64) -> bool {
+    (mark.wrapping_sub(other) as i64) > 0
 }
 
 impl Protected<Enqueuers> {

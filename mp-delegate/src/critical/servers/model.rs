@@ -1,7 +1,7 @@
 //! The slot server under a model checker: every operation once, in mutual exclusion, its result to
 //! whoever asked for it; whoever dies.
 
-use super::slot::{Client, Served, Slots};
+use super::slot::{Client, InOrder, Served, Slots};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
@@ -37,7 +37,7 @@ fn serve(model: &Model, slots: Slots, clients: usize) -> Result<(), Stop> {
     }
     loop {
         let more = model.wait(clients, None, model.word(0)?, || {
-            match served.round(model, clients, &mut run) {
+            match served.round(model, &InOrder, clients, &mut run) {
                 Ok(false) if gone(model, slots).load() < clients as u64 => None,
                 other => Some(other),
             }
@@ -124,7 +124,7 @@ fn streamed_responses_wake_those_they_are_for() {
             }
             let (mut served, _) = Served::take_over(slots, model).unwrap();
             let mut run = |_: Seat, op: u32| Outcome::done(op + 10);
-            let mut more = || match served.round(model, 1, &mut run).unwrap() {
+            let mut more = || match served.round(model, &InOrder, 1, &mut run).unwrap() {
                 false if gone(model, slots).load() == 0 => None,
                 worked => Some(worked),
             };

@@ -358,6 +358,45 @@ fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcom
     Outcome::done(ret)
 }
 
+/// In which order a server looks at seats.
+pub(in crate::critical) trait Order {
+    /// Those below `seats`, each once.
+    fn first(&self, seats: usize) -> impl Iterator<Item = Seat>;
+}
+
+/// As their lines lie.
+#[derive(Debug)]
+pub(in crate::critical) struct InOrder;
+
+impl Order for InOrder {
+    #[inline(always)]
+    fn first(&self, seats: usize) -> impl Iterator<Item = Seat> {
+        0..seats
+    }
+}
+
+/// At random, the same way every time (T 7.2.2).
+#[derive(Debug)]
+pub(in crate::critical) struct Shuffled(Vec<Seat>);
+
+impl Shuffled {
+    pub(in crate::critical) fn new(seats: usize) -> Self {
+        let mut order: Vec<Seat> = (0..seats).collect();
+        // Numbers that look like chance, from the number of the seat.
+        order.sort_by_cached_key(|&seat| {
+            let mixed = (seat as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        });
+        Self(order)
+    }
+}
+
+impl Order for Shuffled {
+    fn first(&self, seats: usize) -> impl Iterator<Item = Seat> {
+        self.0.iter().copied().filter(move |&seat| seat < seats)
+    }
+}
+
 /// The server's side.
 #[derive(Debug)]
 pub(in crate::critical) struct Served {
@@ -399,11 +438,12 @@ impl Served {
     pub(in crate::critical) fn round<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
+        order: &impl Order,
         seats: usize,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<bool, Stop> {
         let mut worked = false;
-        for seat in 0..self.next.len().min(seats) {
+        for seat in order.first(self.next.len().min(seats)) {
             let next = self.next[seat];
             let head = self.slots.request(site, seat, next)?[0].load();
             if head >> COUNT_BITS == next {
@@ -521,4 +561,24 @@ fn short<Ret: Plain>(ret: &Ret) -> u32 {
     let len = from.len().min(4);
     bytes[..len].copy_from_slice(&from[..len]);
     u32::from_le_bytes(bytes)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_comes_once_in_any_order() {
+        for most in [0, 1, 2, 9, 80] {
+            let shuffled = Shuffled::new(most);
+            for seats in [0, 1, most / 2, most].into_iter().filter(|&seats| seats <= most) {
+                let mut order: Vec<Seat> = shuffled.first(seats).collect();
+                // Of many there are few that follow each other.
+                let follow = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
+                assert!(seats < 40 || follow < seats / 5, "{order:?}");
+                order.sort_unstable();
+                assert_eq!(order, InOrder.first(seats).collect::<Vec<_>>());
+            }
+        }
+    }
 }

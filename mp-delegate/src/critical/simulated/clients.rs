@@ -17,13 +17,13 @@ use super::{
 use crate::critical::{
     combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
     error::Stop,
-    locks::{AnyLock, Lock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nonblocking::{Nodes, Rings},
     object::Outcome,
     section::{Scheme, Section},
     servers::{
         mp,
-        slot::{Client, Served, Slots, Ticket},
+        slot::{Client, InOrder, Order, Served, Shuffled, Slots, Ticket},
     },
     site::{BLOCK, Seat, Site, Word},
 };
@@ -383,11 +383,26 @@ fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Sto
         // That it is busy it tells nobody: no other core ever looks.
         return serve(shared, core, || served.round(|_| (), &mut run));
     }
-    let (mut served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
-    serve(shared, core, || match parameters.streaming {
-        false => served.round(&core, clients, &mut run),
+    let (served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
+    match parameters.shuffled {
+        false => serve_slots(shared, core, served, &InOrder, run),
+        true => serve_slots(shared, core, served, &Shuffled::new(clients), run),
+    }
+}
+
+fn serve_slots(
+    shared: &Shared<'_>,
+    core: Core<'_>,
+    mut served: Served,
+    order: &impl Order,
+    mut run: impl FnMut(Seat, u64) -> Outcome<u64>,
+) -> Result<(), Stop> {
+    let clients = shared.experiment.clients;
+    let streaming = shared.experiment.scheme().is_some_and(|section| section.streaming);
+    serve(shared, core, || match streaming {
+        false => served.round(&core, order, clients, &mut run),
         // Whatever is put in or counted has no more than these bits.
-        true => served.round(&core, clients, &mut |seat, op| {
+        true => served.round(&core, order, clients, &mut |seat, op| {
             let Outcome { fate, ret } = run(seat, op);
             Outcome { fate, ret: ret as u32 }
         }),

@@ -53,9 +53,8 @@ fn operations_exclude_each_other() {
                 for clients in [1, 2, 14] {
                     let experiment = Experiment::new(chip.clone(), scheme, clients).task(task);
                     let run = experiment.time(micros(20)).run();
-                    let run =
-                        run.unwrap_or_else(|e| panic!("{scheme:?}, {task:?}, {clients}: {e}"));
-                    assert!(run.operations() > 0, "{scheme:?}, {task:?}, {clients}: nothing done");
+                    let run = run.unwrap_or_else(|e| panic!("{scheme}, {task:?}, {clients}: {e}"));
+                    assert!(run.operations() > 0, "{scheme}, {task:?}, {clients}: nothing done");
                 }
             }
         }
@@ -77,7 +76,7 @@ proptest! {
         task in 0..TASKS.len(),
         clients in 1..14_usize,
         (max_ops, window) in (1..5_usize, 1..6_usize),
-        (backoff, streaming) in (0..3_usize, any::<bool>()),
+        (backoff, streaming, shuffled) in (0..3_usize, any::<bool>(), any::<bool>()),
         (messages, prefetcher) in (any::<bool>(), any::<bool>()),
         (between, seed) in (0..400_u64, any::<u64>()),
     ) {
@@ -88,6 +87,7 @@ proptest! {
             .max_ops(max_ops)
             .in_flight(window)
             .streaming(streaming)
+            .shuffled(shuffled)
             .backoff(backoff);
         let mut chip = sandy();
         chip = if messages { chip.with_messages() } else { chip };
@@ -110,7 +110,7 @@ fn a_run_is_the_same_every_time_and_another_seed_is_another_run() {
     for scheme in Scheme::ALL {
         let run = |seed| Experiment::new(sandy(), scheme, 12).seed(seed).run().unwrap();
         assert_eq!(run(1), run(1));
-        assert_ne!(run(1), run(2), "{scheme:?}");
+        assert_ne!(run(1), run(2), "{scheme}");
     }
 }
 
@@ -226,11 +226,11 @@ fn hyblock_hands_over_with_two_transfers_less_than_queue_locks() {
         // A message is on its way instead.
         assert!(hyb.times > 100 && hyb.nanos() < 0.7 * mcs.nanos(), "{hyb:?} {mcs:?}");
     }
-    // Where messages are lines of memory it has one more: a letter is taken out of its box.
+    // Where messages are lines of memory it is a queue lock as the others are.
     let handing = |scheme| measured(sandy(), scheme, 16).sections.handing_over.remote();
     near(handing(Scheme::Mcs), 2.0, 0.05);
     near(handing(Scheme::Clh), 2.0, 0.05);
-    near(handing(Scheme::HybLock), 3.0, 0.05);
+    near(handing(Scheme::HybLock), 2.0, 0.05);
 }
 
 /// T 5.3.2, 7.1.2: one RMR to read a request, one to write the response.
@@ -246,7 +246,7 @@ fn a_request_takes_two_transfers_on_the_executing_side() {
             let sections = serving(scheme);
             near(sections.serving.remote(), 2.0, 0.1);
             // The value stays where it is.
-            assert!(sections.inside.remote() < 0.05, "{scheme:?}: {sections:?}");
+            assert!(sections.inside.remote() < 0.05, "{scheme}: {sections:?}");
         }
         // A lock moves the value as well.
         near(serving(Scheme::Mcs).inside.remote(), 1.0, 0.01);
@@ -290,6 +290,19 @@ fn backoff_and_streaming_remove_transfers() {
     near(run.sections.serving.remote(), 1.0, 0.05);
 }
 
+/// T 7.2.2, figure 7.5: shuffling takes from a server with backoff most of what the prefetcher gives it,
+/// but not all: some lines are at equal distances by chance.
+#[test]
+fn shuffled_lines_are_seldom_fetched_ahead() {
+    let chip = fetching(Chip::sockets(80, 8).unwrap());
+    let server = |section| measured(chip.clone(), Way::Section(section), 79);
+    let backoff = slot_server().backoff(Backoff::Fixed(400));
+    let (in_order, shuffled) = (server(backoff), server(backoff.shuffled(true)));
+    assert!(in_order.sections.serving.remote() < 0.3, "{in_order:?}");
+    assert!(shuffled.sections.serving.remote() > 0.9, "{shuffled:?}");
+    assert!(in_order.rate() > 1.5 * shuffled.rate(), "{} {}", in_order.rate(), shuffled.rate());
+}
+
 /// Of one client nobody takes anything: a lock is at hand, and a server two transfers each way away.
 #[test]
 fn a_lock_wins_alone_and_delegation_among_many() {
@@ -329,7 +342,7 @@ fn h_synch_keeps_to_a_group() {
 fn queue_locks_and_servers_are_fair() {
     for scheme in [Scheme::Mcs, Scheme::Clh, Scheme::HybLock, Scheme::SlotServer] {
         let run = Experiment::new(sandy(), scheme, 15).time(micros(2000)).run().unwrap();
-        assert!(run.unfairness() < 1.1, "{scheme:?}: {}", run.unfairness());
+        assert!(run.unfairness() < 1.1, "{scheme}: {}", run.unfairness());
     }
 }
 
