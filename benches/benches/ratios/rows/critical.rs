@@ -154,7 +154,7 @@ pub fn rows() -> Vec<Row> {
         Lock::ParkingLot.side(1, load, each(load))
     };
     rows.push(any(row(
-        "uncontended.hyblock".into(),
+        "uncontended.hyb-lock".into(),
         "taking a lock that nobody else wants, adding 1, and giving it up, beside parking_lot's Mutex",
         Unit::Nanoseconds,
         alone(HYB, Guarded::Locked),
