@@ -709,7 +709,11 @@ fn by_messages<O: Object>(
 impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
         // What was submitted is executed, if anybody serves.
-        let _ = self.flush();
+        match &mut self.algorithm {
+            Algorithm::Slot(client) => _ = client.flush(&self.place),
+            Algorithm::Mp(client) => client.part(&self.place),
+            _ => {}
+        }
         // An algorithm may still expect somebody on a seat that was left in the middle.
         if self.broken.is_some() {
             return;

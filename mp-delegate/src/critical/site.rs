@@ -133,7 +133,7 @@ pub(super) trait Mortal: Site {
     /// What the seat says of itself: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
 
-    /// Whether nothing of its rank runs any more, in any thread of it.
+    /// Whether nothing of its rank comes here any more, from any thread of it.
     fn is_dead(&self, seat: Seat) -> bool;
 
     /// A rank that is gone with what others can't go past.
@@ -149,7 +149,7 @@ pub(super) trait Mortal: Site {
     /// Whether somebody died in a lock's code.
     fn is_stuck(&self) -> bool {
         let is_stuck =
-            |seat: Seat| self.mark(seat).load() == seat::APPROACHES && self.is_dead(seat);
+            |seat: Seat| self.is_dead(seat) && self.mark(seat).load() == seat::APPROACHES;
         (0..self.seats()).any(is_stuck)
     }
 }
@@ -360,15 +360,17 @@ impl Mortal for Place {
     }
 
     fn is_dead(&self, seat: Seat) -> bool {
-        self.region.is_dead(self.rank_of(seat))
+        let rank = self.rank_of(seat);
+        self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
     fn lost(&self) -> Option<Stop> {
         let first = |is_missing: &dyn Fn(usize) -> bool| {
             (0..self.all_seats())
-                .filter(|&seat| self.mark(seat).load() == seat::ENTERED)
+                .filter(|&seat| is_missing(self.rank_of(seat)))
+                // In this order: a mark that is read after that was the rank's last.
+                .find(|&seat| !matches!(self.mark(seat).load(), 0 | seat::APPROACHES))
                 .map(|seat| self.rank_of(seat))
-                .find(|&rank| is_missing(rank))
         };
         // Whoever has given up, because somebody was lost, may have left as well.
         let lost = first(&|rank| self.region.is_lost(rank));

@@ -60,9 +60,13 @@ impl Lock for Clh {
         let node = site.words(self.node(mine), 2)?;
         node[WAITER].set(0);
         node[LOCKED].set(1);
-        self.before = site.word(self.tail)?.swap(mine as u64) as usize;
-        let Ok([locked, waiter]) = site.words(self.node(self.before), 2) else {
-            return Err(if self.before as u64 == CLOSED { Stop::Void } else { Stop::Corrupt });
+        let before = site.word(self.tail)?.swap(mine as u64);
+        if before > self.seats as u64 {
+            return Err(if before == CLOSED { Stop::Void } else { Stop::Corrupt });
+        }
+        self.before = before as usize;
+        let [locked, waiter] = site.words(self.node(self.before), 2)? else {
+            return Err(Stop::Corrupt);
         };
         if locked.load() == 0 {
             return Ok(());
@@ -100,5 +104,33 @@ impl Lock for Clh {
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
         site.word(self.node(free) + LOCKED)?.set(0);
         Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::critical::{
+        locks::{give, take},
+        site::{Place, open_region},
+    };
+
+    /// Also to a seat that has the first node, which lies right behind the tail.
+    #[test]
+    fn a_closed_queue_lets_nobody_in() {
+        let rank = World::solo().unwrap();
+        let own = Place::own(2);
+        let place = Place::new(open_region(&rank, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let (mut one, mut holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
+        take(&mut one, &place, 0).unwrap();
+        give(&mut one, &place, 0);
+        take(&mut holder, &place, 1).unwrap();
+        holder.close(&place).unwrap();
+        let got = one.acquire(&place);
+        assert!(matches!(got, Err(Stop::Void)), "{got:?}: two have it");
+        place.word(own).unwrap().store(3);
+        assert!(matches!(one.acquire(&place), Err(Stop::Corrupt)));
     }
 }

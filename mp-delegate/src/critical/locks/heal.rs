@@ -35,10 +35,11 @@ pub(super) fn heal<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) -> Result<(
                 return Some(Err(lost));
             }
             // In this order: a healer is there before those who are stuck are forgotten.
-            let is_stuck = site.is_stuck();
+            let is_stuck = site.is_stuck() || site.void().load() != 0;
             match site.healer().load() {
                 0 if is_stuck => Some(Ok(Some(0))),
                 0 => Some(Ok(None)),
+                healer if who(healer) >= site.seats() => Some(Err(Stop::Corrupt)),
                 healer if site.is_dead(who(healer)) => Some(Ok(Some(healer))),
                 _ => None,
             }
@@ -47,7 +48,10 @@ pub(super) fn heal<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) -> Result<(
         // First, so that there is always somebody to look for.
         site.approach(me);
         if site.healer().exchange(before, someone(me)).is_ok() {
-            renew(lock, site, me)?;
+            // Another one may have healed it since the look. Nobody but the healer forgets.
+            if site.is_stuck() || site.void().load() != 0 {
+                renew(lock, site, me)?;
+            }
             site.healer().store(0);
             site.leave(me);
             return Ok(());
@@ -78,10 +82,14 @@ fn renew<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) -> Result<(), Stop> {
 
 /// Waits until the seat is out of the lock's code, or dead there.
 fn until_out(site: &impl Mortal, seat: Seat) -> Result<(), Stop> {
-    let is_out = |mark| mark == 0 || mark == seat::APPROACHES && site.is_dead(seat);
-    site.linger(|| match site.lost() {
-        Some(lost) => Some(Err(lost)),
-        None => is_out(site.mark(seat).load()).then_some(Ok(())),
+    site.linger(|| {
+        if let Some(lost) = site.lost() {
+            return Some(Err(lost));
+        }
+        // In this order: what the dead has said last.
+        let is_dead = site.is_dead(seat);
+        let mark = site.mark(seat).load();
+        (mark == 0 || mark == seat::APPROACHES && is_dead).then_some(Ok(()))
     })
 }
 

@@ -47,7 +47,7 @@ impl Lock for Mcs {
             return Err(Stop::Void);
         }
         let before = who(before);
-        site.word(self.node(before) + NEXT)?.store(someone(self.me));
+        site.word(self.node(before).wrapping_add(NEXT))?.store(someone(self.me));
         site.wake(before);
         let locked = &mine[LOCKED];
         site.wait(self.me, Some(before), locked, || (locked.load() == 0).then_some(()))
@@ -64,7 +64,7 @@ impl Lock for Mcs {
             // Somebody is between the swap and the store.
             after = site.wait(self.me, None, next, || Some(next.load()).filter(|&n| n != 0))?;
         }
-        site.word(self.node(who(after)) + LOCKED)?.store(0);
+        site.word(self.node(who(after)).wrapping_add(LOCKED))?.store(0);
         site.wake(who(after));
         Ok(())
     }
@@ -74,8 +74,40 @@ impl Lock for Mcs {
         Ok(())
     }
 
-    /// Nodes are made new by those who come.
+    /// Who has just come has made his node new already; but somebody behind him in the queue that is
+    /// void may have written to it since.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        for seat in 0..site.seats() {
+            site.word(self.node(seat) + NEXT)?.set(0);
+        }
         Ok(site.word(self.tail)?.exchange(CLOSED, 0).is_ok())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::critical::site::{Place, open_region};
+
+    #[test]
+    fn what_was_written_in_a_void_queue_is_forgotten() {
+        let rank = World::solo().unwrap();
+        let own = Place::own(2);
+        let place = Place::new(open_region(&rank, "lock", own + Mcs::words(2), 0).unwrap(), 2);
+        let mut lock = Mcs::new(own, 0);
+        let tail = place.word(own).unwrap();
+        tail.store(CLOSED);
+        // The seat comes again, has made its node new, and has not queued up.
+        let node = place.words(lock.node(0), 2).unwrap();
+        node[NEXT].set(0);
+        node[LOCKED].set(1);
+        // Who was behind it in the queue that is void writes, and leaves.
+        node[NEXT].store(someone(1));
+        assert!(lock.reopen(&place).unwrap());
+        assert_eq!(tail.swap(someone(0)), 0);
+        lock.release(&place).unwrap();
+        assert_eq!(tail.load(), 0, "nobody has it, and nobody can get it");
     }
 }

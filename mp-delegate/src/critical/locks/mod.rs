@@ -173,10 +173,10 @@ impl AnyLock {
 
 /// 1 + a seat in a word; 0 is nobody.
 pub(super) fn someone(seat: Seat) -> u64 {
-    seat as u64 + 1
+    (seat as u64).wrapping_add(1)
 }
 
-/// Who is meant by a word that is not 0.
+/// Who is meant by a word that is not 0. For 0, a seat that there can't be.
 pub(super) fn who(word: u64) -> Seat {
-    (word - 1) as usize
+    word.wrapping_sub(1) as usize
 }

@@ -71,6 +71,9 @@ impl Lock for Tas {
         let seen = word.load();
         let Some(owner) = (seen & !SLEEPERS).checked_sub(1) else { return Ok(true) };
         let owner = owner as Seat;
+        if owner >= site.seats() {
+            return Err(Stop::Corrupt);
+        }
         let is_left = site.is_dead(owner) && site.mark(owner).load() != seat::ENTERED;
         if is_left && word.exchange(seen, 0).is_err() {
             return Ok(false);

@@ -323,6 +323,19 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(())
     }
 
+    /// Sends what was handed over if there is a server; waits for none.
+    pub(in crate::critical) fn part<S: Site>(&mut self, site: &S) {
+        let draft = &self.draft;
+        if self.room > 0
+            && !draft.is_empty()
+            && self.ask.send(draft.len(), |words| words.copy_from_slice(draft)).is_ok()
+        {
+            self.draft.clear();
+            self.answers.sent = self.asked;
+            site.wake_server();
+        }
+    }
+
     #[cold]
     fn follow<S, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
     where
@@ -337,12 +350,13 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     where
         W: Follow<S, A, B>,
     {
-        if self.room == 0 {
-            self.follow::<S, Op>(site)?;
-        }
         while self.asked - self.answers.known >= self.room {
-            self.flush::<S, Op>(site)?;
-            self.receive()?;
+            if self.room == 0 {
+                self.follow::<S, Op>(site)?;
+            } else {
+                self.flush::<S, Op>(site)?;
+                self.receive()?;
+            }
         }
         Ok(())
     }
@@ -549,5 +563,51 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
             };
         }
         Ok(worked)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::critical::site::{Place, open_region};
+
+    /// To a server that dies before it answers anything.
+    struct Dying;
+
+    impl Outlet for Dying {
+        fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop> {
+            write(&mut vec![0; words]);
+            Ok(())
+        }
+    }
+
+    impl Inlet for Dying {
+        fn receive<T>(&mut self, _: impl FnOnce(&[u64]) -> T) -> Result<T, Stop> {
+            Err(Stop::Unserved)
+        }
+
+        fn try_receive<T>(&mut self, _: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
+            Err(Stop::Unserved)
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_room_at_a_dead_server() {
+        let rank = World::solo().unwrap();
+        let place = Place::new(open_region(&rank, "object", 1000, 0).unwrap(), 2);
+        let mut client = Client::<u64, _, _, _>::over((), Dying, Dying, 1);
+        let first = client.submit::<Place, u64>(&place, &1).unwrap();
+        let second = client.submit::<Place, u64>(&place, &2);
+        assert!(matches!(second, Err(Stop::Unserved)));
+        let outcome = client.collect::<Place, u64>(&place, first).unwrap().unwrap();
+        assert_eq!(outcome.fate, Fate::Unknown);
+    }
+
+    #[test]
+    fn messages_fill_a_line() {
+        assert_eq!([batch::<u64, u64>(), batch::<(), u8>(), batch::<[u64; 2], u64>()], [6, 6, 3]);
+        assert_eq!([batch::<u64, [u64; 3]>(), batch::<[u64; 9], ()>()], [2, 1]);
     }
 }

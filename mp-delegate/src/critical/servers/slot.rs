@@ -479,6 +479,9 @@ impl Served {
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(), Stop> {
         let next = *self.next.get(seat).ok_or(Stop::Corrupt)?;
+        if index >= MOST {
+            return Err(Stop::Corrupt);
+        }
         let head = self.slots.request(site, seat, next)?[0].load();
         let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
             return Err(Stop::Corrupt);
