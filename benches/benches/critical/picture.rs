@@ -50,11 +50,12 @@ pub fn svg(
 fn draw(place: &DrawingArea<SVGBackend<'_>, Shift>, group: &Drawn, panel: &Panel) -> Result {
     let xs = || group.points.iter().map(|taken| taken.x);
     let (low, high) = (xs().fold(f64::MAX, f64::min), xs().fold(1.0, f64::max));
-    // Increments begin with none, of which there is no logarithm.
+    // A third of the width beside the last point, for the names of the lines. Increments begin with none,
+    // of which there is no logarithm.
     if low > 0.0 {
-        on(place, group, panel, (low..high * 1.1).log_scale().base(2.0))
+        on(place, group, panel, (low..high * (2.0 * high / low).sqrt()).log_scale().base(2.0))
     } else {
-        on(place, group, panel, low..high * 1.05)
+        on(place, group, panel, low..high * 1.5)
     }
 }
 

@@ -72,7 +72,8 @@ impl Figure {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(0.0..x(last), 0.0..1.05 * top)?;
+            // Beside the last point there is room for the names of the curves.
+            .build_cartesian_2d(0.0..1.25 * x(last), 0.0..1.05 * top)?;
         chart
             .configure_mesh()
             .x_desc(self.across)
