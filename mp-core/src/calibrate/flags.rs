@@ -22,7 +22,6 @@ pub(super) fn seen(cpus: [usize; 2], limits: Limits) -> Outcome<Sample> {
         let mut values = Vec::new();
         let mut trip = 0;
         while member.again() {
-            member.pass();
             let start = Instant::now();
             for _ in 0..TRIPS {
                 trip += 1;

@@ -310,14 +310,8 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
             if self.room == 0 {
                 self.follow::<S, Op>(site)?;
             }
-            let draft = &self.draft;
-            match self.ask.send(draft.len(), |words| words.copy_from_slice(draft)) {
-                Ok(()) => {
-                    self.draft.clear();
-                    self.answers.sent = self.asked;
-                    site.wake_server();
-                }
-                Err(stop) => self.give_up(stop)?,
+            if let Err(stop) = self.send_draft(site) {
+                self.give_up(stop)?;
             }
         }
         Ok(())
@@ -325,15 +319,20 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
 
     /// Sends what was handed over if there is a server; waits for none.
     pub(in crate::critical) fn part<S: Site>(&mut self, site: &S) {
-        let draft = &self.draft;
-        if self.room > 0
-            && !draft.is_empty()
-            && self.ask.send(draft.len(), |words| words.copy_from_slice(draft)).is_ok()
-        {
-            self.draft.clear();
-            self.answers.sent = self.asked;
-            site.wake_server();
+        if self.room > 0 && !self.draft.is_empty() {
+            // Or it is gone, and so is whoever would ask.
+            let _ = self.send_draft(site);
         }
+    }
+
+    #[inline]
+    fn send_draft<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+        let draft = &self.draft;
+        self.ask.send(draft.len(), |words| words.copy_from_slice(draft))?;
+        self.draft.clear();
+        self.answers.sent = self.asked;
+        site.wake_server();
+        Ok(())
     }
 
     #[cold]
