@@ -14,8 +14,9 @@
 //! Every position is filled once or *given up*. A position that was given up must not stop the
 //! messages after it: its slot gets a tombstone, a sequence word that is no message's number. The
 //! receiver finds it where it looks when there seems to be no message, so that its fast path knows
-//! nothing of this. A rank that dies between two positions leaves a gap; the receiver passes it
-//! when nothing of that rank can touch the channel any more.
+//! nothing of this. A rank that dies between two positions leaves a gap. The receiver stops there: a
+//! message behind the gap is never received without the one before it. Buffers behind it are freed with
+//! the channel.
 //!
 //! A rendezvous has no room for several at a time, and in a shared channel slots are claimed one
 //! after another: there the positions take turns.
@@ -37,7 +38,6 @@ use super::{
     ring::{CorruptHead, Ring, RingReceiver},
     shared_ring::{Held, Look, SharedRing},
     signals::{Signal, Sticky},
-    slots::MOVED,
 };
 use crate::{
     buffer::SharedBuffer,
@@ -108,40 +108,6 @@ impl RingReceiver {
             self.release(received);
         }
         passes
-    }
-
-    /// Passes over slots that nobody will fill any more, up to the next message or tombstone.
-    /// Buffers in them go to `lost`. False when there is none. To be called when nothing of the
-    /// sender can touch the channel any more.
-    pub(crate) fn pass_gap(&self, lost: impl Fn(BlockKey)) -> bool {
-        let ring = self.ring();
-        let next = self.upcoming().position;
-        let filled = |position: u64| {
-            // SAFETY: one of the ring's slots.
-            let header = unsafe { ring.slots.header(ring.slot_of(position)) };
-            // Acquire: as in `peek` and `pass_tombstone`.
-            let seq = header.seq.load(Ordering::Acquire);
-            seq == (position as u32).wrapping_add(1) || seq == tombstone(position)
-        };
-        let Some(gap) = (1..ring.slots.count()).find(|&ahead| filled(next + ahead)) else {
-            return false;
-        };
-        for _ in 0..gap {
-            let received = self.upcoming();
-            // SAFETY: one of the ring's slots.
-            let header = unsafe { ring.slots.header(received.slot) };
-            if header.len.load(Ordering::Acquire) == MOVED
-                // SAFETY: `MOVED` stands only in slots of slices.
-                && let Some((key, _, number)) = unsafe { ring.slots.moved(received.slot) }.read()
-                && number == (received.position as u32).wrapping_add(1)
-            {
-                // Before the slot loses its mark: freeing twice is harmless, losing it is not.
-                lost(key);
-            }
-            self.take(received, self.stride());
-            self.release(received);
-        }
-        true
     }
 }
 
@@ -699,7 +665,7 @@ mod tests {
 
         /// A rank dies with its last positions in any state.
         #[test]
-        fn what_was_filled_arrives_past_gaps(
+        fn what_was_filled_arrives_up_to_the_first_gap(
             degree in 1u64..9,
             before in 0u64..9,
             fates in prop::collection::vec(
@@ -718,15 +684,9 @@ mod tests {
                     Fate::Left => {}
                 }
             }
-            let mut arrived = Vec::new();
-            loop {
-                match next(&receiver) {
-                    Some(number) => arrived.push(number),
-                    None if receiver.pass_gap(|_| ()) => {}
-                    None => break,
-                }
-            }
-            let filled = (before..).zip(fates).filter(|&(_, &fate)| fate == Fate::Filled);
+            let arrived: Vec<u64> = std::iter::from_fn(|| next(&receiver)).collect();
+            let up_to_gap = (before..).zip(fates).take_while(|&(_, &fate)| fate != Fate::Left);
+            let filled = up_to_gap.filter(|&(_, &fate)| fate == Fate::Filled);
             prop_assert_eq!(arrived, filled.map(|(position, _)| position).collect::<Vec<_>>());
         }
     }
