@@ -220,7 +220,13 @@ impl Engine {
         cargo: &mut Cargo<'_>,
     ) -> Result<Step> {
         self.flush_to(to);
-        self.out(to)?.advance(course, cargo, false).map_err(|end| end.error(to))
+        let way = self.out(to)?;
+        let step = way.advance(course, cargo, false).map_err(|end| end.error(to))?;
+        if step == Step::Done && !way.is_idle() {
+            // Acknowledgements became due meanwhile.
+            self.flush_to(to);
+        }
+        Ok(step)
     }
 
     /// Sends a message of the caller's; waits while there is no room.
@@ -232,13 +238,21 @@ impl Engine {
     ) -> Result<()> {
         loop {
             let alone = self.is_alone(0);
-            let step = self.out(to)?.advance(course, cargo, alone);
+            let way = self.out(to)?;
+            let step = way.advance(course, cargo, alone);
             if step.map_err(|end| end.error(to))? == Step::Done {
+                if !way.is_idle() {
+                    // Acknowledgements became due meanwhile.
+                    self.flush_to(to);
+                }
                 return Ok(());
             }
             let mut call = Call { landings: &mut [], probe: None, alone: false };
-            if !self.progress(&mut call) {
-                self.sleep(&[to], None)?;
+            if !self.progress(&mut call)
+                && let Err(error) = self.sleep(&[to], None)
+            {
+                self.break_off_unfinished(to);
+                return Err(error);
             }
         }
     }
@@ -499,9 +513,19 @@ impl Engine {
             for (ticket, cargo) in way.give_up() {
                 self.desk.not_sent(ticket, cargo, end.error(to));
             }
-            way.end = Some(end);
+            way.break_off(end);
         }
         self.busy.retain(|&busy| busy != to);
+    }
+
+    /// Sends nothing more to a rank for which the caller gives up a message of which a part has gone.
+    fn break_off_unfinished(&mut self, to: u32) {
+        if let Some(way) = &mut self.outward[to as usize]
+            && way.is_unfinished()
+        {
+            way.break_off(End::Broken("a message to it was given up half sent".to_owned()));
+            self.flush_to(to);
+        }
     }
 
     /// Whether the message of a receive has begun to come.
@@ -618,7 +642,10 @@ impl Engine {
             }
             to.clear();
             to.extend(locals.iter().filter(|local| local.outcome.is_none()).map(|l| l.to));
-            self.sleep(&to, left)?;
+            if let Err(error) = self.sleep(&to, left) {
+                to.iter().for_each(|&to| self.break_off_unfinished(to));
+                return Err(error);
+            }
         }
     }
 

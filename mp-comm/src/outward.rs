@@ -358,7 +358,10 @@ pub(crate) struct Outward {
     /// Looked for when the first message comes that is long enough.
     loans: Option<Loans>,
     full: Which,
-    pub(crate) end: Option<End>,
+    /// A message of the caller's has begun and waits for room: until it is whole, nothing else may
+    /// go, because the receiver takes what comes next for the rest of it.
+    unfinished: bool,
+    end: Option<End>,
 }
 
 impl Outward {
@@ -373,6 +376,7 @@ impl Outward {
             queue: VecDeque::new(),
             loans: None,
             full: Which::Lines,
+            unfinished: false,
             end: None,
         })
     }
@@ -411,19 +415,32 @@ impl Outward {
         self.push(course, Kept::Name(element.name), None);
     }
 
-    /// Puts a message behind those that wait.
+    /// Puts a message behind those that wait; one that has begun goes on before them.
     pub(crate) fn push(&mut self, course: Course, cargo: Kept, ticket: Option<usize>) {
-        self.queue.push_back(Item { course, cargo, ticket });
+        let begun = course.has_begun();
+        let item = Item { course, cargo, ticket };
+        if begun {
+            self.unfinished = false;
+            self.queue.push_front(item);
+        } else {
+            self.queue.push_back(item);
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Sends what waits, as far as there are free slots; `gone` hears of each message that has
-    /// gone. Whether anything has.
+    /// Sends what waits, as far as there are free slots; adds each message that has gone to `gone`.
+    /// Returns whether anything has.
     pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<bool, End> {
+        if let Some(end) = &self.end {
+            return Err(end.clone());
+        }
         let mut moved = false;
+        if self.unfinished {
+            return Ok(moved);
+        }
         while let Some(item) = self.queue.front_mut() {
             let before = item.course.progress();
             let step = item.course.advance(&mut self.channels, &mut item.cargo.cargo(), false);
@@ -444,6 +461,19 @@ impl Outward {
         Ok(moved)
     }
 
+    /// Sends nothing any more, for this reason. A message of which only a part has gone stays so.
+    pub(crate) fn break_off(&mut self, end: End) {
+        self.end = Some(end);
+        // The short way to send asks for a known type, and for nothing else.
+        self.announced.clear();
+        self.last = None;
+    }
+
+    /// Whether a message of the caller's has begun and waits for room.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
     /// Everything that waits, when it can't be sent any more.
     pub(crate) fn give_up(&mut self) -> Vec<Gone> {
         let items = std::mem::take(&mut self.queue);
@@ -459,8 +489,8 @@ impl Outward {
         Some(self.queue.remove(place)?.cargo)
     }
 
-    /// Sends a message of the caller's, behind those that wait, as far as there are free slots; or,
-    /// when `patient` and none waits, to the end.
+    /// Sends a message of the caller's as far as there are free slots, behind those that wait, or
+    /// before them if it has begun; when `patient` and its turn has come, to the end.
     pub(crate) fn advance(
         &mut self,
         course: &mut Course,
@@ -470,12 +500,14 @@ impl Outward {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() && !course.has_begun() {
             return Ok(Step::Full(self.full));
         }
         let step = course.advance(&mut self.channels, cargo, patient);
+        self.unfinished = false;
         if let Ok(Step::Full(which)) = step {
             self.full = which;
+            self.unfinished = course.has_begun();
         }
         step.inspect_err(|end| self.end = Some(end.clone()))
     }

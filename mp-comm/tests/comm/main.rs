@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod acknowledgements;
 mod calls;
 mod communicators;
 mod ends;
