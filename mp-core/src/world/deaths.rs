@@ -89,6 +89,34 @@ fn buffer(rank: &Rank, number: u64) -> SharedBuffer<u64> {
     rank.buffer_from(&[number; 100]).unwrap()
 }
 
+/// Channels of the survivor to itself, which stand where those stand that the victim opens and
+/// closes: all names are in one list in tests.
+struct Neighbours(Vec<(String, Ends)>);
+
+impl Neighbours {
+    fn add(&mut self, rank: &Rank, name: &str) {
+        let to = rank.sender(name, SURVIVOR as usize, channel()).unwrap();
+        let from = rank.receiver(name, SURVIVOR as usize, channel()).unwrap();
+        self.0.push((name.to_owned(), (to, from)));
+    }
+
+    /// What one end sends, the other gets.
+    fn assert_whole(&mut self) {
+        for (name, (to, from)) in &mut self.0 {
+            to.try_send(&[7; 4]).unwrap();
+            assert_eq!(*from.try_receive().unwrap().expect(name), [7; 4]);
+        }
+    }
+
+    /// Those that were opened before the victim lived are closed in the order of opening.
+    fn close(mut self) {
+        while !self.0.is_empty() {
+            drop(self.0.remove(0));
+            self.assert_whole();
+        }
+    }
+}
+
 /// Kills `victim` at every store. Before that `prepare` does what the survivor does first; after
 /// it `aftermath` gets what `prepare` returned.
 fn at_every_store<P>(
@@ -102,6 +130,9 @@ fn at_every_store<P>(
         let prepared = prepare(&survivor, &stage);
         let mut mine = Mine(Vec::new());
         mine.make(&survivor);
+        let mut neighbours = Neighbours(Vec::new());
+        neighbours.add(&survivor, "older");
+        neighbours.add(&survivor, "old");
         let lived = live_for(stores, || {
             let rank = stage.rank(VICTIM);
             victim(&rank, &stage);
@@ -111,14 +142,19 @@ fn at_every_store<P>(
         // The kernel says that it is dead; the survivor is faster than the burial.
         stage.launcher.rank(VICTIM).unwrap().set_dead();
         mine.make(&survivor);
+        neighbours.add(&survivor, "dead");
         mine.make(&survivor);
         burial::bury(&stage.launcher, VICTIM).unwrap();
         mine.make(&survivor);
+        neighbours.add(&survivor, "buried");
         mine.assert_whole();
         aftermath(&survivor, &stage, prepared, &mut mine);
         mine.make(&survivor);
+        neighbours.add(&survivor, "new");
         mine.assert_whole();
         drop(mine);
+        neighbours.assert_whole();
+        neighbours.close();
         stage.assert_empty();
         if lived {
             assert!(stores > 10, "died {stores} times only");
