@@ -327,7 +327,7 @@ fn while_it_ends() {
         |rank, stage| {
             std::mem::forget(fill(rank, open(rank)));
             let context = &stage.launcher.as_rank(VICTIM);
-            outcome::post(context, &Ok(5u64)).unwrap();
+            outcome::post(context, &Ok(outcome::encode(5u64).unwrap())).unwrap();
             burial::end(context, VICTIM, RankState::Finished).unwrap();
         },
         |rank, stage, ends, mine| {

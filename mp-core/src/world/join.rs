@@ -181,7 +181,11 @@ impl Assignment {
         code: impl Fn(&Rank) -> Result<T>,
     ) -> outcome::Outcome<()> {
         self.inside.store(true, StdOrdering::Relaxed);
-        let outcome = outcome::outcome_of(|| code(&Rank::new(Arc::clone(context))));
+        // What the code returns is encoded and dropped in there, too: that is code of the program.
+        let outcome = outcome::outcome_of(|| {
+            let value = code(&Rank::new(Arc::clone(context)))?;
+            outcome::encode(value)
+        });
         self.inside.store(false, StdOrdering::Relaxed);
         // Before anybody learns of the end: whoever reads the lines counts on them.
         let _ = std::io::stdout().flush();
@@ -190,7 +194,7 @@ impl Assignment {
         if let Err(error) = posted {
             let cause = Cause::Error(error.to_string());
             // A small one fits if anything does.
-            let _ = outcome::post::<()>(context, &Err(cause.clone()));
+            let _ = outcome::post(context, &Err(cause.clone()));
             ended = ended.and(Err(cause));
         }
         if let Ok(world) = context.world() {

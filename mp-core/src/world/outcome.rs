@@ -12,19 +12,26 @@ use crate::{
 /// What became of one rank's code.
 pub(crate) type Outcome<T> = std::result::Result<T, Cause>;
 
-/// Runs rank code, and turns its error or its panic into a cause.
+/// Runs rank code, and turns its error or its panic into a cause. Never unwinds: the code's own
+/// error may panic when it is displayed, and what it panicked with when it is dropped.
 pub(crate) fn outcome_of<T>(code: impl FnOnce() -> Result<T>) -> Outcome<T> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Cause::Error(error.to_string())),
-        Err(payload) => Err(Cause::Panic(
-            payload
-                .downcast_ref::<&str>()
-                .map(|message| (*message).to_owned())
-                .or_else(|| payload.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "(a panic without a message)".to_owned()),
-        )),
-    }
+    let spelled = caught(|| code().map_err(|error| Cause::Error(error.to_string())));
+    spelled.map_err(Cause::Panic).and_then(|outcome| outcome)
+}
+
+/// What the code returns, or what it panicked with.
+pub(crate) fn caught<T>(code: impl FnOnce() -> T) -> std::result::Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).map_err(|payload| {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|message| (*message).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "(a panic without a message)".to_owned());
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+        // That one might panic as well, and so on: it is not dropped.
+        dropped.unwrap_or_else(std::mem::forget);
+        message
+    })
 }
 
 /// All ranks' values, or all ranks' failures.
@@ -40,13 +47,25 @@ pub(crate) fn gather<T>(outcomes: impl IntoIterator<Item = Outcome<T>>) -> Resul
     if failures.is_empty() { Ok(values) } else { Err(RanksFailed { failures }.into()) }
 }
 
-/// Puts this rank's outcome where the others can read it.
-pub(crate) fn post<T: Serialize>(context: &Context, outcome: &Outcome<T>) -> Result<()> {
-    let bytes = postcard::to_stdvec(outcome)?;
+/// A value as [`post`] takes it.
+pub(crate) fn encode<T: Serialize>(value: T) -> Result<Vec<u8>> {
+    Ok(postcard::to_stdvec(&Outcome::Ok(value))?)
+}
+
+/// Puts this rank's outcome, whose value is encoded, where the others can read it.
+pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> {
+    let failed;
+    let bytes = match outcome {
+        Ok(bytes) => bytes,
+        Err(cause) => {
+            failed = postcard::to_stdvec(&Outcome::<()>::Err(cause.clone()))?;
+            &failed
+        }
+    };
     let key = context.allocate(BlockKind::Outcome, bytes.len() as u64)?;
     let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
     // SAFETY: a fresh block of that length, known to nobody else yet.
-    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&*bytes).cast(), bytes.len()) };
+    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&**bytes).cast(), bytes.len()) };
     let control = context.rank(context.me)?;
     control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);
     // Release: pairs with the Acquire in `encoded`. Before the block is settled, so that a death

@@ -69,6 +69,109 @@ fn every_error_comes_back_with_its_rank() {
     }
 }
 
+/// Rank 0 ends in a way that runs code of the program once more, which panics; the others wait for it.
+fn ends_of_rank_0<T>(end: impl Fn() -> Result<T> + Sync) -> Vec<(&'static str, Vec<(usize, Cause)>)>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + Send + Clone + Default + std::fmt::Debug,
+{
+    let all = run_on_all_with(
+        3,
+        |world| world,
+        |rank| {
+            if rank.id() == 0 {
+                return end();
+            }
+            let from = rank.receiver::<u64>("never", 0, Channel::degree(1))?;
+            match from.receive() {
+                Err(Error::PeerLost { rank: 0, .. } | Error::Disconnected { .. }) => {
+                    Ok(T::default())
+                }
+                other => Err(Error::other(format!("{other:?}"))),
+            }
+        },
+    );
+    all.each().map(|(kind, result)| (kind, failures(result))).into()
+}
+
+#[test]
+fn an_error_that_panics_when_it_is_displayed_is_a_panic() {
+    #[derive(Debug)]
+    struct Unspeakable;
+    impl std::fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no words for it")
+        }
+    }
+    impl std::error::Error for Unspeakable {}
+    for (kind, failures) in ends_of_rank_0::<()>(|| Err(Error::other(Unspeakable))) {
+        assert_eq!(failures, [(0, Cause::Panic("no words for it".to_owned()))], "{kind}");
+    }
+}
+
+/// Panics when it is dropped, with another one like it.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::panic_any(Self(self.0 - 1));
+        }
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_is_a_panic() {
+    for (kind, failures) in ends_of_rank_0::<()>(|| std::panic::panic_any(Bomb(3))) {
+        let cause = Cause::Panic("(a panic without a message)".to_owned());
+        assert_eq!(failures, [(0, cause)], "{kind}");
+    }
+}
+
+#[test]
+fn an_error_that_panics_when_it_is_dropped_is_a_panic() {
+    #[derive(Debug)]
+    struct Sticky;
+    impl std::fmt::Display for Sticky {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("stays")
+        }
+    }
+    impl std::error::Error for Sticky {}
+    impl Drop for Sticky {
+        fn drop(&mut self) {
+            panic!("it would not go")
+        }
+    }
+    for (kind, failures) in ends_of_rank_0::<()>(|| Err(Error::other(Sticky))) {
+        assert_eq!(failures, [(0, Cause::Panic("it would not go".to_owned()))], "{kind}");
+    }
+}
+
+#[test]
+fn a_result_that_panics_when_it_is_encoded_is_a_panic() {
+    #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+    struct Secret(bool);
+    impl serde::Serialize for Secret {
+        fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+            assert!(!self.0, "not for others");
+            to.serialize_newtype_struct("Secret", &self.0)
+        }
+    }
+    let _watchdog = Watchdog::start();
+    // Between threads nothing is encoded.
+    let result = World::processes(3).run(|rank| match rank.id() {
+        0 => Ok(Secret(true)),
+        _ => {
+            let from = rank.receiver::<u64>("never", 0, Channel::degree(1))?;
+            match from.receive() {
+                Err(Error::PeerLost { .. } | Error::Disconnected { .. }) => Ok(Secret(false)),
+                other => Err(Error::other(format!("{other:?}"))),
+            }
+        }
+    });
+    assert_eq!(failures(result), [(0, Cause::Panic("not for others".to_owned()))]);
+}
+
 /// Waits for rank 0 in each of the ways there are; says how each wait ended.
 fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     let lost = |error: Option<Error>, how: &str| -> Result<()> {

@@ -18,7 +18,10 @@ mod status;
 #[cfg(all(test, loom))]
 mod model;
 
-use std::time::{Duration, Instant};
+use std::{
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
 
 use self::signal::Thread;
 pub(super) use self::status::Status;
@@ -157,7 +160,8 @@ impl Mpb {
         let thread = thread.inspect_err(|_| {
             self.seats.change(false, |free| free == seat);
         })?;
-        let mut attendant = Attendant { mpb: self, seat, notifier, attending: false };
+        let mut attendant =
+            Attendant { mpb: self, seat, notifier, attending: false, here: PhantomData };
         attendant.status().threads[seat].store(thread.0, Ordering::Relaxed);
         attendant.attending = attendant.status().begin();
         attendant.tell(Delegations::begin);
@@ -275,12 +279,21 @@ impl Waking {
 ///
 /// At every instant one of a rank's attendants at most *attends*: after [`wait`](Self::wait) has said
 /// so, until the next call of that, or of [`hand_over`](Self::hand_over). It takes the interrupts.
+///
+/// It stays in the thread that took the seat: signals go there.
+///
+/// ```compile_fail,E0277
+/// fn can_move<T: Send>() {}
+/// can_move::<mp_core::mpb::Attendant<'static>>();
+/// ```
 #[derive(Debug)]
 pub struct Attendant<'a> {
     mpb: &'a Mpb,
     seat: usize,
     notifier: Notifier,
     attending: bool,
+    /// Neither `Send` nor `Sync`.
+    here: PhantomData<*const ()>,
 }
 
 /// How long an attendant looks before it sleeps, where cores are idle: about what waking it costs.
