@@ -7,8 +7,10 @@
 //! memory does as well ([`Segment::on_heap`]).
 //!
 //! ```text
-//! 0        header: mark, version, layout, size; heap control; roots
-//! HEADER   heap: blocks one after another (heap.rs)
+//! in the file   in the segment
+//!               (-FRONT)         nothing: a mapping may begin anywhere in it (see `map`)
+//! FRONT         0                header: mark, version, layout, size; heap control; roots
+//!               HEADER           heap: blocks one after another (heap.rs)
 //! ```
 
 mod error;
@@ -19,16 +21,18 @@ mod offset;
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
     time::{Duration, Instant},
 };
 
+use memmap2::{MmapOptions, MmapRaw};
 use nix::{
+    errno::Errno,
     fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl},
     sys::{
         memfd::{MFdFlags, memfd_create},
-        mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap},
         stat::fstat,
     },
     unistd::ftruncate,
@@ -51,6 +55,8 @@ const VERSION: u32 = 1;
 pub(crate) const PAGE: u64 = 4096;
 /// Size and alignment of a huge page on the supported machines.
 const HUGE: usize = 2 << 20;
+/// What lies before the segment in its file: never written, never committed.
+pub(crate) const FRONT: u64 = HUGE as u64;
 /// Blocks from this size on are worth huge pages.
 pub(crate) const LARGE: u64 = 256 << 10;
 
@@ -93,7 +99,11 @@ const HEADER: u64 = (size_of::<Header>() as u64).next_multiple_of(PAGE);
 
 #[derive(Debug)]
 enum Backing {
-    Memfd(OwnedFd),
+    Memfd {
+        file: OwnedFd,
+        /// What `base` points into.
+        _map: MmapRaw,
+    },
     Heap(Layout),
 }
 
@@ -127,20 +137,28 @@ impl Segment {
     pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
         let size = whole_size(size, HUGE as u64)?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-        let fd = memfd_create(MEMFD_NAME, flags).map_err(SegmentError::os("memfd_create"))?;
-        ftruncate(&fd, size as i64).map_err(SegmentError::os("ftruncate"))?;
+        let file = memfd_create(MEMFD_NAME, flags).map_err(SegmentError::os("memfd_create"))?;
+        ftruncate(&file, (FRONT + size) as i64).map_err(SegmentError::os("ftruncate"))?;
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
-        fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).map_err(SegmentError::os("fcntl(F_ADD_SEALS)"))?;
-        let base = map(fd.as_fd(), size as usize, true)?;
-        let segment = Self {
-            base,
-            len: size as usize,
-            backing: Backing::Memfd(fd),
-            advance: AtomicU64::new(0),
-            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
-        };
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
+            .map_err(SegmentError::os("fcntl(F_ADD_SEALS)"))?;
+        let segment = Self::mapped(file, size, true)?;
         segment.format(membarrier, parts)?;
         Ok(segment)
+    }
+
+    /// The segment of `len` bytes in `file`, which is as long as it has to be.
+    fn mapped(file: OwnedFd, len: u64, writable: bool) -> Result<Self, SegmentError> {
+        let (map, begin) = map(&file, len as usize, writable)?;
+        // SAFETY: `begin` is at most FRONT, which is how much longer than the segment the mapping is.
+        let base = unsafe { map.as_mut_ptr().add(begin) };
+        Ok(Self {
+            base: NonNull::new(base).ok_or(SegmentError::os("mmap")(Errno::EFAULT))?,
+            len: len as usize,
+            backing: Backing::Memfd { file, _map: map },
+            advance: AtomicU64::new(0),
+            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
+        })
     }
 
     /// A new segment in this process's own memory, for ranks that are threads.
@@ -166,34 +184,27 @@ impl Segment {
     }
 
     /// Maps the segment behind `fd`, after checking that it is one that this program can use.
-    pub(crate) fn attach(fd: OwnedFd, writable: bool, parts: u64) -> Result<Self, SegmentError> {
-        let size = fstat(&fd).map_err(SegmentError::os("fstat"))?.st_size.max(0) as u64;
-        if size < HEADER {
-            return Err(SegmentError::TooSmall { size, least: HEADER });
+    pub(crate) fn attach(file: OwnedFd, writable: bool, parts: u64) -> Result<Self, SegmentError> {
+        let whole = fstat(&file).map_err(SegmentError::os("fstat"))?.st_size.max(0) as u64;
+        let least = FRONT + HEADER;
+        if whole < least {
+            return Err(SegmentError::TooSmall { size: whole, least });
         }
-        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS)
+        // Nothing but the mark is read from a file that others may still shrink.
+        let mut mark = [0; 8];
+        nix::sys::uio::pread(&file, &mut mark, FRONT as i64).map_err(SegmentError::os("pread"))?;
+        let found = u64::from_ne_bytes(mark);
+        if found != MAGIC {
+            return Err(SegmentError::NotASegment { found, expected: MAGIC });
+        }
+        let seals = fcntl(&file, FcntlArg::F_GET_SEALS)
             .map(SealFlag::from_bits_truncate)
             .unwrap_or(SealFlag::empty());
-        let base = {
-            // Nothing but the mark is read from a file that others may still shrink.
-            let mut first = [0; 8];
-            nix::sys::uio::pread(&fd, &mut first, 0).map_err(SegmentError::os("pread"))?;
-            let found = u64::from_ne_bytes(first);
-            if found != MAGIC {
-                return Err(SegmentError::NotASegment { found, expected: MAGIC });
-            }
-            if !seals.contains(SealFlag::F_SEAL_SHRINK) {
-                return Err(SegmentError::NotSealed);
-            }
-            map(fd.as_fd(), size as usize, writable)?
-        };
-        let segment = Self {
-            base,
-            len: size as usize,
-            backing: Backing::Memfd(fd),
-            advance: AtomicU64::new(0),
-            patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
-        };
+        if !seals.contains(SealFlag::F_SEAL_SHRINK) {
+            return Err(SegmentError::NotSealed);
+        }
+        let size = whole - FRONT;
+        let segment = Self::mapped(file, size, writable)?;
         let header = segment.header();
         let version = header.version.load(Ordering::Relaxed);
         if version != VERSION {
@@ -237,7 +248,7 @@ impl Segment {
     /// The descriptor to hand to other processes; `None` for a segment on the heap.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.backing {
-            Backing::Memfd(fd) => Some(fd.as_fd()),
+            Backing::Memfd { file, .. } => Some(file.as_fd()),
             Backing::Heap(_) => None,
         }
     }
@@ -251,7 +262,9 @@ impl Segment {
     pub(crate) fn resident(&self) -> u64 {
         match &self.backing {
             // In units of 512 bytes, whatever the block size is (stat(2)).
-            Backing::Memfd(fd) => fstat(fd).map_or(0, |file| 512 * file.st_blocks.max(0) as u64),
+            Backing::Memfd { file, .. } => {
+                fstat(file).map_or(0, |file| 512 * file.st_blocks.max(0) as u64)
+            }
             Backing::Heap(_) => self.len(),
         }
     }
@@ -306,7 +319,7 @@ impl Segment {
     /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns up to
     /// where they do, which may be further.
     pub(crate) fn commit(&self, offset: u64, len: u64) -> Result<u64, SegmentError> {
-        let Backing::Memfd(fd) = &self.backing else { return Ok(offset + len) };
+        let Backing::Memfd { file, .. } = &self.backing else { return Ok(offset + len) };
         // A large block is worth the huge pages that it lies in, also where it fills them only
         // together with its neighbours.
         let huge = HUGE as u64;
@@ -318,9 +331,10 @@ impl Segment {
         };
         self.check_memory(end - start)?;
         if len >= LARGE {
-            self.make_huge(fd, start, end);
+            self.make_huge(file, start, end);
         }
-        fallocate(fd, FallocateFlags::empty(), start as i64, (end - start) as i64)
+        let place = (FRONT + start) as i64;
+        fallocate(file, FallocateFlags::empty(), place, (end - start) as i64)
             .map_err(SegmentError::os("fallocate"))?;
         Ok(end)
     }
@@ -354,7 +368,7 @@ impl Segment {
     /// a host has yet to give the memory it takes as long. What is used again and again earns that
     /// back (a frame of 3 MB is filtered in two thirds of the time), so a segment may spend
     /// [`PATIENCE`] on it in all, and then does without.
-    fn make_huge(&self, fd: &OwnedFd, start: u64, end: u64) {
+    fn make_huge(&self, file: &OwnedFd, start: u64, end: u64) {
         /// Bytes asked for at a time, between two looks at the clock.
         const STEP: usize = 16 << 20;
         /// What 512 small pages take, made and touched for the first time.
@@ -368,7 +382,8 @@ impl Segment {
             let step = (end - first).min(STEP as u64);
             let pieces = step / HUGE as u64;
             for piece in (first..first + step).step_by(HUGE) {
-                if fallocate(fd, FallocateFlags::empty(), piece as i64, PAGE as i64).is_err() {
+                let place = (FRONT + piece) as i64;
+                if fallocate(file, FallocateFlags::empty(), place, PAGE as i64).is_err() {
                     return;
                 }
             }
@@ -384,25 +399,23 @@ impl Segment {
     /// Gives the pages of a range back to the system; they read as zero and must be committed
     /// again before use.
     pub(crate) fn punch(&self, offset: u64, len: u64) {
-        let Backing::Memfd(fd) = &self.backing else { return };
+        let Backing::Memfd { file, .. } = &self.backing else { return };
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         // A refusal only means that the pages stay.
-        let _ = fallocate(fd, flags, offset as i64, len as i64);
+        let _ = fallocate(file, flags, (FRONT + offset) as i64, len as i64);
     }
 
     /// Whether a block's unused pages can be given back at all.
     pub(crate) fn can_punch(&self) -> bool {
-        matches!(self.backing, Backing::Memfd(_))
+        matches!(self.backing, Backing::Memfd { .. })
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        match &self.backing {
-            // SAFETY: this is the mapping that `map` made, and nothing borrows from it any more.
-            Backing::Memfd(_) => drop(unsafe { munmap(self.base.cast(), self.len) }),
-            // SAFETY: allocated in `on_heap` with this layout.
-            Backing::Heap(layout) => unsafe { dealloc(self.base.as_ptr(), *layout) },
+        if let Backing::Heap(layout) = &self.backing {
+            // SAFETY: allocated in `on_heap` with this layout, and nothing borrows from it any more.
+            unsafe { dealloc(self.base.as_ptr(), *layout) }
         }
     }
 }
@@ -413,7 +426,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// The size of a new segment for which `asked` bytes were asked.
 fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
     // Offsets in files are signed.
-    const MOST: u64 = i64::MAX as u64;
+    const MOST: u64 = i64::MAX as u64 - FRONT;
     let whole = asked.max(HEADER + 64 * PAGE).checked_next_multiple_of(unit);
     whole.filter(|&size| size <= MOST).ok_or(SegmentError::OutOfMemory {
         asked,
@@ -441,37 +454,33 @@ pub(crate) fn fingerprint<const N: usize>(sizes: [usize; N]) -> u64 {
         (hash ^ size as u64).wrapping_mul(0x0100_0000_01b3)
     })
 }
-/// Maps the whole file at an address that is aligned to huge pages.
-fn map(fd: BorrowedFd<'_>, len: usize, writable: bool) -> Result<NonNull<u8>, SegmentError> {
-    let nonzero = |n: usize| std::num::NonZero::new(n).unwrap_or(std::num::NonZero::<usize>::MIN);
-    let reserved = nonzero(len + HUGE);
-    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
-    // SAFETY: a fresh range that nothing refers to.
-    let range = unsafe { mmap_anonymous(None, reserved, ProtFlags::PROT_NONE, flags) }
-        .map_err(SegmentError::os("mmap"))?;
-    let start = range.addr().get().next_multiple_of(HUGE);
-    let mut prot = ProtFlags::PROT_READ;
-    prot.set(ProtFlags::PROT_WRITE, writable);
-    let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
-    // SAFETY: replaces a part of the range reserved above.
-    let mapped = unsafe { mmap(Some(nonzero(start)), nonzero(len), prot, flags, fd, 0) };
-    let before = start - range.addr().get();
-    // SAFETY: gives back the reserved pages around the file's, or all of them after a failure.
-    unsafe {
-        match mapped {
-            Err(_) => drop(munmap(range, reserved.get())),
-            Ok(_) => {
-                if before > 0 {
-                    let _ = munmap(range, before);
-                }
-                let end = before + len.next_multiple_of(PAGE as usize);
-                if end < reserved.get() {
-                    let _ = munmap(range.byte_add(end), reserved.get() - end);
-                }
-            }
+
+/// Maps the segment of `len` bytes in `file`. Returns the mapping, and where in it the segment
+/// begins.
+///
+/// A part of a file can be a huge page where its address and its place in the file are the same
+/// modulo the huge page's size. The system chooses the address. So a mapping of `len + FRONT`
+/// bytes is made to learn one, and made again to begin at that address's place in the FRONT: a
+/// mapping of the same length mostly comes to the same address. Where other threads map memory at
+/// the same time it may not. Then the next one is tried, and in the end small pages do.
+fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), SegmentError> {
+    const TRIES: usize = 8;
+    let refused = |source| SegmentError::Os { call: "mmap", source };
+    let whole = len.checked_add(HUGE).ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?;
+    let mut options = MmapOptions::new();
+    options.len(whole);
+    let (mut place, mut tries) = (0, 0);
+    loop {
+        options.offset(place as u64);
+        let map = if writable { options.map_raw(file) } else { options.map_raw_read_only(file) };
+        let map = map.map_err(refused)?;
+        let wanted = map.as_ptr().addr() % HUGE;
+        tries += 1;
+        if wanted == place || tries == TRIES {
+            return Ok((map, HUGE - place));
         }
+        place = wanted;
     }
-    Ok(mapped.map_err(SegmentError::os("mmap"))?.cast())
 }
 
 /// `madvise(MADV_COLLAPSE)` (Linux 6.1), which nix does not name yet.

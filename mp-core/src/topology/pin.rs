@@ -1,8 +1,11 @@
 //! The CPUs of the calling thread.
 
 use super::{CpuSet, Error};
+use core_affinity::CoreId;
+use nix::errno::Errno;
 use nix::sched;
 use nix::unistd::Pid;
+use std::io;
 
 /// Confines the calling thread to one CPU.
 ///
@@ -11,7 +14,13 @@ use nix::unistd::Pid;
 /// # Errors
 /// [`Error::Pin`] if the CPU is offline, does not exist, or is outside the process's cpuset.
 pub fn pin_current_thread(cpu: usize) -> Result<(), Error> {
-    confine_current_thread(&CpuSet::from_iter([cpu]))
+    let refused = |source| Error::Pin { cpus: CpuSet::from_iter([cpu]), source };
+    // The mask of the system call has no place for others.
+    if cpu >= sched::CpuSet::count() {
+        return Err(refused(Errno::EINVAL.into()));
+    }
+    let pinned = core_affinity::set_for_current(CoreId { id: cpu });
+    pinned.then_some(()).ok_or_else(|| refused(io::Error::last_os_error()))
 }
 
 /// Confines the calling thread to `cpus`: undoes a pin, given the [`current_affinity`] from before
@@ -49,7 +58,5 @@ pub(crate) fn start_in_blocks(place: usize, of: usize) -> Result<(), Error> {
 /// The CPUs the calling thread may run on; `None` on machines with more CPUs than the mask of the
 /// system call has bits (1024).
 pub fn current_affinity() -> Option<CpuSet> {
-    let mask = sched::sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let cpus = 0..sched::CpuSet::count();
-    Some(cpus.filter(|&cpu| mask.is_set(cpu) == Ok(true)).collect())
+    Some(core_affinity::get_core_ids()?.into_iter().map(|core| core.id).collect())
 }

@@ -143,7 +143,7 @@ mod tests {
         Channel, World,
         context::RankState,
         error::Error,
-        segment::SegmentError,
+        segment::{FRONT, SegmentError},
         wait::{Doing, Operation},
         world::Rank,
     };
@@ -164,8 +164,8 @@ mod tests {
     fn copy(context: &Context, bytes: &[u8]) -> fs::File {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = fs::File::from(memfd_create(MEMFD_NAME, flags).unwrap());
-        file.set_len(context.segment.len()).unwrap();
-        file.write_all_at(bytes, 0).unwrap();
+        file.set_len(FRONT + context.segment.len()).unwrap();
+        file.write_all_at(bytes, FRONT).unwrap();
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
         file
     }
@@ -174,7 +174,7 @@ mod tests {
         let file = fs::File::from(context.segment.fd().unwrap().try_clone_to_owned().unwrap());
         // Past everything that these tests put there.
         let mut bytes = vec![0; 128 << 10];
-        file.read_exact_at(&mut bytes, 0).unwrap();
+        file.read_exact_at(&mut bytes, FRONT).unwrap();
         bytes
     }
 
@@ -228,8 +228,14 @@ mod tests {
         // Memory for reading only.
         let attached = attach(copy(&context, &content(&context)).into()).unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let base = format!("{:x}-", attached.segment.range(0, 0, "").unwrap().addr());
-        let line = maps.lines().find(|line| line.starts_with(&base)).unwrap();
+        let base = attached.segment.range(0, 0, "").unwrap().addr().get();
+        let holds = |line: &&str| {
+            let (start, rest) = line.split_once('-').unwrap();
+            let end = rest.split_once(' ').unwrap().0;
+            let hex = |text| usize::from_str_radix(text, 16).unwrap();
+            (hex(start)..hex(end)).contains(&base)
+        };
+        let line = maps.lines().find(holds).unwrap();
         assert!(line.contains(" r--s "), "{line}");
     }
 
@@ -249,7 +255,7 @@ mod tests {
         other_layout[16] ^= 1;
         assert!(matches!(refused(&other_layout), SegmentError::Layout { .. }));
         let unsealed = fs::File::from(memfd_create(MEMFD_NAME, MFdFlags::MFD_CLOEXEC).unwrap());
-        unsealed.write_all_at(&good, 0).unwrap();
+        unsealed.write_all_at(&good, FRONT).unwrap();
         assert!(matches!(attach(unsealed.into()), Err(Error::Segment(SegmentError::NotSealed))));
     }
 }
