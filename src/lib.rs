@@ -49,7 +49,8 @@
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `comm` alone, and `mp_core::memory`, for `critical`.
+// All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, and
+// `mp_core::names`, for the library's own crates.
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{

@@ -1,6 +1,7 @@
 //! Whose an operation is: all ranks of the world, or some of them.
 
 use mp_core::mpb::{Mpb, Mpbs};
+use mp_core::names::Namespace;
 use mp_core::{Rank, Result};
 
 /// The ranks that do something together, as one of them names them: all of its world, which a
@@ -25,13 +26,15 @@ pub struct Members<'a> {
     rank: &'a Rank,
     /// All, if they are not named.
     ranks: Option<&'a [usize]>,
+    /// What they open belongs to something that has other names than programs give.
+    within: Option<Namespace>,
 }
 
 impl<'a> Members<'a> {
     /// These ranks of the world, in this order, which gives them their numbers in what they do together.
     /// `rank` is one of them, and all must name the same.
     pub fn of(rank: &'a Rank, ranks: &'a [usize]) -> Self {
-        Members { rank, ranks: Some(ranks) }
+        Members { rank, ranks: Some(ranks), within: None }
     }
 
     /// The one who names them.
@@ -67,11 +70,42 @@ impl<'a> Members<'a> {
             None => self.rank.mpb(name, mpbs),
         }
     }
+
+    /// What they open is part of something that has names in this namespace, unless that is itself
+    /// part of something else.
+    pub(crate) fn within(self, namespace: Namespace) -> Self {
+        Self { within: Some(self.namespace_or(namespace)), ..self }
+    }
+
+    /// In which namespace they open something of this one that is not part of anything else.
+    pub(crate) fn namespace_or(self, kind: Namespace) -> Namespace {
+        self.within.unwrap_or(kind)
+    }
+
+    /// Opens the buffers of one kind of operations, whose names are apart from those of all others.
+    pub(crate) fn private_mpb(self, kind: Namespace, name: &str, mpbs: Mpbs) -> Result<Mpb> {
+        self.mpb(name, self.namespace_or(kind).mpbs(mpbs))
+    }
+}
+
+/// The namespaces of what this crate opens.
+pub(crate) mod names {
+    use mp_core::names::Namespace;
+
+    pub(crate) const BARRIERS: Namespace = Namespace::new("barriers");
+    pub(crate) const BROADCASTS: Namespace = Namespace::new("bcasts");
+    pub(crate) const ASYNCHRONOUS: Namespace = Namespace::new("async-bc");
+    pub(crate) const REDUCTIONS: Namespace = Namespace::new("reduces");
+    pub(crate) const EXCHANGES: Namespace = Namespace::new("exchange");
+    /// Of all that is part of immediate operations.
+    pub(crate) const IMMEDIATE: Namespace = Namespace::new("immed");
+    /// Of all that is part of a communicator, whose names say what it is.
+    pub(crate) const COMMUNICATORS: Namespace = Namespace::new("comm");
 }
 
 /// All ranks of its world.
 impl<'a> From<&'a Rank> for Members<'a> {
     fn from(rank: &'a Rank) -> Self {
-        Members { rank, ranks: None }
+        Members { rank, ranks: None, within: None }
     }
 }

@@ -40,6 +40,7 @@ use crate::{
     communicator::Communicator,
     error::{Error, Result},
     joint::Joint,
+    outward::NAMES,
 };
 
 /// R.
@@ -111,7 +112,8 @@ impl Ledger {
     pub(crate) fn open(joint: Joint<'_>) -> Result<Self> {
         let ranks = joint.communicator().size();
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
-        let mpb = joint.rank().mpb_of(&joint.name("calls"), &joint.world_ranks(), mpbs)?;
+        let (rank, ranks) = (joint.rank(), joint.world_ranks());
+        let mpb = rank.mpb_of(&joint.name("calls"), &ranks, NAMES.mpbs(mpbs))?;
         let polled = Arc::new(Polled::new(mpb));
         let shared = Arc::new(Shared { polled, state: Mutex::default() });
         Ok(Self { shared, limit: None })

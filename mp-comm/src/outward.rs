@@ -3,7 +3,9 @@
 use std::{any::Any, collections::VecDeque};
 
 use bytemuck::bytes_of_mut;
-use mp_core::{Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, loan::Lender};
+use mp_core::{
+    Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, loan::Lender, names::Namespace,
+};
 
 use crate::{
     elements::{ElementType, Payload},
@@ -18,8 +20,11 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
 
-pub(crate) const LINE_CHANNEL: Channel = Channel::degree(LINES);
-pub(crate) const CHUNK_CHANNEL: Channel = Channel::degree(CHUNKS).max_len(CHUNK);
+/// Of all that communicators open for themselves.
+pub(crate) const NAMES: Namespace = Namespace::new("messages");
+
+pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
+pub(crate) const CHUNK_CHANNEL: Channel = NAMES.channel(Channel::degree(CHUNKS).max_len(CHUNK));
 
 /// Why nothing goes to a rank, or comes from it, any more.
 #[derive(Clone, Debug)]

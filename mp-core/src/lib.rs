@@ -38,6 +38,29 @@ pub mod delegate {
     };
 }
 
+/// Names that the library's own crates give are apart from those of programs: each use of channels,
+/// MPBs and regions has a [namespace](names::Namespace) of its own. Not for programs, so the `onchip`
+/// crate does not export it.
+///
+/// ```
+/// use mp_core::names::Namespace;
+/// use mp_core::{Channel, World};
+///
+/// const REQUESTS: Namespace = Namespace::new("requests");
+///
+/// let rank = World::solo()?;
+/// let (theirs, ours) = (Channel::degree(1), REQUESTS.channel(Channel::degree(1)));
+/// let mut ask = rank.sender("same", 0, ours)?;
+/// ask.send(&1)?;
+/// let other = rank.receiver::<i32>("same", 0, theirs)?;
+/// assert!(other.try_receive()?.is_none());
+/// assert_eq!(*rank.receiver::<i32>("same", 0, ours)?.receive()?, 1);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub mod names {
+    pub use crate::context::Namespace;
+}
+
 /// Memory of a world for algorithms of other crates: what critical sections are made of.
 pub mod memory {
     pub use crate::{

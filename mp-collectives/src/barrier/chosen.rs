@@ -12,7 +12,7 @@ use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
 use crate::immediate::{PolledMpb, Waits};
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
 use crate::told::CHOICE_TARGET;
 
@@ -112,7 +112,7 @@ impl Barriers {
         mut choice: Explanation,
         placement: &Placement,
     ) -> mp_core::Result<Barriers> {
-        let open = |mpbs| members.mpb(name, mpbs).map(RealMpb::new);
+        let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::new);
         let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
             (Barrier::Central, _) => {
                 let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;

@@ -11,7 +11,7 @@ use super::{
     Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
 use crate::immediate::{PolledMpb, Waits};
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 use crate::two_sided::TwoSided;
@@ -108,7 +108,8 @@ impl Broadcasts {
         let second = second.ok_or_else(too_much)?;
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all.ok_or_else(too_much)?))?);
+        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?);
+        let mpb = RealMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         Ok(Broadcasts {
             machine,
             forced: algorithm,

@@ -8,7 +8,7 @@ use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::exchange::Exchanges;
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::reduce::Reductions;
 
 /// Opened at the first call, closed with the communicator.
@@ -175,7 +175,7 @@ pub(super) fn call<'a, F: Front>(
 fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
-    let members = Members::of(&rank, &ranks);
+    let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
     Ok(F::open(members, &joint.name(F::NAME), &fronts.settings.borrow())?)
 }
 

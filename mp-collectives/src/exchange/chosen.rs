@@ -10,7 +10,7 @@ use mp_model::mpb::{Mpb, complete};
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::immediate::{PolledMpb, Waits};
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::real::RealMpb;
 use crate::told::Told;
 
@@ -81,7 +81,7 @@ impl Exchanges {
         let lines = Ways::lines(machine, settings).ok_or_else(|| {
             mp_core::Error::other("exchanges that take more lines than there can be")
         })?;
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(lines))?);
+        let mpb = RealMpb::new(members.private_mpb(names::EXCHANGES, name, Mpbs::lines(lines))?);
         let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
         Ok(Exchanges { mpb, ways, told: Told::new() })
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mp_comm::{Call, Entered, Ledger, Missing};
+use mp_core::names::Namespace;
 use mp_core::{Plain, Rank, Result};
 use mp_delegate::comm::{Errands, Progress};
 use mp_model::mpb::Mpb;
@@ -13,7 +14,7 @@ use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
 use crate::broadcast::{self, Broadcasts};
 use crate::exchange::{self, Exchanges};
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
 use crate::said;
 
@@ -83,6 +84,7 @@ pub(super) struct Algorithms {
     rank: Rank,
     /// Which ranks of the world take part, unless all do.
     members: Option<Vec<usize>>,
+    namespace: Namespace,
     name: String,
     /// Of the barriers' MPBs.
     serial: u64,
@@ -109,10 +111,11 @@ impl Algorithms {
     }
 
     fn members(&self) -> Members<'_> {
-        match &self.members {
+        let members = match &self.members {
             Some(ranks) => Members::of(&self.rank, ranks),
             None => Members::from(&self.rank),
-        }
+        };
+        members.within(self.namespace)
     }
 
     /// Until all ranks have called the same.
@@ -182,7 +185,7 @@ impl Immediate {
         progress: impl Into<Progress>,
         settings: Settings,
     ) -> Result<Immediate> {
-        let members = members.into();
+        let members = members.into().within(names::IMMEDIATE);
         let rank = members.rank();
         let barriers = Barriers::open(members, name, settings.barriers.clone())?;
         let (barriers, waits) = barriers.polled();
@@ -191,6 +194,7 @@ impl Immediate {
             serial: own.mpb().serial(),
             rank: rank.clone(),
             members: members.named().map(<[usize]>::to_vec),
+            namespace: members.namespace_or(names::IMMEDIATE),
             name: name.to_owned(),
             settings: settings.clone(),
             waits: Arc::clone(&waits),

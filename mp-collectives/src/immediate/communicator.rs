@@ -6,7 +6,7 @@ use mp_comm::{Communicator, Error, Result};
 use mp_delegate::comm::Progress;
 
 use super::{Failed, Immediate, Settings};
-use crate::members::Members;
+use crate::members::{Members, names};
 
 /// Collective operations of a communicator's ranks that go on while they do something else.
 ///
@@ -71,7 +71,8 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Imm
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let name = joint.name("immediate");
-    Ok(Immediate::open(Members::of(&rank, &ranks), &name, progress, settings)?)
+    let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
+    Ok(Immediate::open(members, &name, progress, settings)?)
 }
 
 /// Who carries operations on and how, for as many ranks.

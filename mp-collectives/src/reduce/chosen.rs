@@ -19,7 +19,7 @@ use super::{
 use crate::broadcast::Machine;
 use crate::calibration;
 use crate::immediate::{PolledMpb, Waits};
-use crate::members::Members;
+use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 
@@ -121,7 +121,8 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpb = RealMpb::new(members.mpb(name, Mpbs::lines(all).proposing(trees.word()))?);
+        let mpbs = Mpbs::lines(all).proposing(trees.word());
+        let mpb = RealMpb::new(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();
         let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();

@@ -18,7 +18,7 @@ use super::{
     spec::ChannelSpec,
 };
 use crate::{
-    context::{Context, Leaving, RankSet, RankState, Text, hash},
+    context::{Context, Leaving, Namespace, RankSet, RankState, Text, hash},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -101,6 +101,8 @@ impl SpecWords {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
+    /// A [`Namespace`]'s word.
+    namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     spec: SpecWords,
     /// What the end that came second asked for, if it was something else.
@@ -185,6 +187,7 @@ const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
 /// What both ends say a channel is.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
+    pub(crate) namespace: Namespace,
     pub(crate) name: Arc<str>,
     /// Sorted, without repetition.
     pub(crate) senders: Vec<u32>,
@@ -203,8 +206,8 @@ impl Agreement {
 
     fn hash(&self) -> u64 {
         let ranks = self.senders.iter().chain(&[u32::MAX]).chain(&self.receivers);
-        let bytes = self.name.bytes().map(u64::from).chain(ranks.map(|&r| u64::from(r)));
-        hash(bytes)
+        let words = self.name.bytes().map(u64::from).chain(ranks.map(|&r| u64::from(r)));
+        hash(std::iter::once(self.namespace.word()).chain(words))
     }
 
     fn geometry(&self) -> Result<Geometry, Error> {
@@ -317,6 +320,7 @@ impl Opened {
                 && descriptor.is_shared() == agreement.shared
                 && descriptor.senders.members.equals(&agreement.senders)
                 && descriptor.receivers.members.equals(&agreement.receivers)
+                && descriptor.namespace.load(Ordering::Relaxed) == agreement.namespace.word()
                 && descriptor.name.read() == *agreement.name
                 && !side.opened.contains(context.me)
                 && !side.gone.contains(context.me)
@@ -353,6 +357,7 @@ impl Opened {
                 set.assign(nobody);
             }
         }
+        descriptor.namespace.store(agreement.namespace.word(), Ordering::Relaxed);
         descriptor.name.write(&agreement.name);
         descriptor.spec.write(&agreement.spec);
         descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::context::Namespace;
+
 /// How a channel is to be made: its asynchrony degree and, for slices, the longest message.
 ///
 /// Both ends must ask for the same, or get [`Error::Mismatch`](crate::Error::Mismatch).
@@ -11,19 +13,27 @@ use std::fmt;
 pub struct Channel {
     pub(crate) degree: u64,
     pub(crate) max_len: usize,
+    pub(crate) namespace: Namespace,
 }
 
 impl Channel {
     /// A channel in which up to `degree` messages can be under way without blocking the sender.
     /// Degree 0 is a rendezvous: sender and receiver meet.
     pub const fn degree(degree: u32) -> Self {
-        Self { degree: degree as u64, max_len: 0 }
+        Self { degree: degree as u64, max_len: 0, namespace: Namespace::PROGRAM }
     }
 
     /// The longest message of a channel of slices, in elements. The channel has `degree` slots of
     /// this length. Without it, a channel of slices carries moved buffers only, of any length.
     pub const fn max_len(self, elements: usize) -> Self {
         Self { max_len: elements, ..self }
+    }
+}
+
+impl Namespace {
+    /// A channel whose name is in this namespace.
+    pub const fn channel(self, channel: Channel) -> Channel {
+        Channel { namespace: self, ..channel }
     }
 }
 

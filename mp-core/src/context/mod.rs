@@ -22,6 +22,7 @@ use nix::{
 pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
 pub(crate) use ranks::{Leaving, RankSet};
+pub use text::Namespace;
 pub(crate) use text::{Text, hash};
 
 use crate::{

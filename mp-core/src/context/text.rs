@@ -1,4 +1,5 @@
-//! Names in shared memory, and the hashes by which what bears them is found.
+//! Names in shared memory, the namespaces they are in, and the hashes by which what bears them is
+//! found.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -21,6 +22,33 @@ impl<const WORDS: usize> Text<WORDS> {
             self.0.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
         let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+}
+
+/// A set of names. What is opened by a name is found by those who open it in the same namespace:
+/// nothing that a program opens is ever taken for what the library opens for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Namespace(u64);
+
+impl Namespace {
+    /// Of the names that programs give.
+    pub(crate) const PROGRAM: Self = Self(0);
+
+    /// One of the library's own, with a name of 1 to 8 bytes.
+    ///
+    /// # Panics
+    /// For a name that is longer or empty: when it is compiled, for a constant.
+    pub const fn new(name: &str) -> Self {
+        let mut word = [0; 8];
+        let bytes = name.as_bytes();
+        assert!(!bytes.is_empty() && bytes.len() <= word.len(), "a name of 1 to 8 bytes");
+        let (start, _) = word.split_at_mut(bytes.len());
+        start.copy_from_slice(bytes);
+        Self(u64::from_ne_bytes(word))
+    }
+
+    pub(crate) const fn word(self) -> u64 {
+        self.0
     }
 }
 

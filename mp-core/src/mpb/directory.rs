@@ -20,7 +20,7 @@ use super::{
     mark::{MOST_LINES, Mark},
 };
 use crate::{
-    context::{Context, Leaving, RankSet, RankState, Text, hash},
+    context::{Context, Leaving, Namespace, RankSet, RankState, Text, hash},
     error::Error,
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
@@ -35,6 +35,8 @@ const NAME: usize = 64;
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
+    /// A [`Namespace`]'s word.
+    namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
     /// The word that the rank proposed who made them.
@@ -185,7 +187,7 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let Mpbs { lines, proposal } = mpbs;
+        let Mpbs { lines, proposal, namespace } = mpbs;
         let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
@@ -201,9 +203,12 @@ impl Opened {
         }
         let geometry = Geometry { ranks: members.world.len(), lines };
         let mut heap = context.lock_heap()?;
-        let block = match find(&context, &heap, name)? {
+        let block = match find(&context, &heap, (namespace, name))? {
             Some(block) => block,
-            None => make(&context, &mut heap, name, &members.world, geometry, proposal)?,
+            None => {
+                let named = (namespace, name);
+                make(&context, &mut heap, named, &members.world, geometry, proposal)?
+            }
         };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = Wanted::read(&context, block, descriptor)?;
@@ -504,16 +509,25 @@ fn parts(
     Ok((sides.cast(), lines.cast()))
 }
 
+fn hash_of(namespace: Namespace, name: &str) -> u64 {
+    hash(std::iter::once(namespace.word()).chain(name.bytes().map(u64::from)))
+}
+
 /// The oldest MPBs by this name that this rank is a member of and has not opened yet: those of several
 /// calls pair up in the order of opening.
-fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<BlockKey>, Error> {
+fn find(
+    context: &Context,
+    heap: &LockedHeap<'_>,
+    (namespace, name): (Namespace, &str),
+) -> Result<Option<BlockKey>, Error> {
     let mut oldest: Option<(u64, BlockKey)> = None;
-    for block in heap.bucket(hash(name.bytes().map(u64::from)))? {
+    for block in heap.bucket(hash_of(namespace, name))? {
         if block.kind != BlockKind::Mpbs {
             continue;
         }
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
-        if descriptor.name.read() == name
+        if descriptor.namespace.load(Ordering::Relaxed) == namespace.word()
+            && descriptor.name.read() == name
             && descriptor.members.contains(context.me)
             && !descriptor.opened.contains(context.me)
             && !descriptor.gone.contains(context.me)
@@ -530,7 +544,7 @@ fn find(context: &Context, heap: &LockedHeap<'_>, name: &str) -> Result<Option<B
 fn make(
     context: &Context,
     heap: &mut LockedHeap<'_>,
-    name: &str,
+    (namespace, name): (Namespace, &str),
     members: &[u32],
     geometry: Geometry,
     proposal: u64,
@@ -547,6 +561,7 @@ fn make(
         set.assign(&[]);
     }
     descriptor.members.assign(members);
+    descriptor.namespace.store(namespace.word(), Ordering::Relaxed);
     descriptor.name.write(name);
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
     descriptor.agreed.store(proposal, Ordering::Relaxed);
@@ -576,7 +591,7 @@ fn make(
             leave(context, heap, descriptor, block, rank, leaving)?;
         }
     }
-    heap.enlist(block, hash(name.bytes().map(u64::from)))?;
+    heap.enlist(block, hash_of(namespace, name))?;
     Ok(block)
 }
 

@@ -8,6 +8,7 @@ use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{directory::Opened, looks, mark::Sleeper, spec::Mpbs};
 use crate::{
+    context::Namespace,
     error::{Error, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
@@ -21,8 +22,6 @@ const GRAIN: usize = 128;
 /// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
 /// what is waited for, and a switch to another one and back takes as long.
 const LEAST_LOOKS: u32 = 1000;
-/// Names of regions and of MPBs that a program opens are different.
-const PREFIX: &str = "critical/";
 
 /// One piece of memory of all ranks by one name: words that start as zeros, and bytes behind them. A
 /// clone is the same region, opened once.
@@ -44,21 +43,27 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Opens a region of `words` words and `bytes` bytes, all zeros at first. Its ranks pair up as
-    /// for [`Rank::mpb`].
+    /// Opens a region of `words` words and `bytes` bytes, all zeros at first, by a name in the
+    /// namespace. Its ranks pair up as for [`Rank::mpb`].
     ///
     /// # Errors
     /// As [`Rank::mpb`]; [`Error::MpbMismatch`] only where lengths differ by so much that the number
     /// of lines does.
-    pub fn open(rank: &Rank, name: &str, words: usize, bytes: usize) -> Result<Self> {
+    pub fn open(
+        rank: &Rank,
+        namespace: Namespace,
+        name: &str,
+        words: usize,
+        bytes: usize,
+    ) -> Result<Self> {
         let too_long = || Error::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() };
         let before = words.checked_mul(size_of::<Word>()).ok_or_else(too_long)?;
         let before = before.checked_next_multiple_of(GRAIN).ok_or_else(too_long)?;
         let all = before.checked_add(bytes).ok_or_else(too_long)?;
         let each = all.div_ceil(LINE_BYTES).div_ceil(rank.size()).max(1);
-        let name = format!("{PREFIX}{name}");
         let ranks: Vec<usize> = (0..rank.size()).collect();
-        let opened = Opened::open(Arc::clone(rank.context()), &name, &ranks, Mpbs::lines(each))?;
+        let mpbs = namespace.mpbs(Mpbs::lines(each));
+        let opened = Opened::open(Arc::clone(rank.context()), name, &ranks, mpbs)?;
         let looks = Arc::new(AtomicU32::new(looks(&opened.context)));
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
         let (opened, waits) = (Arc::new(opened), Arc::default());
@@ -112,7 +117,7 @@ impl Region {
 
     /// Its name, as it was given.
     pub fn name(&self) -> &str {
-        self.opened.name.strip_prefix(PREFIX).unwrap_or(&self.opened.name)
+        &self.opened.name
     }
 
     /// How many clones there are, this one included.
@@ -271,11 +276,13 @@ mod tests {
     use super::*;
     use crate::{WaitPolicy, World};
 
+    const NAMES: Namespace = Namespace::new("tests");
+
     #[test]
     fn a_region_is_as_long_as_it_was_asked_for() {
         let rank = World::solo().unwrap();
         for (words, bytes) in [(0, 0), (1, 0), (15, 1), (16, 127), (17, 128), (1000, 100_000)] {
-            let region = Region::open(&rank, "region", words, bytes).unwrap();
+            let region = Region::open(&rank, NAMES, "region", words, bytes).unwrap();
             assert_eq!(region.words().len(), words);
             assert!(region.words().iter().all(|word| word.peek() == 0));
             let (first, len) = region.bytes();
@@ -288,10 +295,10 @@ mod tests {
             assert_eq!((region.name(), region.handles()), ("region", 1));
         }
         for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {
-            assert!(Region::open(&rank, "region", words, bytes).is_err());
+            assert!(Region::open(&rank, NAMES, "region", words, bytes).is_err());
         }
         // Not the same as MPBs of that name.
-        let region = Region::open(&rank, "name", 1, 0).unwrap();
+        let region = Region::open(&rank, NAMES, "name", 1, 0).unwrap();
         let mpb = rank.mpb("name", Mpbs::lines(2)).unwrap();
         region.words()[0].store(7);
         assert_eq!(mpb.flag(0).unwrap(), 0);
@@ -302,7 +309,7 @@ mod tests {
     fn who_waits_is_woken_at_its_place() {
         let ran = World::threads(2).wait(WaitPolicy::Park).run(|rank| {
             let (me, peer) = (rank.id(), 1 - rank.id());
-            let region = Region::open(rank, "region", 2, 0)?;
+            let region = Region::open(rank, NAMES, "region", 2, 0)?;
             for round in 1..=200 {
                 region.words()[peer].store(round);
                 region.wake(peer, 10 + peer);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::line::LINE_BYTES;
+use crate::{context::Namespace, line::LINE_BYTES};
 
 /// How MPBs are to be made. All their ranks must ask for the same number of lines, or get
 /// [`Error::MpbMismatch`](crate::Error::MpbMismatch).
@@ -10,12 +10,13 @@ use crate::line::LINE_BYTES;
 pub struct Mpbs {
     pub(super) lines: usize,
     pub(super) proposal: u64,
+    pub(super) namespace: Namespace,
 }
 
 impl Mpbs {
     /// So many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
-        Self { lines, proposal: 0 }
+        Self { lines, proposal: 0, namespace: Namespace::PROGRAM }
     }
 
     /// With a word that may differ from rank to rank: all are told that of the rank that opens them
@@ -23,6 +24,13 @@ impl Mpbs {
     /// other things about.
     pub const fn proposing(self, word: u64) -> Self {
         Self { proposal: word, ..self }
+    }
+}
+
+impl Namespace {
+    /// MPBs whose name is in this namespace.
+    pub const fn mpbs(self, mpbs: Mpbs) -> Mpbs {
+        Mpbs { namespace: self, ..mpbs }
     }
 }
 

@@ -353,5 +353,5 @@ fn agree<M: Message + ?Sized>(
         degree: channel.degree,
         max_len: if M::SLICE { channel.max_len } else { 1 },
     };
-    Agreement { name: name.into(), senders, receivers, shared, spec }
+    Agreement { namespace: channel.namespace, name: name.into(), senders, receivers, shared, spec }
 }

@@ -16,6 +16,7 @@ use super::{
     protected::Protected,
     section::Section,
     server::Server,
+    site::OBJECTS,
 };
 
 /// A value of any type, protected for the threads of a process. A rank gets at it by
@@ -76,7 +77,8 @@ impl<T: Send> AnyValue<T> {
     /// object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
-        let object = Protected::<Calls>::open_as(rank, name, section.into(), me, None, |_| ())?;
+        let object =
+            Protected::<Calls>::open_as(rank, (OBJECTS, name), section.into(), me, None, |_| ())?;
         let Some(key) = object.key() else {
             return Err(Error::bad(name, "closures can't go to another process"));
         };

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use mp_core::{Rank, memory::Region};
+use mp_core::{Rank, memory::Region, names::Namespace};
 use nix::sched::sched_getcpu;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     object::{Fate, Object, Outcome},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Place, Seat, head, open_region},
+    site::{BLOCK, OBJECTS, Place, Seat, head, open_region},
     value::{Guard, Locked, Value, inside},
 };
 
@@ -111,7 +111,7 @@ enum Submitted<Ret> {
 }
 
 impl<O: Object> Protected<O> {
-    /// Opens the object of this name, of 55 bytes at most. `make` makes its value out of zeros, in whichever rank comes
+    /// Opens the object of this name, of 64 bytes at most. `make` makes its value out of zeros, in whichever rank comes
     /// first; the others wait for that. Opening it again in the same rank makes another object of
     /// that name: those of several calls pair up in their order.
     ///
@@ -128,14 +128,14 @@ impl<O: Object> Protected<O> {
         section: impl Into<Section>,
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
-        Self::open_as(rank, name, section.into(), 0, None, make)
+        Self::open_as(rank, (OBJECTS, name), section.into(), 0, None, make)
     }
 
     /// [`open`](Self::open), for ranks that say the same `identity`; `common` is what operations on
     /// this object and on others have in common.
     pub(super) fn open_as(
         rank: &Rank,
-        name: &str,
+        (namespace, name): (Namespace, &str),
         section: Section,
         identity: u64,
         common: Option<Region>,
@@ -148,7 +148,7 @@ impl<O: Object> Protected<O> {
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
             .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
-        let region = open_region(rank, name, words, bytes)?;
+        let region = open_region(rank, namespace, name, words, bytes)?;
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).exchange(0, spec)

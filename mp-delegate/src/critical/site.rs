@@ -5,6 +5,7 @@ use std::{cell::Cell, time::Duration};
 use mp_core::{
     Rank,
     memory::{self, Region},
+    names::Namespace,
 };
 
 pub(super) use mp_core::memory::Word;
@@ -207,14 +208,18 @@ pub(super) mod head {
     pub(in super::super) const WORDS: usize = 16;
 }
 
+/// The names of objects, of whatever kind: two kinds by one name are a mismatch.
+pub(super) const OBJECTS: Namespace = Namespace::new("objects");
+
 /// Opens a region, which all ranks want to be of the same size.
 pub(super) fn open_region(
     rank: &Rank,
+    namespace: Namespace,
     name: &str,
     words: usize,
     bytes: usize,
 ) -> Result<Region, Error> {
-    Region::open(rank, name, words, bytes).map_err(|error| match error {
+    Region::open(rank, namespace, name, words, bytes).map_err(|error| match error {
         mp_core::Error::MpbMismatch { .. } => Error::Mismatch { object: name.to_owned() },
         error => error.into(),
     })

@@ -6,7 +6,9 @@
 
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
-use mp_core::{Channel, Error as WorldError, Rank, Result, WaitPolicy, World, memory::Region};
+use mp_core::{
+    Channel, Error as WorldError, Rank, Result, WaitPolicy, World, memory::Region, names::Namespace,
+};
 use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
 
 use crate::support::{
@@ -132,7 +134,8 @@ pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String
 fn run(rank: &Rank, plan: &Plan) -> Result<()> {
     let me = rank.id();
     let words = 2 * OBSERVER * (OPERATIONS as usize + 1);
-    let log = Log { region: Region::open(rank, "log", words, 0)?, left: None };
+    let log =
+        Log { region: Region::open(rank, Namespace::new("tests"), "log", words, 0)?, left: None };
     let object = Protected::<Ledger>::open(rank, "ledger", plan.section, |_| ())?;
     // One that serves, and one that follows.
     let (mut server, mut object) = (Server::new(), Some(object));

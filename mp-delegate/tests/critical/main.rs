@@ -10,6 +10,7 @@ mod deaths;
 mod kills;
 mod linearizability;
 mod map;
+mod names;
 mod objects;
 mod panics;
 mod servers;

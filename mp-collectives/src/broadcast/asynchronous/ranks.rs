@@ -20,6 +20,7 @@ use thiserror::Error;
 use super::{
     AsyncError, AsyncOptions, AsyncOptionsError, Leaves, Member, Order, Progress, Sending,
 };
+use crate::members::names;
 use crate::real::{RealError, RealMpb};
 
 /// What can be chosen for [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
@@ -206,7 +207,7 @@ impl AsyncBroadcast {
             first_line: 0,
         };
         let lines = AsyncOptions::lines_before_chunk(ranks, LINE_BYTES).saturating_add(chunk_lines);
-        let mpb = rank.mpb(name, Mpbs::lines(lines))?;
+        let mpb = rank.mpb(name, names::ASYNCHRONOUS.mpbs(Mpbs::lines(lines)))?;
         let member = Member::new(&RealMpb::new(&mpb), options)?;
         let state =
             State { member, handler: Some(Box::new(handler)), handling: None, failure: None };

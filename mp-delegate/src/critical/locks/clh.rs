@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::critical::{
         locks::{give, take},
-        site::{Place, open_region},
+        site::{OBJECTS, Place, open_region},
     };
 
     /// Also to a seat that has the first node, which lies right behind the tail.
@@ -122,7 +122,8 @@ mod tests {
     fn a_closed_queue_lets_nobody_in() {
         let rank = World::solo().unwrap();
         let own = Place::own(2);
-        let place = Place::new(open_region(&rank, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let place =
+            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
         let (mut one, mut holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
         take(&mut one, &place, 0).unwrap();
         give(&mut one, &place, 0);

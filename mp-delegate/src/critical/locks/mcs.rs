@@ -89,13 +89,14 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{Place, open_region};
+    use crate::critical::site::{OBJECTS, Place, open_region};
 
     #[test]
     fn what_was_written_in_a_void_queue_is_forgotten() {
         let rank = World::solo().unwrap();
         let own = Place::own(2);
-        let place = Place::new(open_region(&rank, "lock", own + Mcs::words(2), 0).unwrap(), 2);
+        let place =
+            Place::new(open_region(&rank, OBJECTS, "lock", own + Mcs::words(2), 0).unwrap(), 2);
         let mut lock = Mcs::new(own, 0);
         let tail = place.word(own).unwrap();
         tail.store(CLOSED);

@@ -11,7 +11,7 @@ use super::NUMBERS;
 use crate::critical::{
     Error, Result,
     error::Stop,
-    site::{BLOCK, open_region},
+    site::{BLOCK, OBJECTS, open_region},
 };
 
 /// Of the region's words: what it was opened as.
@@ -48,7 +48,7 @@ impl Handle {
         let places = handles.checked_mul(rank.size()).and_then(|all| all.checked_add(capacity));
         let places = places.filter(|&places| places < NUMBERS as usize);
         let places = places.ok_or_else(|| Error::bad(name, "there are too many places"))?;
-        let region = open_region(rank, name, words(places), 0)?;
+        let region = open_region(rank, OBJECTS, name, words(places), 0)?;
         let mut hasher = DefaultHasher::new();
         (kind, capacity, handles).hash(&mut hasher);
         let spec = hasher.finish().max(1);

@@ -18,10 +18,16 @@ use std::fmt;
 use mp_core::{
     Rank,
     memory::{Region, Word},
+    names::Namespace,
 };
 
 use super::{Answer, Full, settle};
 use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
+
+/// The names of the parts of a queue: each is its queue's.
+const NODES: Namespace = Namespace::new("nodes");
+const ENQUEUERS: Namespace = Namespace::new("enqueue");
+const DEQUEUERS: Namespace = Namespace::new("dequeue");
 
 /// In a node.
 const MARK: usize = 0;
@@ -174,7 +180,7 @@ pub struct TwoLockQueue {
 }
 
 impl TwoLockQueue {
-    /// Opens the queue of this name, of 51 bytes at most, with the same scheme at both ends.
+    /// Opens the queue of this name, of 64 bytes at most, with the same scheme at both ends.
     ///
     /// # Errors
     /// As [`Protected::open`]; [`Error::Bad`] for responses that are
@@ -205,10 +211,10 @@ impl TwoLockQueue {
             return Err(Error::bad(name, "both ends reach the same nodes: no streaming"));
         }
         let words = n.checked_mul(NODE).ok_or_else(|| Error::bad(name, "too long"))?;
-        let nodes = open_region(rank, name, words, 0)?;
+        let nodes = open_region(rank, NODES, name, words, 0)?;
         Ok(Self {
-            enqueuers: end(rank, &format!("{name}/in"), enqueuers, &nodes)?,
-            dequeuers: end(rank, &format!("{name}/out"), dequeuers, &nodes)?,
+            enqueuers: end(rank, (ENQUEUERS, name), enqueuers, &nodes)?,
+            dequeuers: end(rank, (DEQUEUERS, name), dequeuers, &nodes)?,
         })
     }
 
@@ -266,10 +272,10 @@ impl fmt::Debug for TwoLockQueue {
 /// A section for one end. How many nodes there are is the identity, on which all ranks agree.
 fn end<O: Object<State = u64>>(
     rank: &Rank,
-    name: &str,
+    named: (Namespace, &str),
     section: Section,
     nodes: &Region,
 ) -> Result<Protected<O>> {
-    let identity = nodes.words().len() as u64;
-    Protected::open_as(rank, name, section.len(1), identity, Some(nodes.clone()), |_| ())
+    let identity = nodes.serial().rotate_left(32) ^ nodes.words().len() as u64;
+    Protected::open_as(rank, named, section.len(1), identity, Some(nodes.clone()), |_| ())
 }

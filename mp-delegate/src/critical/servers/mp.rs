@@ -17,7 +17,7 @@
 //! That the dead one was in the middle of an operation stands in a word of shared memory, which
 //! nobody looks at before.
 
-use mp_core::{Channel, Plain, Rank, Receiver, Sender};
+use mp_core::{Channel, Plain, Rank, Receiver, Sender, names::Namespace};
 
 use crate::critical::{
     error::Stop,
@@ -63,11 +63,13 @@ fn channel(in_flight: usize, words: usize) -> Channel {
 }
 
 fn requests<Op, Ret>(in_flight: usize) -> Channel {
-    channel(in_flight, batch::<Op, Ret>() * words_of::<Op>())
+    const ASK: Namespace = Namespace::new("ask");
+    ASK.channel(channel(in_flight, batch::<Op, Ret>() * words_of::<Op>()))
 }
 
 fn responses<Op, Ret>(in_flight: usize) -> Channel {
-    channel(in_flight, 1 + batch::<Op, Ret>() * words_of::<Ret>())
+    const TELL: Namespace = Namespace::new("tell");
+    TELL.channel(channel(in_flight, 1 + batch::<Op, Ret>() * words_of::<Ret>()))
 }
 
 fn ended(error: mp_core::Error) -> Stop {
@@ -570,7 +572,7 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{Place, open_region};
+    use crate::critical::site::{OBJECTS, Place, open_region};
 
     /// To a server that dies before it answers anything.
     struct Dying;
@@ -595,7 +597,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_room_at_a_dead_server() {
         let rank = World::solo().unwrap();
-        let place = Place::new(open_region(&rank, "object", 1000, 0).unwrap(), 2);
+        let place = Place::new(open_region(&rank, OBJECTS, "object", 1000, 0).unwrap(), 2);
         let mut client = Client::<u64, _, _, _>::over((), Dying, Dying, 1);
         let first = client.submit::<Place, u64>(&place, &1).unwrap();
         let second = client.submit::<Place, u64>(&place, &2);

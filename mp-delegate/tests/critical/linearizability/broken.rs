@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Rank, Result, memory::Region};
+use mp_core::{Rank, Result, memory::Region, names::Namespace};
 use mp_delegate::critical::{Protected, Scheme, Section, objects};
 
 use super::{
@@ -71,7 +71,7 @@ impl Subject for Unprotected {
     }
 
     fn open(rank: &Rank, (): ()) -> Result<Option<Self>> {
-        let count = Region::open(rank, "count", 1, 0)?;
+        let count = Region::open(rank, Namespace::new("tests"), "count", 1, 0)?;
         Ok(Some(Self { count, random: Random::new(rank.id() as u64) }))
     }
 

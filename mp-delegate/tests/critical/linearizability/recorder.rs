@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Error, Rank, Result, memory::Region};
+use mp_core::{Error, Rank, Result, memory::Region, names::Namespace};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::checker::{Event, Spec, linearize};
@@ -164,7 +164,7 @@ fn shown<S: Subject>(start: u64, history: &Events<S>, longest: &[usize]) -> Stri
 /// What one rank's clients record of one object.
 fn record<S: Subject>(rank: &Rank, plan: Plan, setup: S::Setup, seed: u64) -> Result<Rounds<S>> {
     // In all ranks: regions of one name pair up in the order of opening.
-    let region = Region::open(rank, "history", 4 * APART, 0)?;
+    let region = Region::open(rank, Namespace::new("tests"), "history", 4 * APART, 0)?;
     let Some(first) = S::open(rank, setup)? else { return Ok(Vec::new()) };
     let served = usize::from(S::is_served(setup));
     let clients = (plan.ranks - served) * plan.threads;
