@@ -1,15 +1,23 @@
 //! Closures as operations, on a value of any type: for ranks that are threads of one process.
 //!
 //! A closure stays where it is, with its caller; what goes to whoever executes operations is the
-//! address of a *record*, which outlives both, and which of its turns is meant. A caller that can't
-//! wait any longer takes the turn back, so that nobody reaches for his closure afterwards; and waits
-//! for its end where it has begun.
-#![allow(unsafe_code, reason = "a closure goes to another thread as an address")]
+//! number of a *record* of this process, and which of its turns is meant. A caller that can't wait any
+//! longer takes the turn back, so that nobody reaches for his closure afterwards; and waits for its end
+//! where it has begun. Numbers that come from elsewhere lead to no closure.
+#![allow(unsafe_code, reason = "a closure is called by another thread than its caller's")]
 
-use std::{fmt, marker::PhantomData, sync::Arc, thread::yield_now};
+mod records;
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread::yield_now,
+};
 
 use mp_core::{Rank, memory::Word};
 
+use self::records::{Own, Record};
 use super::{
     error::{Error, Result},
     object::Object,
@@ -42,11 +50,29 @@ use super::{
 /// ```
 pub struct AnyValue<T>(Arc<Cell<T>>);
 
-/// The value, and by which object it is reached: 0 for none yet.
+/// The value, and by which object it is reached, as long as anybody has that open.
 struct Cell<T> {
     value: *mut T,
-    object: Word,
+    object: Mutex<Weak<Bound>>,
     owns: PhantomData<T>,
+}
+
+/// What the callers of a value have in common: the [key](Protected::key) of their object.
+struct Bound {
+    key: u64,
+}
+
+impl<T> Cell<T> {
+    /// Binds the value to an object, if no caller has it open by another one.
+    fn bind(&self, key: u64) -> Option<Arc<Bound>> {
+        let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bound) = object.upgrade() {
+            return (bound.key == key).then_some(bound);
+        }
+        let bound = Arc::new(Bound { key });
+        *object = Arc::downgrade(&bound);
+        Some(bound)
+    }
 }
 
 // SAFETY: the value is reached by one thread at a time, and goes from one to another.
@@ -65,29 +91,28 @@ impl<T: Send> AnyValue<T> {
     /// Protects a value.
     pub fn new(value: T) -> Self {
         let value = Box::into_raw(Box::new(value));
-        Self(Arc::new(Cell { value, object: Word::new(0), owns: PhantomData }))
+        Self(Arc::new(Cell { value, object: Mutex::default(), owns: PhantomData }))
     }
 
     /// Opens it as [`Protected::open`] does. The name is this value's alone, and the value is reached
-    /// by this name alone, once by each rank.
+    /// by one name at a time, once by each rank. When all callers are dropped it can be opened again,
+    /// also in another world.
     ///
     /// # Errors
     /// Those of `Protected::open`, [`Error::Mismatch`] also where the name stands for another value;
-    /// [`Error::Bad`] in a world of processes, and where the value was opened before as another
-    /// object.
+    /// [`Error::Bad`] in a world of processes, and where callers have the value open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
-        let object =
-            Protected::<Calls>::open_as(rank, (OBJECTS, name), section.into(), me, None, |_| ())?;
+        let section = section.into();
+        let make = |object: &mut u64| *object = me;
+        let object = Protected::<Calls>::open_as(rank, (OBJECTS, name), section, me, None, make)?;
         let Some(key) = object.key() else {
             return Err(Error::bad(name, "closures can't go to another process"));
         };
-        match self.0.object.exchange(0, key) {
-            Err(other) if other != key => {
-                Err(Error::bad(name, "the value was opened as another object"))
-            }
-            _ => Ok(Caller::new(object, Arc::clone(&self.0))),
-        }
+        let Some(bound) = self.0.bind(key) else {
+            return Err(Error::bad(name, "the value is open as another object"));
+        };
+        Caller::new(object, Arc::clone(&self.0), bound)
     }
 
     /// The value, if nobody has it open any more.
@@ -108,13 +133,20 @@ impl<T> fmt::Debug for AnyValue<T> {
 pub struct Caller<T> {
     object: Protected<Calls>,
     cell: Arc<Cell<T>>,
-    record: Arc<Record>,
+    bound: Arc<Bound>,
+    own: Own,
+    /// Of the record.
     turn: u64,
 }
 
 impl<T: Send> Caller<T> {
-    fn new(object: Protected<Calls>, cell: Arc<Cell<T>>) -> Self {
-        Self { object, cell, record: Arc::default(), turn: 0 }
+    fn new(object: Protected<Calls>, cell: Arc<Cell<T>>, bound: Arc<Bound>) -> Result<Self> {
+        let too_many = || Error::bad(&object.name(), "there are too many callers in this process");
+        let own = Own::take().ok_or_else(too_many)?;
+        own.record.object.set(Arc::as_ptr(&cell) as usize as u64);
+        // Those of the callers before are over.
+        let turn = own.record.turn.load() >> STATE_BITS;
+        Ok(Self { object, cell, bound, own, turn })
     }
 
     /// Executes a closure, in mutual exclusion, wherever that happens; returns what it returns.
@@ -128,13 +160,13 @@ impl<T: Send> Caller<T> {
     {
         let mut task = Task { closure: Some(closure), value: self.cell.value, result: None };
         self.turn += 1;
-        let Record { turn, code, task: at, .. } = &*self.record;
+        let Record { turn, code, task: at, .. } = self.own.record;
         code.set(call::<T, R, F> as fn(*mut ()) as usize as u64);
         at.set((&raw mut task).expose_provenance() as u64);
         turn.store(self.turn << STATE_BITS | READY);
         // Whatever happens below, nobody has the task's address afterwards.
-        let end = End(&self.record, self.turn);
-        let applied = self.object.apply([self.record.address(), self.turn]);
+        let end = End(&self.own.record.turn, self.turn);
+        let applied = self.object.apply([self.own.number, self.turn]);
         drop(end);
         match (task.result.take(), applied) {
             (Some(result), _) => Ok(result),
@@ -153,7 +185,7 @@ impl<T: Send> Caller<T> {
     /// # Errors
     /// As there.
     pub fn another(&self) -> Result<Self> {
-        Ok(Self::new(self.object.another()?, Arc::clone(&self.cell)))
+        Self::new(self.object.another()?, Arc::clone(&self.cell), Arc::clone(&self.bound))
     }
 
     /// Has the value served by this rank: see [`Server::add`].
@@ -177,46 +209,21 @@ const READY: u64 = 0;
 const RUNNING: u64 = 1;
 const OVER: u64 = 2;
 
-/// What leads from an operation to a closure.
-struct Record {
-    turn: Word,
-    /// A `fn(*mut ())`, and what it is called with: of the caller whose turn it is.
-    code: Word,
-    task: Word,
-    /// Not 0: it is never freed.
-    left: Word,
-}
-
-impl Default for Record {
-    fn default() -> Self {
-        let [turn, code, task, left] = [0; 4].map(Word::new);
-        Self { turn, code, task, left }
-    }
-}
-
-impl Record {
-    fn address(self: &Arc<Self>) -> u64 {
-        Arc::as_ptr(self).expose_provenance() as u64
-    }
-}
-
 /// The end of a turn: it is taken back, unless it has begun; then it is waited for.
-struct End<'a>(&'a Arc<Record>, u64);
+struct End<'a>(&'a Word, u64);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        let Self(record, turn) = self;
-        let mine = *turn << STATE_BITS;
-        if record.turn.load() == mine | OVER {
+        let Self(turn, mine) = *self;
+        let mine = mine << STATE_BITS;
+        if turn.load() == mine | OVER {
             return;
         }
-        if record.turn.exchange(mine | READY, mine | OVER).is_err() {
-            while record.turn.load() != mine | OVER {
+        // Once it is taken back, whoever gets to the operation sees that its turn is over.
+        if turn.exchange(mine | READY, mine | OVER).is_err() {
+            while turn.load() != mine | OVER {
                 yield_now();
             }
-        } else if record.left.swap(1) == 0 {
-            // Its address may still come to somebody, who looks whose turn it is.
-            std::mem::forget(Arc::clone(record));
         }
     }
 }
@@ -240,7 +247,7 @@ fn call<T, R, F: FnOnce(&mut T) -> R>(task: *mut ()) {
     }
 }
 
-/// Operations that are closures: the address of a record, and the turn.
+/// Operations that are closures: the number of a record, and the turn. The state says which object it is.
 struct Calls;
 
 impl Object for Calls {
@@ -248,10 +255,11 @@ impl Object for Calls {
     type Op = [u64; 2];
     type Ret = ();
 
-    fn apply(_: &mut u64, [record, turn]: [u64; 2]) {
-        // SAFETY: only `Caller::run` makes such operations, in this process: the caller has the
-        // record, or has left it to this.
-        let record = unsafe { &*std::ptr::with_exposed_provenance::<Record>(record as usize) };
+    fn apply(object: &mut u64, [number, turn]: [u64; 2]) {
+        let Some(record) = records::find(number) else { return };
+        if record.object.peek() != *object {
+            return;
+        }
         let mine = turn << STATE_BITS;
         if record.turn.exchange(mine | READY, mine | RUNNING).is_err() {
             return;
@@ -275,14 +283,50 @@ impl Object for Calls {
 mod tests {
     use super::*;
 
-    /// As when the one whose turn it was could not wait any longer.
+    /// As when the one whose turn it was could not wait any longer, and as when somebody made the
+    /// operation up.
     #[test]
-    fn a_closure_that_was_taken_back_is_not_called() {
-        let record = Arc::new(Record::default());
-        record.turn.store(7 << STATE_BITS | OVER);
-        Calls::apply(&mut 0, [record.address(), 7]);
-        record.turn.store(8 << STATE_BITS | READY);
-        Calls::apply(&mut 0, [record.address(), 7]);
-        assert_eq!(record.turn.load(), 8 << STATE_BITS | READY);
+    fn only_a_turn_that_is_ready_is_called() {
+        fn never(_: *mut ()) {
+            panic!("called");
+        }
+        let own = Own::take().unwrap();
+        let Record { turn, object, code, .. } = own.record;
+        object.set(3);
+        code.set(never as fn(*mut ()) as usize as u64);
+        let next = 1 + (turn.load() >> STATE_BITS);
+        turn.store(next << STATE_BITS | OVER);
+        Calls::apply(&mut 3, [own.number, next]);
+        turn.store((next + 1) << STATE_BITS | READY);
+        for made_up in [next, next + 2, 0, u64::MAX] {
+            Calls::apply(&mut 3, [own.number, made_up]);
+        }
+        // The right turn, of another object or nobody's record.
+        Calls::apply(&mut 4, [own.number, next + 1]);
+        for number in [u64::MAX, 1 << 40, std::ptr::from_ref(code) as u64] {
+            Calls::apply(&mut 3, [number, next + 1]);
+        }
+        assert_eq!(turn.load(), (next + 1) << STATE_BITS | READY);
+        turn.store((next + 1) << STATE_BITS | OVER);
+    }
+
+    #[test]
+    fn a_record_goes_on_with_the_turns_of_the_caller_before() {
+        let value = AnyValue::new(0);
+        let rank = mp_core::World::solo().unwrap();
+        for round in 1..=3 {
+            let mut caller = value.open(&rank, "value", super::super::Scheme::Mcs).unwrap();
+            let before = caller.turn;
+            assert_eq!(
+                caller
+                    .run(|value| {
+                        *value += 1;
+                        *value
+                    })
+                    .unwrap(),
+                round
+            );
+            assert_eq!(caller.own.record.turn.load(), (before + 1) << STATE_BITS | OVER);
+        }
     }
 }

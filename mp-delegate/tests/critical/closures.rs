@@ -1,6 +1,6 @@
 //! Operations that are closures, on ranks that are threads.
 
-use mp_core::World;
+use mp_core::{Channel, World};
 use mp_delegate::critical::{AnyValue, Error, Scheme, Section, Server};
 
 use crate::{
@@ -91,6 +91,59 @@ fn a_value_has_one_object_and_one_name() {
     });
     let opened = result.unwrap();
     assert_eq!(opened[0] + opened[1], 1, "values of two ranks by one name");
+}
+
+/// As soon as nobody has it open: in the same world, or in another.
+#[test]
+fn a_value_can_be_opened_again() {
+    let _watchdog = Watchdog::start();
+    let value = AnyValue::new(0);
+    for scheme in Scheme::ALL {
+        let result = World::threads(3).run(|rank| {
+            for name in ["one", "other"] {
+                let mut others = Together::new(rank)?;
+                let mut caller = value.open(rank, name, scheme)?;
+                others.wait()?;
+                if scheme.needs_server() && rank.id() == 0 {
+                    let mut server = Server::new();
+                    caller.serve(&mut server)?;
+                    server.serve()?;
+                } else {
+                    caller.run(|value| *value += 1)?;
+                    drop(caller);
+                }
+                others.wait()?;
+            }
+            Ok(())
+        });
+        result.unwrap();
+    }
+    let users: usize =
+        Scheme::ALL.map(|scheme| if scheme.needs_server() { 2 } else { 3 }).iter().sum();
+    assert_eq!(value.into_inner(), Some(2 * users));
+}
+
+/// No words that a program sends are called.
+#[test]
+fn closures_are_not_made_of_words() {
+    let _watchdog = Watchdog::start();
+    let value = AnyValue::new(0);
+    let scheme = Scheme::MpServer(0);
+    let result = World::threads(2).run(|rank| {
+        let channel = Channel::degree(32).max_len(2);
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            value.open(rank, "value", scheme)?.serve(&mut server)?;
+            return Ok(server.serve()?);
+        }
+        let mut ask = rank.sender::<[u64]>("value/ask", 0, channel)?;
+        let words = [0xdead_beef_u64, 1];
+        ask.send(&[std::ptr::from_ref(&words) as u64, 1])?;
+        let mut caller = value.open(rank, "value", scheme)?;
+        (0..100).try_for_each(|_| Ok(caller.run(|value| *value += 1)?))
+    });
+    result.unwrap();
+    assert_eq!(value.into_inner(), Some(100));
 }
 
 #[test]
