@@ -220,3 +220,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/when-communication-threads-pay.md")]
 struct WhenCommunicationThreadsPay;
+
+/// And the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide.md")]
+struct Guide;
