@@ -88,3 +88,18 @@ impl Machine {
         )
     }
 }
+
+/// Returns the short name of the commit that is checked out, with a plus where files differ from it.
+pub fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
+        return "unknown".into();
+    };
+    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+        Some(changed) if changed.is_empty() => commit,
+        _ => commit + "+",
+    }
+}

@@ -1,6 +1,6 @@
 //! Every promise of speed beside the rival it is made about, in one run.
 //!
-//! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--list] [--rounds N]`
+//! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--markdown FILE] [--list] [--rounds N]`
 //!
 //! A row is two sides doing the same work in turn, with a raw probe of the distance between the
 //! two cores before and after every sample. What was moved is checked; wrong data fails the run.
@@ -15,6 +15,7 @@ mod report;
 mod rivals;
 mod row;
 mod rows;
+mod table;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ struct Options {
     /// Write raw samples, machine and command to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the table of the run to this file, as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Name the rows and their bounds, and measure nothing
     #[arg(long)]
     list: bool,
@@ -132,17 +136,23 @@ fn run(options: &Options, rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
         reports.len(),
         count(RowReport::skipped)
     );
+    let report = Report {
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        commit: machine::commit(),
+        command: command(),
+        machine: &machine,
+        rows: reports,
+    };
+    let mut files = Vec::new();
     if let Some(path) = &options.json {
-        let report = Report {
-            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            command: command(),
-            machine: &machine,
-            rows: reports,
-        };
-        let written = serde_json::to_string_pretty(&report)
-            .map_err(std::io::Error::from)
-            .and_then(|text| std::fs::write(path, text + "\n"));
-        if let Err(e) = written {
+        let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::from);
+        files.push((path, text.map(|text| text + "\n")));
+    }
+    if let Some(path) = &options.markdown {
+        files.push((path, Ok(table::of(&report))));
+    }
+    for (path, text) in files {
+        if let Err(e) = text.and_then(|text| std::fs::write(path, text)) {
             eprintln!("ratios: cannot write {}: {e}", path.display());
             return ExitCode::FAILURE;
         }

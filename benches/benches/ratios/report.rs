@@ -98,6 +98,8 @@ fn ratio(spread: Spread) -> String {
 pub struct Report<'a> {
     /// UTC, RFC 3339.
     pub date: String,
+    /// Of the sources, where Git knows it; with a plus where files differ from it.
+    pub commit: String,
     pub command: String,
     pub machine: &'a Machine,
     pub rows: Vec<RowReport>,
@@ -105,19 +107,19 @@ pub struct Report<'a> {
 
 #[derive(Serialize)]
 pub struct RowReport {
-    name: String,
+    pub name: String,
     what: &'static str,
-    unit: Unit,
-    bound: Bound,
+    pub unit: Unit,
+    pub bound: Bound,
     ours: SideReport,
-    reference: SideReport,
+    pub reference: SideReport,
     #[serde(flatten)]
-    outcome: Outcome,
+    pub outcome: Outcome,
 }
 
 #[derive(Serialize)]
-struct SideReport {
-    name: String,
+pub struct SideReport {
+    pub name: String,
     waits: &'static str,
     remark: Option<String>,
 }
