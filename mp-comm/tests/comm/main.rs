@@ -3,6 +3,8 @@
 #[path = "../../../mp-core/tests/support/mod.rs"]
 #[macro_use]
 mod support;
+#[path = "../storm/mod.rs"]
+mod storm;
 
 mod acknowledgements;
 mod calls;
