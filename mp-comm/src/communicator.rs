@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Failed, Result},
     group::Group,
     ledger::Ledger,
+    lingering,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     shelf::Shelf,
@@ -280,7 +281,8 @@ impl Communicator {
     }
 
     /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`): what there is no room for is copied, and
-    /// goes during later calls, at the latest when the last communicator is dropped.
+    /// goes during later calls of any communicator, at the latest when the rank's code has returned
+    /// without an error. [`flush`](Self::flush) waits for it.
     ///
     /// # Errors
     /// As [`send`](Self::send). That a copy could not be delivered nobody learns.
@@ -308,6 +310,16 @@ impl Communicator {
         })();
         drop(engine);
         sent.map_err(|error| self.localized(error))
+    }
+
+    /// Waits until everything is on its way that was to be sent by this rank in any communicator made from
+    /// the same [`world`](Self::world): also what nobody waits for otherwise (`MPI_Comm_flush_buffer`).
+    /// What can't be sent any more, because its receiver has ended, is given up.
+    ///
+    /// # Errors
+    /// [`Error::World`] when the world's memory is broken.
+    pub fn flush(&self) -> Result<()> {
+        self.engine.borrow_mut().finish()
     }
 
     /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
@@ -645,8 +657,11 @@ impl Drop for Communicator {
         // It is borrowed only where a panic came out of it.
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
         engine.communicators -= 1;
-        if engine.communicators == 0 && !std::thread::panicking() {
-            engine.finish();
+        // What a rank that panics had to send is given up.
+        if engine.communicators == 0 && !std::thread::panicking() && !engine.is_finished() {
+            let rank = engine.rank.clone();
+            drop(engine);
+            lingering::keep(&rank, &self.engine);
         }
     }
 }

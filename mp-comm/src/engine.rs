@@ -14,6 +14,7 @@ use crate::{
     elements::{ElementType, Fingerprints, Landing},
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
+    lingering,
     outward::{Cargo, Course, End, Kept, Outward, Step},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
@@ -117,6 +118,7 @@ impl Engine {
         self.desk.receives.len() == receives
             && self.busy.is_empty()
             && self.desk.unacknowledged.is_empty()
+            && !lingering::any()
     }
 
     // --- sending ---
@@ -441,8 +443,13 @@ impl Engine {
 
     // --- waiting ---
 
-    /// Brings on what can be brought on. Whether anything was.
+    /// Brings on what can be brought on, here and in the lingering engines. Returns whether anything was.
     pub(crate) fn progress(&mut self, call: &mut Call<'_, '_>) -> bool {
+        let moved = lingering::any() && lingering::bring_on();
+        self.bring_on_own(call) || moved
+    }
+
+    fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
         let mut moved = !self.busy.is_empty() && self.flush();
         let count = self.open.len();
         self.turn = self.turn.wrapping_add(1);
@@ -468,19 +475,14 @@ impl Engine {
     /// ranks for which the caller has something.
     pub(crate) fn sleep(&self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
         let mut select = Select::new();
-        for &from in &self.open {
-            if let Some(way) = &self.inward[from as usize] {
-                way.wait_in(&mut select);
-            }
-        }
-        for &to in self.busy.iter().chain(to) {
-            if let Some(way) = &self.outward[to as usize] {
-                way.wait_in(&mut select);
-            }
-        }
+        self.wait_in(&mut select, to);
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
+        let lingering = lingering::all();
+        let lingering: Vec<_> =
+            lingering.iter().filter_map(|engine| engine.try_borrow().ok()).collect();
+        lingering.iter().for_each(|engine| engine.wait_in(&mut select, &[]));
         let woken = match limit {
             None => select.ready(),
             Some(limit) => select.ready_with(limit),
@@ -489,6 +491,19 @@ impl Engine {
             Ok(_) => Ok(true),
             Err(mp_core::Error::Timeout { .. }) => Ok(false),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
+        for &from in &self.open {
+            if let Some(way) = &self.inward[from as usize] {
+                way.wait_in(select);
+            }
+        }
+        for &to in self.busy.iter().chain(to) {
+            if let Some(way) = &self.outward[to as usize] {
+                way.wait_in(select);
+            }
         }
     }
 
@@ -649,15 +664,21 @@ impl Engine {
         }
     }
 
-    /// The last communicator is dropped: what was to be sent is sent, as the blocking calls would
-    /// have. (Not when this value is dropped: a leaked request would keep it for ever.)
-    pub(crate) fn finish(&mut self) {
+    /// Sends what it can of what waits, and returns whether nothing waits any more.
+    pub(crate) fn is_finished(&mut self) -> bool {
+        self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false });
+        self.busy.is_empty()
+    }
+
+    /// Waits until everything is sent that waits, or can't be.
+    pub(crate) fn finish(&mut self) -> Result<()> {
         while !self.busy.is_empty() {
             let mut call = Call { landings: &mut [], probe: None, alone: false };
-            if !self.progress(&mut call) && self.sleep(&[], None).is_err() {
-                return;
+            if !self.progress(&mut call) {
+                self.sleep(&[], None)?;
             }
         }
+        Ok(())
     }
 
     /// A place for a send that is not done at once.

@@ -30,6 +30,7 @@
 //! | `MPI_Comm_rank`, `_size`, `_group` | [`rank`](Communicator::rank), [`size`](Communicator::size), [`group`](Communicator::group) |
 //! | `MPI_Comm_split`, `_split_type`, `_dup`, `_create` | [`split`](Communicator::split), [`split_shared`](Communicator::split_shared), [`duplicate`](Communicator::duplicate), [`create`](Communicator::create) |
 //! | `MPI_Send`, `MPI_Ssend`, `MPI_Bsend` | [`send`](Communicator::send), [`synchronous_send`](Communicator::synchronous_send), [`buffered_send`](Communicator::buffered_send) |
+//! | `MPI_Comm_flush_buffer` | [`flush`](Communicator::flush) |
 //! | `MPI_Rsend` | [`send`](Communicator::send): it would not be faster |
 //! | `MPI_Recv` | [`receive_into`](Communicator::receive_into), [`receive_vec`](Communicator::receive_vec), [`receive`](Communicator::receive) |
 //! | `MPI_Sendrecv` | [`send_receive`](Communicator::send_receive) |
@@ -70,8 +71,10 @@
 //!
 //! **Progress.** What is under way gets further while its rank is in a call of a communicator made
 //! from the same [`world`](Communicator::world), and at no other time. A rank that computes makes
-//! no progress; communication threads serve channels for that. The last communicator that is
-//! dropped waits until all that was to be sent is sent.
+//! no progress; communication threads serve channels for that. What is still to be sent when the last
+//! communicator is dropped goes during calls of other communicators, and is waited for when the rank's
+//! code has returned; when that returns an error, or panics, it is given up.
+//! [`flush`](Communicator::flush) waits for it before.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is
 //! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them
@@ -104,6 +107,7 @@ mod halo;
 mod inward;
 mod joint;
 mod ledger;
+mod lingering;
 mod members;
 #[cfg(doctest)]
 mod must_not_compile;

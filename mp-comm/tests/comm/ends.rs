@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, wait_any};
-use mp_core::{Rank, Result, World};
+use mp_core::{Channel, Rank, Result, World};
 
 use crate::{
     messages::numbers,
     missing,
     support::{
-        Random, Watchdog, on_all,
+        Random, Watchdog, on_all, run_on_all_with,
         scenarios::{check, die},
     },
 };
@@ -228,4 +228,92 @@ fn deaths_at_any_moment() {
             }
         });
     }
+}
+
+/// Rank 0 fails with a message under way, which rank 1 never takes: it waits for rank 0 elsewhere.
+#[test]
+fn an_error_with_a_send_under_way_ends_the_rank() {
+    for how in 0..3 {
+        let all = run_on_all_with(
+            2,
+            |world| world,
+            |rank| {
+                let world = Communicator::world(rank);
+                if rank.id() == 1 {
+                    world.receive::<u8>(0, 1)?;
+                    let elsewhere = rank.receiver::<u8>("elsewhere", 0, Channel::degree(1))?;
+                    return elsewhere.receive().map(drop);
+                }
+                world.buffered_send(&[1u8], 1, 1)?;
+                // Kept until the error has dropped the communicator, or dropped before it.
+                let _sent = match how {
+                    0 => Some(world.immediate_send(numbers(500_000, 1), 1, 5)),
+                    1 => {
+                        drop(world.immediate_send(numbers(500_000, 1), 1, 5));
+                        None
+                    }
+                    _ => {
+                        world.buffered_send(&numbers(500_000, 1), 1, 5)?;
+                        None
+                    }
+                };
+                Err(mp_core::Error::other("what went wrong"))
+            },
+        );
+        for (kind, ended) in all.each() {
+            let text = ended.unwrap_err().to_string();
+            assert!(text.contains("rank 0: what went wrong"), "{kind}, {how}: {text}");
+        }
+    }
+}
+
+/// What is still to be sent when the communicator is dropped is sent: during calls of another one, or
+/// when the rank's code has returned.
+#[test]
+fn what_is_under_way_outlives_its_communicator() {
+    on_all(2, |rank| {
+        let other = 1 - rank.id();
+        let first = Communicator::world(rank);
+        first.buffered_send(&numbers(500_000, rank.id() as u64), other, 1)?;
+        if rank.id() == 1 {
+            // Only now, rank 0 is in the next communicator: it answers when it has all of this.
+            let (got, _) = first.receive_vec::<u64>(0, 1)?;
+            ensure!(got == numbers(500_000, 0), "damaged");
+            let next = Communicator::world(rank);
+            next.send(&[2u8], 0, 2)?;
+            // Its own goes when this code has returned.
+            drop(next);
+            drop(first);
+            return Ok(());
+        }
+        let mut into = vec![0u64; 500_000];
+        let posted = first.immediate_receive(&mut into[..], 1, 1);
+        drop(first);
+        let next = Communicator::world(rank);
+        next.receive::<u8>(1, 2)?;
+        posted.wait()?;
+        ensure!(into == numbers(500_000, 1), "damaged");
+        Ok(())
+    });
+}
+
+/// All of it is on its way after a flush, also what nobody waits for.
+#[test]
+fn a_flush_waits_for_what_is_under_way() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let other = 1 - rank.id();
+        world.buffered_send(&numbers(500_000, 1), other, 1)?;
+        if rank.id() == 1 {
+            ensure!(world.receive_vec::<u64>(other, 1)?.0 == numbers(500_000, 1), "damaged");
+            let elsewhere = rank.receiver::<u8>("elsewhere", 0, Channel::degree(1))?;
+            // Rank 0 says so without another call of the communicator.
+            elsewhere.receive()?;
+            return Ok(());
+        }
+        world.flush()?;
+        rank.sender::<u8>("elsewhere", 1, Channel::degree(1))?.send(&1)?;
+        ensure!(world.receive_vec::<u64>(other, 1)?.0 == numbers(500_000, 1), "damaged");
+        Ok(())
+    });
 }

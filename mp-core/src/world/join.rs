@@ -17,7 +17,7 @@ use nix::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    burial,
+    at_end, burial,
     launch::{Briefing, OUTPUT_FD, SEGMENT_FD, VARIABLE},
     outcome,
     rank::Rank,
@@ -183,7 +183,7 @@ impl Assignment {
         self.inside.store(true, StdOrdering::Relaxed);
         // What the code returns is encoded and dropped in there, too: that is code of the program.
         let outcome = outcome::outcome_of(|| {
-            let value = code(&Rank::new(Arc::clone(context)))?;
+            let value = at_end::run(&Rank::new(Arc::clone(context)), code)?;
             outcome::encode(value)
         });
         self.inside.store(false, StdOrdering::Relaxed);

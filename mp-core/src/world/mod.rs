@@ -6,11 +6,13 @@
 //! | `threads` | ranks as threads |
 //! | `processes`, `launch`, `output` | ranks as processes: starting, watching, their output |
 //! | `join`, `site` | being such a process; which `run` is meant |
+//! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
 //! | `report` | worlds seen from outside: who waits for whom |
 
+mod at_end;
 mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use super::at_end;
 use crate::{
     buffer::SharedBuffer,
     channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
@@ -84,6 +85,30 @@ impl Rank {
     /// Those of `make`.
     pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         self.context.kept(make)
+    }
+
+    /// Leaves `work` to be done when this rank's code has returned, by the same thread, before the
+    /// others hear of the rank's end. Work left last is done first. When the code returns an error or
+    /// panics, the work is dropped instead. Where another thread calls this than the one that runs
+    /// the rank's code, it gives the work back.
+    ///
+    /// ```
+    /// use mp_core::{Channel, World};
+    ///
+    /// World::threads(2).run(|rank| {
+    ///     if rank.id() == 0 {
+    ///         let mut last = rank.sender::<u64>("last", 1, Channel::degree(1))?;
+    ///         let work = rank.at_end(move || last.send(&7).expect("a free slot"));
+    ///         assert!(work.is_none());
+    ///     } else {
+    ///         assert_eq!(*rank.receiver::<u64>("last", 0, Channel::degree(1))?.receive()?, 7);
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    pub fn at_end<W: FnOnce() + 'static>(&self, work: W) -> Option<W> {
+        at_end::leave(self, work)
     }
 
     /// How many cores the ranks of the world may use, all together.

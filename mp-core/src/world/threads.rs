@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    burial,
+    at_end, burial,
     outcome::{gather, outcome_of},
     rank::Rank,
 };
@@ -34,7 +34,7 @@ pub(crate) fn run<T: Send>(
                 Some(cpu) => pin_current_thread(cpu)?,
                 None => start_in_blocks(rank as usize, world.size())?,
             }
-            code(&Rank::new(Arc::new(world.as_rank(rank))))
+            at_end::run(&Rank::new(Arc::new(world.as_rank(rank))), code)
         });
         let state = match outcome {
             Err(Cause::Panic(_)) => RankState::Lost,

@@ -1,0 +1,50 @@
+//! What rank code leaves to be done when it has returned.
+
+use std::{cell::RefCell, sync::Arc};
+
+use super::rank::Rank;
+use crate::{context::Context, error::Result};
+
+/// What is left by the rank code that runs in this thread.
+struct Left {
+    /// Which rank's: the address of what its clones share.
+    rank: *const Context,
+    work: Vec<Box<dyn FnOnce()>>,
+}
+
+thread_local! {
+    static LEFT: RefCell<Option<Left>> = const { RefCell::new(None) };
+}
+
+/// Runs rank code, and then what it has left to be done. What is left by code that fails or panics is
+/// dropped.
+pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Result<T> {
+    /// Puts back what the thread had before, and drops what is left.
+    struct Restore(Option<Left>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // Dropped outside of the borrow: what is dropped may leave something itself.
+            drop(LEFT.replace(self.0.take()));
+        }
+    }
+    let left = Left { rank: Arc::as_ptr(rank.context()), work: Vec::new() };
+    let restore = Restore(LEFT.replace(Some(left)));
+    let value = code(rank)?;
+    let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
+    while let Some(work) = next() {
+        work();
+    }
+    drop(restore);
+    Ok(value)
+}
+
+/// Leaves work to the rank's end; gives it back where this thread does not run the rank's code.
+pub(crate) fn leave<W: FnOnce() + 'static>(rank: &Rank, work: W) -> Option<W> {
+    LEFT.with_borrow_mut(|left| match left {
+        Some(left) if left.rank == Arc::as_ptr(rank.context()) => {
+            left.work.push(Box::new(work));
+            None
+        }
+        _ => Some(work),
+    })
+}
