@@ -18,6 +18,7 @@ super::trials![
     wrong_usage_ends_with_2,
     what_cannot_be_started_ends_with_127_or_126,
     the_number_of_ranks_is_what_the_machine_can_run,
+    the_size_of_the_segment_is_the_smaller_one_asked_for,
     topo_draws_the_machine,
     topo_places_communication_threads,
     subcommands_can_be_programs,
@@ -205,4 +206,21 @@ fn topo_places_communication_threads() {
 
 fn subcommands_can_be_programs() {
     mprun(&["-n", "1", "--", "ps", "--version"]).done().expect_code(0).expect_err("warning");
+}
+
+fn the_size_of_the_segment_is_the_smaller_one_asked_for() {
+    let fill = |size: &str, args: &[&str]| {
+        let args = [&["fill"], args].concat();
+        launch(&["-n", "2", "--segment-size", size], &args).done()
+    };
+    let full = |of: u64| format!("of {of} never used");
+    for size in ["8M", "8388608", "8 MiB"] {
+        let done = fill(size, &[]).expect_code(0);
+        assert!(done.out.contains(&full(8 << 20)), "{done:#?}");
+    }
+    let done = fill("8M", &["4194304"]).expect_code(0);
+    assert!(done.out.contains(&full(4 << 20)), "{done:#?}");
+    fill("8M", &["1073741824"]).expect_code(1).expect_err("mprun --segment-size 1073741824");
+    fill("8 elephants", &[]).expect_code(2).expect_err("512M");
+    fill("9E", &[]).expect_code(125);
 }

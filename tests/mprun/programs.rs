@@ -31,6 +31,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "select" => select(&args[0], &args[1]),
         "finish" => finish(),
         "idle" => idle(),
+        "fill" => fill(args.first().map(|bytes| bytes.parse().unwrap())),
         _ => panic!("no program {name:?}"),
     };
     match result {
@@ -352,5 +353,23 @@ fn finish() -> onchip::Result<()> {
         }
         Ok(())
     })?;
+    Ok(())
+}
+
+/// Takes memory until there is none, in a world of this size.
+fn fill(bytes: Option<u64>) -> onchip::Result<()> {
+    let world = bytes.map_or(world(), |bytes| world().segment_size(bytes));
+    let errors = world.run(|rank| {
+        let mut held = Vec::new();
+        loop {
+            match rank.buffer::<u8>(100 << 10) {
+                Ok(buffer) => held.push(buffer),
+                Err(error) => return Ok(error.to_string()),
+            }
+        }
+    })?;
+    if onchip::caller() {
+        println!("{}", errors[0]);
+    }
     Ok(())
 }

@@ -204,7 +204,7 @@ fn what_only_looks_like_a_world_is_listed_as_such() {
     let me = std::process::id().to_string();
     let done = mprun(&["report", &me]).done().expect_code(0);
     assert!(done.out.contains("can't be read") && done.out.contains("too small"), "{done:#?}");
-    std::io::Write::write_all(&mut std::fs::File::from(memfd.try_clone().unwrap()), &[7; 1 << 16])
+    std::io::Write::write_all(&mut std::fs::File::from(memfd.try_clone().unwrap()), &[7; 1 << 22])
         .unwrap();
     let done = mprun(&["ps"]).done().expect_code(0);
     assert!(done.out.contains("not a segment"), "{done:#?}");

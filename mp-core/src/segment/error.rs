@@ -63,7 +63,8 @@ pub enum SegmentError {
     },
     /// Every part of the segment is in use.
     #[error(
-        "the segment is full: {asked} bytes asked for, {left} of {size} never used; see World::segment_size"
+        "the segment is full: {asked} bytes asked for, {left} of {size} never used; give it more by \
+         World::segment_size or mprun --segment-size"
     )]
     Full {
         /// Bytes asked for.
@@ -90,6 +91,31 @@ pub enum SegmentError {
         available: u64,
         /// What sets the limit.
         limit: &'static str,
+    },
+    /// A limit that was set for this process stands against a segment of this size.
+    #[error(
+        "a segment of {asked} bytes goes beyond this process's limit on {limit}, which is \
+         {allowed} bytes: raise the limit, or ask for less by World::segment_size or \
+         mprun --segment-size"
+    )]
+    Limit {
+        /// The segment's size in bytes.
+        asked: u64,
+        /// The limit in bytes.
+        allowed: u64,
+        /// On what there is a limit, and by which `ulimit` it is set.
+        limit: &'static str,
+    },
+    /// The launcher made a smaller segment than the program asks for.
+    #[error(
+        "the program asks for a segment of {asked} bytes, the launcher made one of {size}: start \
+         it by mprun --segment-size {asked}"
+    )]
+    Smaller {
+        /// The size asked for in bytes.
+        asked: u64,
+        /// The segment's size in bytes.
+        size: u64,
     },
     /// The world uses `membarrier`, which this process can't.
     #[error("the world was made with membarrier, which is not available in this process")]

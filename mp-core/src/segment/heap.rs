@@ -328,7 +328,7 @@ impl LockedHeap<'_> {
     ) -> Result<(BlockKey, bool), SegmentError> {
         let full = || {
             let top = self.heap.control.top.load(Ordering::Relaxed);
-            let size = self.heap.segment.len();
+            let size = self.heap.segment.end();
             SegmentError::Full { asked: len, left: size.saturating_sub(top), size }
         };
         let class = len.checked_add(HEADER).and_then(class_of).ok_or_else(full)?;
@@ -386,7 +386,7 @@ impl LockedHeap<'_> {
     fn extend(&self, class: usize) -> Result<Option<(u64, &BlockHeader)>, SegmentError> {
         let top = self.heap.control.top.load(Ordering::Relaxed);
         let size = class_size(class);
-        if top.checked_add(size).is_none_or(|end| end > self.heap.segment.len()) {
+        if top.checked_add(size).is_none_or(|end| end > self.heap.segment.end()) {
             return Ok(None);
         }
         let committed = self.is_ready(top, size);
@@ -411,7 +411,7 @@ impl LockedHeap<'_> {
             return true;
         }
         // A quarter of what there is; more than the upper limit is not for under the lock.
-        let ahead = (top / 4).clamp(AHEAD.start, AHEAD.end).min(segment.len() - top);
+        let ahead = (top / 4).clamp(AHEAD.start, AHEAD.end).min(segment.end() - top);
         if !(LARGE..=ahead).contains(&size) {
             return false;
         }

@@ -1,34 +1,78 @@
-//! How much memory can still be taken without waking the OOM killer.
+//! How much memory can still be taken without waking the OOM killer, and what a segment may be long.
 //!
 //! `fallocate` on a memfd does not fail when memory runs out: the kernel kills a process instead.
 //! So the machine's available memory and the limits of this process's control groups are looked
-//! at before pages are committed.
+//! at before pages are committed. And some of it is always left: page tables grow when ranks touch
+//! what was committed, others take memory between a look and the pages' allocation, and what counts
+//! as available is an estimate.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
 /// The tightest limit on new pages: bytes that can still be taken, and what says so.
 pub(crate) fn available() -> Option<(u64, &'static str)> {
-    let machine = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| meminfo_available(&text))
+    available_below(Path::new("/"))
+}
+
+/// The same of a machine whose `/proc` and `/sys` lie below `root`.
+pub(crate) fn available_below(root: &Path) -> Option<(u64, &'static str)> {
+    let read = |file: &str| fs::read_to_string(root.join(file)).ok();
+    let machine = read("proc/meminfo")
+        .and_then(|text| left_on_machine(&text))
         .map(|bytes| (bytes, "MemAvailable of the machine"));
-    let groups = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| {
-        group_folders(&text).into_iter().filter_map(|folder| left_in_group(&folder)).min()
+    let groups = read("proc/self/cgroup").and_then(|text| {
+        group_folders(&text).iter().filter_map(|folder| left_in_group(&root.join(folder))).min()
     });
     let group = groups.map(|bytes| (bytes, "memory limit of the control group"));
     machine.into_iter().chain(group).min()
 }
 
-/// Total memory of the machine in bytes.
-pub(crate) fn total() -> Option<u64> {
-    field_kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+/// What is not handed out of `all` bytes.
+fn margin(all: u64) -> u64 {
+    (all / 16).clamp(32 << 20, 4 << 30)
 }
 
-fn meminfo_available(text: &str) -> Option<u64> {
-    field_kib(text, "MemAvailable:")
+/// The size that a segment gets when nobody asks for another: as much as the machine has memory, as
+/// far as this process may have files and address space. It costs nothing until it is used.
+pub(crate) fn default_size() -> u64 {
+    /// Room for a world that does something. With less it is an error, which names the limit.
+    const LEAST: u64 = 16 << 20;
+    let memory = fs::read_to_string("/proc/meminfo").ok();
+    let total = memory.and_then(|text| field_kib(&text, "MemTotal:")).unwrap_or(0);
+    let whole = total.next_power_of_two().max(1 << 30);
+    let file = file_size_limit().map_or(whole, |limit| limit.saturating_sub(super::FRONT));
+    // The program and its threads need some as well.
+    let mapped = fs::read_to_string("/proc/self/statm").ok();
+    let mapped = mapped.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
+    let address = address_space_limit()
+        .map_or(whole, |limit| limit.saturating_sub(mapped.saturating_mul(super::PAGE)) / 2);
+    let size = whole.min(file).min(address) / super::FRONT * super::FRONT;
+    size.max(LEAST)
+}
+
+/// The longest file that this process may write or make (`ulimit -f`). Beyond it the system answers
+/// with SIGXFSZ.
+pub(crate) fn file_size_limit() -> Option<u64> {
+    soft_limit(Resource::RLIMIT_FSIZE)
+}
+
+/// How many bytes this process may map (`ulimit -v`).
+pub(crate) fn address_space_limit() -> Option<u64> {
+    soft_limit(Resource::RLIMIT_AS)
+}
+
+fn soft_limit(of: Resource) -> Option<u64> {
+    getrlimit(of).ok().map(|(soft, _)| soft).filter(|&soft| soft != RLIM_INFINITY)
+}
+
+fn left_on_machine(meminfo: &str) -> Option<u64> {
+    let available = field_kib(meminfo, "MemAvailable:")?;
+    let total = field_kib(meminfo, "MemTotal:").unwrap_or(0);
+    Some(available.saturating_sub(margin(total)))
 }
 
 fn field_kib(text: &str, field: &str) -> Option<u64> {
@@ -46,16 +90,16 @@ fn group_folders(proc_self_cgroup: &str) -> Vec<PathBuf> {
         else {
             continue;
         };
-        let root = if controllers.is_empty() {
-            Path::new("/sys/fs/cgroup")
+        let hierarchy = if controllers.is_empty() {
+            Path::new("sys/fs/cgroup")
         } else if controllers.split(',').any(|c| c == "memory") {
-            Path::new("/sys/fs/cgroup/memory")
+            Path::new("sys/fs/cgroup/memory")
         } else {
             continue;
         };
         let mut inner = PathBuf::from(path.trim_start_matches('/'));
         loop {
-            folders.push(root.join(&inner));
+            folders.push(hierarchy.join(&inner));
             if !inner.pop() {
                 break;
             }
@@ -64,26 +108,54 @@ fn group_folders(proc_self_cgroup: &str) -> Vec<PathBuf> {
     folders
 }
 
+/// What a group's limit leaves. What the group has in the page cache counts as left: the kernel
+/// takes it back before it kills anybody.
 fn left_in_group(folder: &Path) -> Option<u64> {
-    let number =
-        |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    let (limit, used) = match number("memory.max") {
-        Some(limit) => (limit, number("memory.current")?),
-        None => (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?),
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+    // Version 2; then version 1, which counts the groups inside under names of their own.
+    let (limit, used, cached) = match number("memory.max") {
+        Some(limit) => (
+            limit,
+            number("memory.current")?,
+            ["inactive_file ", "active_file ", "slab_reclaimable "],
+        ),
+        None => (
+            number("memory.limit_in_bytes")?,
+            number("memory.usage_in_bytes")?,
+            ["total_inactive_file ", "total_active_file ", "total_slab_reclaimable "],
+        ),
     };
-    Some(limit.saturating_sub(used))
+    let stat = read("memory.stat").unwrap_or_default();
+    let cached: u64 = stat
+        .lines()
+        .filter_map(|line| cached.iter().find_map(|field| line.strip_prefix(field)))
+        .filter_map(|bytes| bytes.trim().parse::<u64>().ok())
+        .fold(0, u64::saturating_add);
+    Some(limit.saturating_sub(used.saturating_sub(cached)).saturating_sub(margin(limit)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
     #[test]
     fn meminfo_is_read_in_bytes() {
-        let text = "MemTotal:       24684084 kB\nMemFree: 1 kB\nMemAvailable:   23000000 kB\n";
-        assert_eq!(meminfo_available(text), Some(23_000_000 * 1024));
-        assert_eq!(meminfo_available("MemTotal: 5 kB"), None);
-        assert_eq!(meminfo_available("MemAvailable: lots"), None);
+        let text = "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:   8388608 kB\n";
+        assert_eq!(left_on_machine(text), Some(7 * GIB));
+        assert_eq!(left_on_machine("MemTotal: 5 kB"), None);
+        assert_eq!(left_on_machine("MemAvailable: lots"), None);
+        assert_eq!(left_on_machine("MemAvailable: 5 kB"), Some(0));
+    }
+
+    #[test]
+    fn some_of_all_memory_is_left() {
+        assert_eq!(margin(64 * MIB), 32 * MIB);
+        assert_eq!(margin(16 * GIB), GIB);
+        assert_eq!(margin(u64::MAX), 4 * GIB);
     }
 
     #[test]
@@ -93,28 +165,79 @@ mod tests {
         assert_eq!(
             folders,
             [
-                "/sys/fs/cgroup/memory/a/b",
-                "/sys/fs/cgroup/memory/a",
-                "/sys/fs/cgroup/memory/",
-                "/sys/fs/cgroup/x",
-                "/sys/fs/cgroup/",
+                "sys/fs/cgroup/memory/a/b",
+                "sys/fs/cgroup/memory/a",
+                "sys/fs/cgroup/memory/",
+                "sys/fs/cgroup/x",
+                "sys/fs/cgroup/",
             ]
         );
     }
 
+    /// A machine of 16 GiB on which this process is in a group with these files.
+    fn machine(group: &str, in_cgroup: &str, files: &[(&str, String)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        write("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n");
+        write("proc/self/cgroup", in_cgroup);
+        for (name, text) in files {
+            write(&format!("{group}/{name}"), text);
+        }
+        root
+    }
+
     #[test]
     fn a_limit_leaves_what_is_not_used() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(left_in_group(folder.path()), None);
-        fs::write(folder.path().join("memory.max"), "1000\n").unwrap();
-        fs::write(folder.path().join("memory.current"), "400\n").unwrap();
-        assert_eq!(left_in_group(folder.path()), Some(600));
-        fs::write(folder.path().join("memory.max"), "max\n").unwrap();
-        assert_eq!(left_in_group(folder.path()), None);
+        let files = |max: &str| {
+            [("memory.max", format!("{max}\n")), ("memory.current", format!("{}\n", 100 * MIB))]
+        };
+        let left = |max: &str| {
+            let root = machine("sys/fs/cgroup/a", "0::/a/b\n", &files(max));
+            available_below(root.path()).unwrap().0
+        };
+        assert_eq!(left(&(512 * MIB).to_string()), 380 * MIB);
+        assert_eq!(left(&(120 * MIB).to_string()), 0);
+        // No limit: the machine's memory is what counts.
+        assert_eq!(left("max"), 7 * GIB);
+    }
+
+    #[test]
+    fn what_a_group_has_cached_counts_as_left() {
+        let stat = "anon 1\nfile 2\ninactive_anon 7\ninactive_file 314572800\n\
+                    active_file 104857600\nslab_reclaimable 1048576\nworkingset_refault_file 5\n";
+        let root = machine(
+            "sys/fs/cgroup/a",
+            "0::/a\n",
+            &[
+                ("memory.max", (512 * MIB).to_string()),
+                ("memory.current", (511 * MIB).to_string()),
+                ("memory.stat", stat.to_owned()),
+            ],
+        );
+        let group = "memory limit of the control group";
+        assert_eq!(available_below(root.path()), Some(((1 + 401 - 32) * MIB, group)));
+
+        // Version 1 says what is in the group itself, and in all groups inside.
+        let stat = "cache 1\ninactive_file 0\nactive_file 0\ntotal_inactive_file 314572800\n\
+                    total_active_file 104857600\n";
+        let root = machine(
+            "sys/fs/cgroup/memory/a",
+            "4:memory:/a\n0::/\n",
+            &[
+                ("memory.limit_in_bytes", (512 * MIB).to_string()),
+                ("memory.usage_in_bytes", (511 * MIB).to_string()),
+                ("memory.stat", stat.to_owned()),
+            ],
+        );
+        assert_eq!(available_below(root.path()), Some(((1 + 400 - 32) * MIB, group)));
     }
 
     #[test]
     fn this_machine_has_memory() {
-        assert!(total().unwrap() >= available().unwrap().0);
+        assert!(default_size() >= available().unwrap().0);
     }
 }

@@ -23,11 +23,12 @@ use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     ptr::NonNull,
     time::{Duration, Instant},
 };
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl},
@@ -42,6 +43,7 @@ pub use error::SegmentError;
 #[cfg(test)]
 pub(crate) use heap::BlockInfo;
 pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
+pub(crate) use memory::default_size;
 pub(crate) use offset::Offset;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -102,7 +104,7 @@ enum Backing {
     Memfd {
         file: OwnedFd,
         /// What `base` points into.
-        _map: MmapRaw,
+        map: MmapRaw,
     },
     Heap(Layout),
 }
@@ -113,10 +115,14 @@ pub(crate) struct Segment {
     base: NonNull<u8>,
     len: usize,
     backing: Backing,
+    /// What this process hands out of it, if it is less than the whole.
+    end: AtomicU64,
     /// Bytes that may be committed before the machine's memory is looked at again.
     advance: AtomicU64,
     /// What huge pages may still cost beyond small ones.
     patience_us: AtomicU64,
+    /// Below which `/proc` and `/sys` say how much memory there is. Tests have others.
+    machine: &'static Path,
 }
 
 // SAFETY: the mapping is plain memory that stays until drop; everything that is read and written
@@ -126,18 +132,15 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// The size that a world gets when nobody asks for another: as much as the machine has
-    /// memory. It costs nothing until it is used.
-    pub(crate) fn default_size() -> u64 {
-        memory::total().unwrap_or(1 << 30).next_power_of_two().max(1 << 30)
-    }
-
     /// A new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will
     /// lie in it.
     pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
         let size = whole_size(size, HUGE as u64)?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = memfd_create(MEMFD_NAME, flags).map_err(SegmentError::os("memfd_create"))?;
+        if let Some(allowed) = memory::file_size_limit().filter(|&allowed| FRONT + size > allowed) {
+            return Err(SegmentError::Limit { asked: size, allowed, limit: FILE_SIZE });
+        }
         ftruncate(&file, (FRONT + size) as i64).map_err(SegmentError::os("ftruncate"))?;
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
@@ -152,13 +155,17 @@ impl Segment {
         let (map, begin) = map(&file, len as usize, writable)?;
         // SAFETY: `begin` is at most FRONT, which is how much longer than the segment the mapping is.
         let base = unsafe { map.as_mut_ptr().add(begin) };
-        Ok(Self {
+        let segment = Self {
             base: NonNull::new(base).ok_or(SegmentError::os("mmap")(Errno::EFAULT))?,
             len: len as usize,
-            backing: Backing::Memfd { file, _map: map },
+            backing: Backing::Memfd { file, map },
+            end: AtomicU64::new(u64::MAX),
             advance: AtomicU64::new(0),
             patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
-        })
+            machine: Path::new("/"),
+        };
+        segment.dump(false);
+        Ok(segment)
     }
 
     /// A new segment in this process's own memory, for ranks that are threads.
@@ -171,13 +178,22 @@ impl Segment {
         };
         let layout = Layout::from_size_align(size as usize, PAGE as usize).map_err(|_| full())?;
         // SAFETY: the layout's size is not 0.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(full)?;
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| {
+            let limit = memory::address_space_limit();
+            limit.map_or_else(full, |allowed| SegmentError::Limit {
+                asked: size,
+                allowed,
+                limit: ADDRESS_SPACE,
+            })
+        })?;
         let segment = Self {
             base,
             len: size as usize,
             backing: Backing::Heap(layout),
+            end: AtomicU64::new(u64::MAX),
             advance: AtomicU64::new(0),
             patience_us: AtomicU64::new(PATIENCE.as_micros() as u64),
+            machine: Path::new("/"),
         };
         segment.format(membarrier, parts)?;
         Ok(segment)
@@ -253,9 +269,37 @@ impl Segment {
         }
     }
 
+    /// Whether core dumps of this process hold the segment. All ranks that crash together would
+    /// write out all of it, each.
+    pub(crate) fn dump(&self, dump: bool) {
+        if let Backing::Memfd { map, .. } = &self.backing {
+            // A refusal only makes dumps longer or shorter.
+            let _ = map.advise(if dump { Advice::DoDump } else { Advice::DontDump });
+        }
+    }
+
     /// Size in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len as u64
+    }
+
+    /// Up to where this process hands out blocks.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed).min(self.len())
+    }
+
+    /// Has this process hand out no more than a segment has for which `asked` bytes were asked; all
+    /// there is without.
+    ///
+    /// # Errors
+    /// When there is less than was asked for.
+    pub(crate) fn confine(&self, asked: Option<u64>) -> Result<(), SegmentError> {
+        let end = asked.map_or(Ok(self.len()), |asked| whole_size(asked, HUGE as u64))?;
+        if end > self.len() {
+            return Err(SegmentError::Smaller { asked: end, size: self.len() });
+        }
+        self.end.store(end, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Bytes that the system has given to it so far.
@@ -329,34 +373,57 @@ impl Segment {
         } else {
             (offset, offset + len)
         };
-        self.check_memory(end - start)?;
-        if len >= LARGE {
-            self.make_huge(file, start, end);
+        let mut done = start;
+        while done < end {
+            let piece = self.look_at_memory(end - done).and_then(|most| {
+                let piece = most.min(end - done);
+                if len >= LARGE {
+                    self.make_huge(file, done, done + piece);
+                }
+                let place = (FRONT + done) as i64;
+                fallocate(file, FallocateFlags::empty(), place, piece as i64)
+                    .map_err(SegmentError::os("fallocate"))?;
+                Ok(piece)
+            });
+            match piece {
+                Ok(piece) => done += piece,
+                Err(error) => {
+                    // Of what was committed, what is nobody else's: not the page that has the
+                    // header, nor those of the neighbours.
+                    let first = (offset + 1).next_multiple_of(PAGE);
+                    let last = done.min((offset + len) / PAGE * PAGE);
+                    if first < last {
+                        self.punch(first, last - first);
+                    }
+                    return Err(error);
+                }
+            }
         }
-        let place = (FRONT + start) as i64;
-        fallocate(file, FallocateFlags::empty(), place, (end - start) as i64)
-            .map_err(SegmentError::os("fallocate"))?;
         Ok(end)
     }
 
-    /// Whether the machine has memory for so many bytes more.
-    fn check_memory(&self, len: u64) -> Result<(), SegmentError> {
-        // What others may take between this look and the pages' allocation.
-        const MARGIN: u64 = 32 << 20;
-        // What may be taken after a look without another one, which costs more than a page.
+    /// Looks whether the machine has memory for `len` bytes more. Returns how many of them, or more,
+    /// may be committed before the next look: the less is left, the fewer, since all ranks look
+    /// and take at the same time.
+    fn look_at_memory(&self, len: u64) -> Result<u64, SegmentError> {
+        /// What may be taken at once, in whole huge pages.
+        const PIECE: u64 = 64 << 20;
+        /// What may be taken after a look without another one, which costs more than a page.
         const ADVANCE: u64 = 8 << 20;
         let advance = self.advance.load(Ordering::Relaxed);
         if len <= advance {
             self.advance.store(advance - len, Ordering::Relaxed);
-            return Ok(());
+            return Ok(len);
         }
-        let Some((available, limit)) = memory::available() else { return Ok(()) };
-        let available = available.saturating_sub(MARGIN);
+        let Some((available, limit)) = memory::available_below(self.machine) else {
+            return Ok(len);
+        };
         if len > available {
             return Err(SegmentError::OutOfMemory { asked: len, available, limit });
         }
-        self.advance.store(ADVANCE.min(available - len), Ordering::Relaxed);
-        Ok(())
+        self.advance.store(ADVANCE.min((available - len) / 32), Ordering::Relaxed);
+        let huge = HUGE as u64;
+        Ok((available / 8 / huge * huge).clamp(huge, PIECE))
     }
 
     /// Asks for huge pages instead of 512 small ones each. Refused, it changes nothing.
@@ -394,6 +461,12 @@ impl Segment {
             let left = if made.is_ok() { left.saturating_sub(spent as u64) } else { 0 };
             self.patience_us.store(left, Ordering::Relaxed);
         }
+    }
+
+    /// Looks below another root for how much memory there is.
+    #[cfg(test)]
+    pub(crate) fn look_at_machine(&mut self, root: &'static Path) {
+        self.machine = root;
     }
 
     /// Gives the pages of a range back to the system; they read as zero and must be committed
@@ -435,6 +508,9 @@ fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
     })
 }
 
+const FILE_SIZE: &str = "the size of a file (ulimit -f)";
+const ADDRESS_SPACE: &str = "address space (ulimit -v)";
+
 /// The name that a world's memfd shows in /proc.
 pub(crate) const MEMFD_NAME: &str = "onchip-world";
 
@@ -465,7 +541,12 @@ pub(crate) fn fingerprint<const N: usize>(sizes: [usize; N]) -> u64 {
 /// the same time it may not. Then the next one is tried, and in the end small pages do.
 fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), SegmentError> {
     const TRIES: usize = 8;
-    let refused = |source| SegmentError::Os { call: "mmap", source };
+    let refused = |source: io::Error| match memory::address_space_limit() {
+        Some(allowed) if source.raw_os_error() == Some(Errno::ENOMEM as i32) => {
+            SegmentError::Limit { asked: len as u64, allowed, limit: ADDRESS_SPACE }
+        }
+        _ => SegmentError::Os { call: "mmap", source },
+    };
     let whole = len.checked_add(HUGE).ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?;
     let mut options = MmapOptions::new();
     options.len(whole);

@@ -2,6 +2,7 @@
 
 mod attach;
 mod corruption;
+mod limits;
 mod locks;
 mod mappings;
 

@@ -137,6 +137,16 @@ impl Assignment {
         )))
     }
 
+    /// Whether this rank's core dump holds the world's memory.
+    pub(crate) fn dump_segment(&self, dump: bool) {
+        self.segment.dump(dump);
+    }
+
+    /// Has this rank take no more of the launched world's memory than the program asks for.
+    pub(crate) fn confine_segment(&self, asked: Option<u64>) -> Result<()> {
+        Ok(self.segment.confine(asked)?)
+    }
+
     /// `own` is how the program wants its ranks to wait.
     fn enter(&self, own: WaitPolicy) -> Result<Context> {
         let asymmetry =

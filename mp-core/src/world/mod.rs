@@ -42,7 +42,7 @@ use crate::{
     context::{self, Context, MAX_RANKS},
     error::{Error, Result},
     mpb,
-    segment::Segment,
+    segment::{self, Segment},
     topology::{Allowance, Bind, Plan, Topology},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
 };
@@ -82,6 +82,7 @@ pub struct World {
     policy: Option<WaitPolicy>,
     bind: Bind,
     segment_size: Option<u64>,
+    dump_segment: bool,
     args: Option<Vec<OsString>>,
 }
 
@@ -94,7 +95,15 @@ enum Kind {
 
 impl World {
     fn new(size: usize, kind: Kind) -> Self {
-        Self { size, kind, policy: None, bind: Bind::None, segment_size: None, args: None }
+        Self {
+            size,
+            kind,
+            policy: None,
+            bind: Bind::None,
+            segment_size: None,
+            dump_segment: false,
+            args: None,
+        }
     }
 
     /// `ranks` threads of this process.
@@ -158,10 +167,23 @@ impl World {
         Self { bind, ..self }
     }
 
-    /// The largest size in bytes that the world's shared memory can grow to. The default is the
-    /// machine's memory; what is not used costs nothing.
+    /// The largest size in bytes that the world's shared memory can grow to. What is not used costs
+    /// nothing.
+    ///
+    /// The default is the machine's memory, as far as limits of this process (`ulimit -f`,
+    /// `ulimit -v`) allow that. Whatever the size is, an allocation that the machine or a control
+    /// group has no memory for is an error, before the system would have to kill somebody: a
+    /// sixteenth of all memory is left alone. Under a launcher the size can't be more than the
+    /// launcher's (`mprun --segment-size`).
     pub fn segment_size(self, bytes: u64) -> Self {
         Self { segment_size: Some(bytes), ..self }
+    }
+
+    /// Whether the core dump of a rank that crashes holds the world's shared memory. It does not by
+    /// default: every rank's would hold all of it, and take seconds for each few gigabytes.
+    /// ([`threads_on_heap`](Self::threads_on_heap) has no say in this: its memory is the process's own.)
+    pub fn dump_segment(self, dump: bool) -> Self {
+        Self { dump_segment: dump, ..self }
     }
 
     /// With which arguments process ranks execute the program, instead of this process's own: a
@@ -190,8 +212,15 @@ impl World {
         if let Some(assignment) = join::assignment()? {
             match assignment.part(&call, processes)? {
                 join::Part::Own => {}
-                join::Part::Rank => match assignment.run_and_exit(self.policy()?, code)? {},
-                join::Part::Member => return assignment.run_as_member(self.policy()?, code),
+                join::Part::Rank => {
+                    assignment.dump_segment(self.dump_segment);
+                    match assignment.run_and_exit(self.policy()?, code)? {}
+                }
+                join::Part::Member => {
+                    assignment.dump_segment(self.dump_segment);
+                    assignment.confine_segment(self.segment_size)?;
+                    return assignment.run_as_member(self.policy()?, code);
+                }
                 join::Part::Replayed(result) => return processes::replayed(&result),
             }
         }
@@ -235,10 +264,11 @@ impl World {
                 Segment::on_heap(size, membarrier, parts())?
             }
             Kind::Threads | Kind::Processes => {
-                let size = self.segment_size.unwrap_or_else(Segment::default_size);
+                let size = self.segment_size.unwrap_or_else(segment::default_size);
                 Segment::in_memfd(size, membarrier, parts())?
             }
         };
+        segment.dump(self.dump_segment);
         let line_wait = LineWait::detect();
         let spare = Waiting::spare(cores, self.size);
         let waiting = Waiting { policy, asymmetry, line_wait, spare };

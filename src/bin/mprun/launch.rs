@@ -48,6 +48,10 @@ pub struct Args {
     /// How blocked calls wait: spin, adaptive or park [default: as the program says]
     #[arg(long, value_name = "POLICY")]
     wait: Option<WaitPolicy>,
+    /// The most memory that the ranks can share, such as 512M or 4G [default: the machine's]; what is
+    /// not used costs nothing
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    segment_size: Option<u64>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -56,6 +60,12 @@ pub struct Args {
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
+/// A size; M is 2^20, and G is 2^30.
+fn bytes(text: &str) -> Result<u64, String> {
+    let sizes = parse_size::Config::new().with_binary();
+    sizes.parse_size(text).map_err(|error| format!("{error}: give a size such as 512M or 4G"))
 }
 
 /// How far the ending of the ranks is.
@@ -114,6 +124,9 @@ fn start(args: &Args) -> Result<(Launched, Output, PipeReader), Error> {
     let mut world = World::processes(ranks).bind(args.bind.clone()).args(&args.command[1..]);
     if let Some(policy) = args.wait {
         world = world.wait(policy);
+    }
+    if let Some(bytes) = args.segment_size {
+        world = world.segment_size(bytes);
     }
     let (output, news) = Output::start(ranks, args.tag_output)?;
     Ok((world.launch(&args.command[0], args.tag_output)?, output, news))

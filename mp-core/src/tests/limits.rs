@@ -1,0 +1,151 @@
+//! What a segment does where there is little of something.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::*;
+use crate::segment::{BlockKind, SegmentError};
+
+const MIB: u64 = 1 << 20;
+
+/// A machine on which this process is in a control group of `limit` bytes.
+struct Small {
+    root: &'static Path,
+    limit: u64,
+}
+
+impl Small {
+    fn new(folder: &tempfile::TempDir, limit: u64) -> Self {
+        let root: &Path = Box::leak(folder.path().to_owned().into_boxed_path());
+        for inner in ["proc/self", "sys/fs/cgroup/a"] {
+            fs::create_dir_all(root.join(inner)).unwrap();
+        }
+        fs::write(root.join("proc/self/cgroup"), "0::/a\n").unwrap();
+        fs::write(root.join("sys/fs/cgroup/a/memory.max"), limit.to_string()).unwrap();
+        Self { root, limit }
+    }
+
+    /// What the group would say of a process that has this segment alone.
+    fn used_by(&self, segment: &Segment) {
+        let used = segment.resident();
+        assert!(used < self.limit, "the OOM killer would have come");
+        fs::write(self.root.join("sys/fs/cgroup/a/memory.current"), used.to_string()).unwrap();
+    }
+}
+
+/// By small steps and large ones, until nothing more is to be had: an error says so before the
+/// system has to kill somebody, and it does so each time.
+#[test]
+fn who_allocates_without_end_meets_an_error() {
+    for step in [100_000, 7 * MIB, 30 * MIB] {
+        let folder = tempfile::tempdir().unwrap();
+        let small = Small::new(&folder, 120 * MIB);
+        let mut segment = memfd(1 << 40);
+        segment.look_at_machine(small.root);
+        let heap = segment.heap();
+        let (mut keys, mut refused) = (Vec::new(), 0);
+        while refused < 5 {
+            small.used_by(&segment);
+            match heap.allocate(0, |_| false, BlockKind::Buffer, step) {
+                Ok(key) => keys.push(key),
+                Err(SegmentError::OutOfMemory { limit, .. }) => {
+                    assert_eq!(limit, "memory limit of the control group");
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        small.used_by(&segment);
+        let left = small.limit - segment.resident();
+        assert!(left >= 32 * MIB, "{left} bytes left with steps of {step}");
+        assert!(left < 32 * MIB + 2 * step + 20 * MIB, "{left} bytes left with steps of {step}");
+        // What was given back can be had again.
+        let half = keys.len() / 2 + 1;
+        for key in keys.drain(..half) {
+            heap.lock(0, |_| false).unwrap().free(key).unwrap();
+        }
+        heap.allocate(0, |_| false, BlockKind::Buffer, step).unwrap();
+    }
+}
+
+/// A block that does not fit keeps nothing of what was committed for it.
+#[test]
+fn a_refused_block_gives_back_what_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = Small::new(&folder, 400 * MIB);
+    let mut segment = memfd(1 << 40);
+    segment.look_at_machine(small.root);
+    small.used_by(&segment);
+    let before = segment.resident();
+    // Others take what is left meanwhile: the group's use never seems to grow, and then is full.
+    let full = || fs::write(small.root.join("sys/fs/cgroup/a/memory.current"), "400000000");
+    let refused = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while segment.resident() < before + 10 * MIB && !refused.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            assert!(!refused.load(Ordering::Relaxed), "at the first look");
+            full().unwrap();
+        });
+        let error = segment.heap().allocate(0, |_| false, BlockKind::Buffer, 300 * MIB);
+        refused.store(true, Ordering::Relaxed);
+        assert!(matches!(error, Err(SegmentError::OutOfMemory { .. })), "{error:?}");
+    });
+    // The header's huge page may stay.
+    assert!(segment.resident() <= before + 4 * MIB, "{} of {before}", segment.resident());
+}
+
+#[test]
+fn a_process_can_hand_out_less_than_there_is() {
+    let segment = memfd(64 * MIB);
+    let allocate = |bytes| segment.heap().allocate(0, |_| false, BlockKind::Buffer, bytes);
+    segment.confine(Some(5 * MIB)).unwrap();
+    assert_eq!(segment.end(), 6 * MIB, "in whole huge pages");
+    let error = allocate(7 * MIB).unwrap_err();
+    assert!(matches!(error, SegmentError::Full { size, .. } if size == 6 * MIB), "{error}");
+    allocate(4 * MIB).unwrap();
+    segment.confine(None).unwrap();
+    allocate(20 * MIB).unwrap();
+    // Less than there is in use already.
+    segment.confine(Some(MIB)).unwrap();
+    let error = allocate(7 * MIB).unwrap_err();
+    assert!(matches!(error, SegmentError::Full { left: 0, .. }), "{error}");
+    let error = segment.confine(Some(65 * MIB)).unwrap_err();
+    assert!(error.to_string().ends_with("mprun --segment-size 69206016"), "{error}");
+}
+
+/// The flags of the mapping that `segment` is in.
+fn flags(segment: &Segment) -> String {
+    let begin = segment.range(0, 0, "its beginning").unwrap().addr().get();
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let hex = |text| usize::from_str_radix(text, 16).ok();
+    let mut inside = false;
+    for line in maps.lines() {
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        if let Some((Some(start), Some(end))) = range.map(|(start, end)| (hex(start), hex(end))) {
+            inside = (start..end).contains(&begin);
+        }
+        if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
+            return flags.to_owned();
+        }
+    }
+    panic!("it is not mapped");
+}
+
+#[test]
+fn core_dumps_have_the_segment_only_where_that_is_asked_for() {
+    let segment = memfd(MIB);
+    let fd = segment.fd().unwrap().try_clone_to_owned().unwrap();
+    let attached = Segment::attach(fd, true, crate::world::parts()).unwrap();
+    for segment in [segment, attached] {
+        assert!(flags(&segment).contains(" dd"), "{}", flags(&segment));
+        segment.dump(true);
+        assert!(!flags(&segment).contains(" dd"), "{}", flags(&segment));
+        segment.dump(false);
+        assert!(flags(&segment).contains(" dd"), "{}", flags(&segment));
+    }
+}
