@@ -13,7 +13,7 @@ use crate::{
     check::Check,
     desk::{Posted, Receiving},
     elements::{ElementType, Grown, Landing, Taken, misuse},
-    engine::{Engine, Handle, Shared},
+    engine::{Engine, Handle, OWN, Shared},
     error::{Error, Failed, Result},
     group::Group,
     ledger::Ledger,
@@ -78,8 +78,7 @@ impl Communicator {
     /// This rank alone (`MPI_COMM_SELF`).
     pub fn own(rank: &Rank) -> Self {
         let me = rank.id() as u32;
-        // It opens no channel, so that it needs no name.
-        let engine = Engine::new(rank, u64::MAX);
+        let engine = Engine::new(rank, OWN);
         let members = Members::new(vec![me], rank.size(), me);
         Self::new(Rc::new(RefCell::new(engine)), members, 0)
     }

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     lingering,
-    outward::{Cargo, Course, End, Kept, Outward, Step},
+    outward::{Cargo, Course, End, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
 };
@@ -56,6 +56,9 @@ pub(crate) struct Engine {
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
 }
+
+/// Instead of a number: a rank's communicators with itself alone, which open no channel.
+pub(crate) const OWN: u64 = u64::MAX;
 
 pub(crate) type Shared = Rc<RefCell<Engine>>;
 
@@ -706,6 +709,19 @@ impl Engine {
             None => {
                 self.desk.sends.remove(place);
                 Err(Error::Misuse(format!("{} synchronous sends are under way", u16::MAX)))
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    /// Says to those that this rank has no channel with that there will be none. (The channels that there
+    /// are close after this.) A rank that panics is lost, and its world says so.
+    fn drop(&mut self) {
+        if self.serial != OWN && !std::thread::panicking() {
+            for name in names(self.serial) {
+                // Where there is no memory for that, they are told when the rank's code has ended.
+                let _ = self.rank.withdraw(&name, LINE_CHANNEL);
             }
         }
     }

@@ -317,3 +317,86 @@ fn a_flush_waits_for_what_is_under_way() {
         Ok(())
     });
 }
+
+/// A rank that has dropped its communicators and works on is told of at once: to those that it never sent
+/// anything to, and to those that come later.
+#[test]
+fn a_dropped_communicator_has_ended_for_all() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let told = |from| rank.receiver::<u8>("told", from, Channel::degree(1));
+        if rank.id() == 0 {
+            let told = [told(1)?, told(2)?];
+            drop(world);
+            // It ends when both have seen it.
+            return told.iter().try_for_each(|told| told.receive().map(drop));
+        }
+        if rank.id() == 2 {
+            // Not before rank 0 has dropped its communicator, mostly.
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let long = numbers(500_000, 1);
+        let mut tell = rank.sender::<u8>("told", 0, Channel::degree(1))?;
+        ended(world.receive::<u8>(0, 1), 0)?;
+        ended(world.send(&[1u8], 0, 1), 0)?;
+        ended(world.send(&long, 0, 1), 0)?;
+        ended(world.synchronous_send(&[1u8], 0, 1), 0)?;
+        ended(world.immediate_send(long, 0, 1).wait(), 0)?;
+        ended(world.immediate_receive([0u8], 0, 1).wait(), 0)?;
+        ended(world.duplicate(), 0)?;
+        tell.send(&1)
+    });
+}
+
+/// The same for a rank that only sends.
+#[test]
+fn what_goes_to_a_dropped_communicator_is_refused() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        if rank.id() == 0 {
+            let told = rank.receiver::<u8>("told", 1, Channel::degree(1))?;
+            drop(world);
+            return told.receive().map(drop);
+        }
+        let mut tell = rank.sender::<u8>("told", 0, Channel::degree(1))?;
+        // Some may go on their way before rank 0 has dropped its communicator.
+        let sent = (0..100).try_for_each(|_| world.send(&numbers(100_000, 1), 0, 1));
+        ended(sent, 0)?;
+        tell.send(&1)
+    });
+}
+
+/// Programs that make a communicator again and again do not need more and more memory.
+#[test]
+fn the_memory_of_dropped_communicators_is_freed() {
+    on_all(3, |rank| {
+        let others = [1, 2].map(|by| (rank.id() + by) % 3);
+        let mut in_use = Vec::new();
+        let barrier = Communicator::world(rank);
+        for round in 0..40 {
+            let world = Communicator::world(rank);
+            // Some of the channels are there, some were never opened at either end, some at one.
+            if round % 2 == 0 && rank.id() == 0 {
+                // Rank 1 may have dropped it by now.
+                let _ = world.send(&[1u8], 1, 1);
+            }
+            drop(world);
+            // All have dropped it.
+            for other in others {
+                barrier.send(&[0u8], other, 1)?;
+            }
+            for other in others {
+                barrier.receive::<u8>(other, 1)?;
+            }
+            in_use.push(rank.memory().in_use);
+            for other in others {
+                barrier.send(&[0u8], other, 2)?;
+            }
+            for other in others {
+                barrier.receive::<u8>(other, 2)?;
+            }
+        }
+        ensure!(in_use[39] <= in_use[4], "from {} to {} bytes", in_use[4], in_use[39]);
+        Ok(())
+    });
+}

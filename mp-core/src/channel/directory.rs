@@ -10,6 +10,7 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{
+    farewell::{self, Farewell},
     rendezvous::Meeting,
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
@@ -164,6 +165,7 @@ impl Descriptor {
 pub(crate) fn layout() -> u64 {
     fingerprint([
         size_of::<Descriptor>(),
+        size_of::<Farewell>(),
         size_of::<Signals>(),
         size_of::<Middle>(),
         size_of::<SlotHeader>(),
@@ -197,6 +199,20 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
+    /// To find the channels of this name between two ranks, whatever they carry.
+    pub(super) fn between(namespace: Namespace, name: &str, sender: u32, receiver: u32) -> Self {
+        let spec = ChannelSpec {
+            type_name: String::new(),
+            element_size: 0,
+            element_align: 0,
+            slice: false,
+            degree: 0,
+            max_len: 0,
+        };
+        let (senders, receivers) = (vec![sender], vec![receiver]);
+        Self { namespace, name: name.into(), senders, receivers, shared: false, spec }
+    }
+
     fn side(&self, end: End) -> &[u32] {
         match end {
             End::Sender => &self.senders,
@@ -313,11 +329,11 @@ impl Opened {
         end: End,
     ) -> Result<Option<BlockKey>, Error> {
         let mut oldest: Option<(u64, BlockKey)> = None;
-        for block in heap.bucket(agreement.hash())? {
+        let blocks = heap.bucket(agreement.hash())?;
+        for block in blocks.iter().filter(|block| block.kind == BlockKind::Channel) {
             let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
             let side = descriptor.side(end);
-            if block.kind == BlockKind::Channel
-                && descriptor.is_shared() == agreement.shared
+            if descriptor.is_shared() == agreement.shared
                 && descriptor.senders.members.equals(&agreement.senders)
                 && descriptor.receivers.members.equals(&agreement.receivers)
                 && descriptor.namespace.load(Ordering::Relaxed) == agreement.namespace.word()
@@ -385,16 +401,24 @@ impl Opened {
                 Slots::new(first, *geometry).format(|_| SlotHeader::new());
             }
         }
-        // Ranks that ended before the channel was made will never open their end of it. Before the
-        // channel can be found: a maker that dies here leaves no channel that waits for them.
+        // Ranks that ended or withdrew before the channel was made will never open their end of it.
+        // Before the channel can be found: a maker that dies here leaves no channel that waits for
+        // them.
+        let farewell = match agreement.shared {
+            true => None,
+            false => farewell::of(context, heap, agreement.namespace, &agreement.name)?,
+        };
         for end in [End::Sender, End::Receiver] {
-            for &rank in agreement.side(end) {
+            for &rank in agreement.side(end).iter().filter(|&&rank| rank != context.me) {
                 let state = context.rank(rank)?.state();
-                if state.ended() && rank != context.me {
-                    let lost = state == RankState::Lost;
-                    let leaving = Leaving::Ended { lost, released: true };
-                    leave(context, heap, descriptor, block, rank, end, leaving)?;
-                }
+                let leaving = if state.ended() {
+                    Leaving::Ended { lost: state == RankState::Lost, released: true }
+                } else if farewell.is_some_and(|(_, farewell)| farewell.contains(rank)) {
+                    Leaving::NeverOpened
+                } else {
+                    continue;
+                };
+                leave(context, heap, descriptor, block, rank, end, leaving)?;
             }
         }
         heap.enlist(block, agreement.hash())?;
@@ -617,6 +641,20 @@ fn free(
     heap.free(block)
 }
 
+/// Takes this rank out of the channels of this name and these ranks whose end it has not opened.
+pub(super) fn close_unopened(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    agreement: &Agreement,
+    end: End,
+) -> Result<(), Error> {
+    while let Some(block) = Opened::find(context, heap, agreement, end)? {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        leave(context, heap, descriptor, block, context.me, end, Leaving::NeverOpened)?;
+    }
+    Ok(())
+}
+
 /// Takes a rank that ended out of all channels. `released` when its process is gone.
 pub(crate) fn retire(
     context: &Context,
@@ -625,7 +663,15 @@ pub(crate) fn retire(
     released: bool,
 ) -> Result<(), SegmentError> {
     let mut heap = context.lock_heap()?;
-    for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Channel && b.settled) {
+    for block in heap.blocks()?.iter().filter(|block| block.settled) {
+        match block.kind {
+            BlockKind::Channel => {}
+            BlockKind::Farewell => {
+                farewell::retire(context, &mut heap, block.key, rank)?;
+                continue;
+            }
+            _ => continue,
+        }
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
         let sides = [End::Sender, End::Receiver].map(|end| {
             let side = descriptor.side(end);

@@ -9,10 +9,12 @@
 //! | `rendezvous` | degree 0 |
 //! | `shared_ring` | several senders or receivers |
 //! | `directory` | how the ends find each other, and who is gone |
+//! | `farewell` | names by which ranks open nothing any more |
 //! | `sender`, `receiver`, `select` | what users hold |
 //! | `outlet` | a sending end that several threads fill |
 
 mod directory;
+mod farewell;
 #[cfg(all(test, loom))]
 mod model;
 mod outlet;
@@ -29,6 +31,7 @@ mod spec;
 mod test_memory;
 
 pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
+pub(crate) use farewell::withdraw;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use receiver::{Guard, Messages, Receiver};
 pub use select::Select;

@@ -47,11 +47,20 @@ pub(crate) enum BlockKind {
     Outcome,
     /// The message passing buffers of all ranks by one name.
     Mpbs,
+    /// The ranks that open no channel by a name any more.
+    Farewell,
 }
 
 impl BlockKind {
-    const ALL: [Self; 6] =
-        [Self::World, Self::Channel, Self::Buffer, Self::Table, Self::Outcome, Self::Mpbs];
+    const ALL: [Self; 7] = [
+        Self::World,
+        Self::Channel,
+        Self::Buffer,
+        Self::Table,
+        Self::Outcome,
+        Self::Mpbs,
+        Self::Farewell,
+    ];
 
     fn from_word(word: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u32 == word)

@@ -288,6 +288,24 @@ fn while_it_opens_and_closes() {
 }
 
 #[test]
+fn while_it_withdraws() {
+    at_every_store(
+        |rank, _| rank.receiver::<[u64]>("x", 1, channel()).unwrap(),
+        |rank, _| rank.withdraw("x", channel()).unwrap(),
+        |rank, stage, from, mine| {
+            drain(&from, mine);
+            // One that is opened later.
+            refused(rank.sender("x", 1, channel()).unwrap().send_timeout(&[7; 4], LONG));
+            drop(from);
+            // What says so is freed with the last who could ask.
+            rank.withdraw("x", channel()).unwrap();
+            stage.launcher.rank(OTHER).unwrap().set_dead();
+            burial::bury(&stage.launcher, OTHER).unwrap();
+        },
+    );
+}
+
+#[test]
 fn while_it_closes_what_is_full() {
     at_every_store(
         |rank, _| fill(rank, open(rank)),

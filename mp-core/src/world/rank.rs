@@ -8,7 +8,7 @@ use std::{
 use super::at_end;
 use crate::{
     buffer::SharedBuffer,
-    channel::{Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
+    channel::{self, Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::Context,
     error::{Error, Result},
     loan::{Borrower, Lender},
@@ -254,6 +254,36 @@ impl Rank {
         }
         let reason = format!("rank {} is not among its {called} {side:?}", self.context.me);
         Err(Error::BadChannel { channel: agreement.name.clone(), reason })
+    }
+
+    /// Says that this rank opens no further end of a channel between two ranks by this name, in the
+    /// namespace of `channel`: a rank that has opened, or opens, the other end is told that this one is
+    /// gone. The ends that this rank has open stay so.
+    ///
+    /// ```
+    /// use mp_core::{Channel, Error, World};
+    ///
+    /// World::threads(2).run(|rank| {
+    ///     let (answers, channel) = ("answers", Channel::degree(1));
+    ///     let question = rank.sender::<u8>("question", 1 - rank.id(), channel)?;
+    ///     if rank.id() == 0 {
+    ///         rank.withdraw(answers, channel)?;
+    ///         // Goes on until rank 1 has seen that there will be no answer.
+    ///         let _ = rank.receiver::<u8>("question", 1, channel)?.receive();
+    ///     } else {
+    ///         let answer = rank.receiver::<u8>(answers, 0, channel)?.receive().map(drop);
+    ///         assert!(matches!(answer, Err(Error::Disconnected { .. })));
+    ///     }
+    ///     drop(question);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Segment`] for lack of memory.
+    pub fn withdraw(&self, name: &str, channel: Channel) -> Result<()> {
+        channel::withdraw(&self.context, channel.namespace, name)
     }
 
     fn open(&self, agreement: Agreement, end: End) -> Result<Opened> {

@@ -1,0 +1,135 @@
+//! Names by which ranks open nothing any more.
+//!
+//! A rank that withdraws from a name is gone from every channel of that name between it and another rank
+//! whose end it has not opened: from those that the other has made, at once; from those that the other
+//! makes later, by what stands here. It is a block of the heap for each such name, in which the ranks stand
+//! that have withdrawn, or ended; when all have, it is freed. All of this happens under the heap's lock.
+
+use super::directory::{Agreement, End, NAME, close_unopened};
+use crate::{
+    context::{Context, Namespace, RankSet, Text, hash},
+    error::Error,
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared},
+    sync::{AtomicU64, Ordering},
+};
+
+/// Who has withdrawn from a name.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Farewell {
+    /// A [`Namespace`]'s word.
+    namespace: AtomicU64,
+    name: Text<{ NAME / 8 }>,
+    ranks: RankSet,
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for Farewell {}
+
+impl Farewell {
+    pub(super) fn contains(&self, rank: u32) -> bool {
+        self.ranks.contains(rank)
+    }
+}
+
+fn hash_of(namespace: Namespace, name: &str) -> u64 {
+    hash(std::iter::once(namespace.word()).chain(name.bytes().map(u64::from)))
+}
+
+fn at(context: &Context, key: BlockKey) -> Result<&Farewell, SegmentError> {
+    context.segment.at(Offset::new(key.payload()))
+}
+
+/// Who has withdrawn from this name, if any rank has.
+pub(super) fn of<'a>(
+    context: &'a Context,
+    heap: &LockedHeap<'_>,
+    namespace: Namespace,
+    name: &str,
+) -> Result<Option<(BlockKey, &'a Farewell)>, SegmentError> {
+    let blocks = heap.bucket(hash_of(namespace, name))?;
+    for block in blocks.iter().filter(|block| block.kind == BlockKind::Farewell) {
+        let farewell = at(context, block.key)?;
+        if farewell.namespace.load(Ordering::Relaxed) == namespace.word()
+            && farewell.name.read() == *name
+        {
+            return Ok(Some((block.key, farewell)));
+        }
+    }
+    Ok(None)
+}
+
+/// This rank opens no end of a channel by this name any more, between it and any other rank.
+pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> Result<(), Error> {
+    let mut heap = context.lock_heap()?;
+    let (key, farewell) = match of(context, &heap, namespace, name)? {
+        Some(found) => found,
+        None => make(context, &mut heap, namespace, name)?,
+    };
+    insert(context, &mut heap, key, farewell, context.me)?;
+    for other in (0..context.size() as u32).filter(|&other| other != context.me) {
+        for end in [End::Sender, End::Receiver] {
+            let (senders, receivers) = match end {
+                End::Sender => (context.me, other),
+                End::Receiver => (other, context.me),
+            };
+            close_unopened(
+                context,
+                &mut heap,
+                &Agreement::between(namespace, name, senders, receivers),
+                end,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn make<'a>(
+    context: &'a Context,
+    heap: &mut LockedHeap<'_>,
+    namespace: Namespace,
+    name: &str,
+) -> Result<(BlockKey, &'a Farewell), SegmentError> {
+    let len = size_of::<Farewell>() as u64;
+    let (key, committed) = heap.reserve(context.me, BlockKind::Farewell, len)?;
+    if !committed && let Err(error) = heap.commit(key, len) {
+        heap.free(key)?;
+        return Err(error);
+    }
+    let farewell = at(context, key)?;
+    farewell.namespace.store(namespace.word(), Ordering::Relaxed);
+    farewell.name.write(name);
+    farewell.ranks.assign(&[]);
+    for rank in 0..context.size() as u32 {
+        if context.rank(rank)?.state().ended() {
+            farewell.ranks.insert(rank);
+        }
+    }
+    heap.enlist(key, hash_of(namespace, name))?;
+    Ok((key, farewell))
+}
+
+fn insert(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    key: BlockKey,
+    farewell: &Farewell,
+    rank: u32,
+) -> Result<(), SegmentError> {
+    farewell.ranks.insert(rank);
+    if (0..context.size() as u32).all(|rank| farewell.contains(rank)) {
+        heap.delist(key)?;
+        heap.free(key)?;
+    }
+    Ok(())
+}
+
+/// A rank that has ended opens nothing any more, by any name.
+pub(super) fn retire(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    key: BlockKey,
+    rank: u32,
+) -> Result<(), SegmentError> {
+    insert(context, heap, key, at(context, key)?, rank)
+}
