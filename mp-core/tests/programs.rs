@@ -9,20 +9,21 @@ mod support;
 use std::{
     collections::HashMap,
     fs,
-    io::{Read, Write},
-    path::PathBuf,
+    io::{BufRead, BufReader, Read, Write},
+    os::{fd::BorrowedFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, Result, World};
+use mp_core::{Channel, Error, Result, World, launch::Launched};
 
 use support::{Watchdog, watchdog::children_of};
 
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 22] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -36,6 +37,15 @@ const CASES: [Case; 13] = [
     ("descendants", descendants, a_ranks_own_children_are_no_ranks),
     ("forged", forged, a_forged_assignment_is_refused),
     ("closed-output", closed_output, a_closed_output_is_told_to_the_ranks),
+    ("slow-start", slow_start, ranks_that_have_not_come_yet_die_with_their_launcher),
+    ("late", late, a_rank_that_starts_after_its_launchers_death_is_none),
+    ("wrapped", wrapped, a_rank_runs_through_a_shell),
+    ("cut-off", cut_off, a_rank_without_its_descriptors_is_an_error),
+    ("outlives", outlives, what_outlives_a_launcher_can_make_worlds),
+    ("inherited", inherited, what_a_rank_starts_has_none_of_its_descriptors),
+    ("jobs", jobs, threads_with_names_run_their_own_worlds),
+    ("rivals", rivals, threads_without_names_are_told_that_they_are_alike),
+    ("replayed", replayed, earlier_worlds_are_not_run_again),
 ];
 
 fn main() {
@@ -65,9 +75,24 @@ fn main() {
 }
 
 fn program(name: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(executable());
     command.arg(name).stdin(Stdio::null());
     command
+}
+
+/// This program outside of the folder where test programs lie: one like any other.
+fn executable() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    if own.parent() == Some(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
+        return own;
+    }
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(own.file_name().unwrap());
+    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    if !copy.metadata().is_ok_and(|copy| same(copy, own.metadata().unwrap())) {
+        let _ = fs::remove_file(&copy);
+        fs::hard_link(&own, &copy).unwrap();
+    }
+    copy
 }
 
 /// Runs a program to its end, or to the watchdog's.
@@ -211,6 +236,7 @@ fn statuses() -> Result<()> {
             "error" => Err(Error::other("it would not work")),
             "panic" => panic!("it could not be"),
             "exit" => std::process::exit(3),
+            "exit-well" => std::process::exit(0),
             "abort" => std::process::abort(),
             _ => Ok(()),
         }
@@ -226,6 +252,7 @@ fn statuses_reach_the_caller() {
     assert_eq!(ends("well"), (Some(0), String::new()));
     assert_eq!(ends("error"), (Some(9), "rank 1: it would not work\n".to_owned()));
     assert_eq!(ends("exit"), (Some(9), "rank 1 ended early with exit status 3\n".to_owned()));
+    assert_eq!(ends("exit-well"), (Some(9), "rank 1 ended early with exit status 0\n".to_owned()));
     assert_eq!(ends("abort"), (Some(9), "rank 1 was killed by SIGABRT\n".to_owned()));
     let (code, text) = ends("panic");
     assert_eq!(code, Some(9));
@@ -487,4 +514,322 @@ fn a_closed_output_is_told_to_the_ranks() {
     let said = text(&output.stderr);
     assert!(said.contains("rank 0 knows\n") && said.contains("rank 1 knows\n"), "{said}");
     assert!(said.ends_with("Broken pipe (os error 32)\n"), "{said}");
+}
+
+/// Whether this process was started as a rank, as its environment says.
+fn started_as_rank() -> bool {
+    std::env::var("ONCHIP_RANK").is_ok()
+}
+
+/// Ranks that take their time before they first use the library.
+fn slow_start() -> Result<()> {
+    if started_as_rank() {
+        // In one piece: nobody puts lines of standard error together.
+        let _ = std::io::stderr().write_all(format!("{}\n", std::process::id()).as_bytes());
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    World::processes(3).run(|_| Ok(())).map(drop)
+}
+
+fn ranks_that_have_not_come_yet_die_with_their_launcher() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("slow-start").stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let pids: Vec<u32> = lines.take(3).map(|line| line.unwrap().parse().unwrap()).collect();
+    assert_eq!(pids.len(), 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for pid in pids {
+        assert!(gone(pid), "rank process {pid} lives on");
+    }
+}
+
+/// Launches a shell as every rank, and waits for the end of all.
+fn launch_shells(ranks: usize, script: &str) -> Result<Vec<Option<mp_core::launch::Ending>>> {
+    let shells = World::processes(ranks).args(["-c", script]).launch("sh", false)?;
+    Ok(end_of(shells))
+}
+
+fn end_of(mut launched: Launched) -> Vec<Option<mp_core::launch::Ending>> {
+    let none: &[BorrowedFd<'_>] = &[];
+    let mut print = |rank: usize, _: mp_core::launch::Stream, bytes: &[u8]| {
+        print!("{rank}: {}", text(bytes));
+    };
+    while launched.any_running() {
+        launched.step(none, None, Some(&mut print)).unwrap();
+    }
+    launched.drain(&mut print).unwrap();
+    (0..launched.size()).map(|rank| launched.ending(rank)).collect()
+}
+
+/// Shells as ranks that become a program of this library when their launcher is dead.
+fn late() -> Result<()> {
+    match std::env::args().nth(2) {
+        None => {
+            let exe = executable();
+            let script = format!(
+                "echo $$ >&2; while kill -0 ${{ONCHIP_RANK#*:}} 2>&-; do sleep 0.01; done; \
+                 exec {} late rank",
+                exe.display()
+            );
+            launch_shells(3, &script).map(drop)
+        }
+        Some(_) => {
+            eprintln!("in main");
+            let ids = World::processes(3).run(|rank| Ok(rank.id()));
+            eprintln!("{ids:?}");
+            Ok(())
+        }
+    }
+}
+
+fn a_rank_that_starts_after_its_launchers_death_is_none() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("late").stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let pids: Vec<u32> = lines.by_ref().take(3).map(|line| line.parse().unwrap()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Up to the end: all that have the error output are gone.
+    let said: Vec<String> = lines.collect();
+    assert!(!said.iter().any(|line| line.contains("main") || line.contains("Ok")), "{said:?}");
+    for pid in pids {
+        assert!(gone(pid), "rank process {pid} lives on");
+    }
+}
+
+/// A rank is what a shell starts first.
+fn wrapped() -> Result<()> {
+    let exe = executable().display().to_string();
+    match std::env::args().nth(2).as_deref() {
+        None => {
+            let endings = launch_shells(3, &format!("{exe} wrapped rank; true"))?;
+            println!("{endings:?}");
+            let endings = launch_shells(2, &format!("{exe} wrapped rank && {exe} wrapped rank"))?;
+            println!("{endings:?}");
+            // The shell is killed, and with it the rank.
+            let script = format!("{exe} wrapped killed $$; true");
+            println!("{:?}", launch_shells(3, &script)?);
+            Ok(())
+        }
+        Some("rank") => {
+            let ids = World::processes(1).run(|rank| Ok(rank.id()))?;
+            if mp_core::caller() {
+                println!("{ids:?}");
+            }
+            Ok(())
+        }
+        Some(_) => {
+            let shell = std::env::args().nth(3).unwrap().parse().unwrap();
+            World::processes(1)
+                .run(|rank| {
+                    if rank.id() == 1 {
+                        let shell = nix::unistd::Pid::from_raw(shell);
+                        let _ = nix::sys::signal::kill(shell, nix::sys::signal::Signal::SIGKILL);
+                        std::thread::sleep(Duration::from_secs(3600));
+                    }
+                    match rank.receiver::<u8>("never", 1, Channel::degree(1))?.receive() {
+                        Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+                        other => Err(Error::other(format!("{:?}", other.err()))),
+                    }
+                })
+                .map(drop)
+        }
+    }
+}
+
+fn a_rank_runs_through_a_shell() {
+    let output = run(&mut program("wrapped"));
+    let said = text(&output.stderr);
+    let lines: Vec<&str> = succeeded(&output).lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "0: [0, 1, 2]",
+            "[Some(Exited(0)), Some(Exited(0)), Some(Exited(0))]",
+            "0: [0, 1]",
+            "[Some(Exited(9)), Some(Exited(9))]",
+            "[Some(Exited(0)), Some(Killed(9)), Some(Exited(0))]",
+        ],
+        "{said}"
+    );
+    // The second program of a shell is not the rank.
+    assert_eq!(said.matches("the program that was started as the rank").count(), 2, "{said}");
+}
+
+fn cut_off() -> Result<()> {
+    match std::env::args().nth(2) {
+        None => {
+            let script = format!("{} cut-off rank 3<&- 4<&- 5<&-", executable().display());
+            println!("{:?}", launch_shells(2, &script)?);
+            Ok(())
+        }
+        Some(_) => World::processes(1).run(|rank| Ok(rank.id())).map(drop),
+    }
+}
+
+fn a_rank_without_its_descriptors_is_an_error() {
+    let output = run(&mut program("cut-off"));
+    assert_eq!(succeeded(&output), "[Some(Exited(9)), Some(Exited(9))]\n");
+    assert_eq!(text(&output.stderr).matches("the program in between must hand them on").count(), 2);
+}
+
+/// A rank starts a program that goes on when the launcher has ended.
+fn outlives() -> Result<()> {
+    if let Some(launcher) = std::env::args().nth(2) {
+        let launcher: u32 = launcher.parse().unwrap();
+        assert!(gone(launcher));
+        let ids = World::processes(2).run(|rank| Ok(rank.id()))?;
+        eprintln!("{ids:?}");
+        return Ok(());
+    }
+    let me = std::process::id().to_string();
+    World::processes(2)
+        .args(["outlives"])
+        .run(|rank| {
+            if rank.id() == 0 {
+                let mut program = program("outlives");
+                program.arg(std::os::unix::process::parent_id().to_string());
+                drop(program.stdout(Stdio::null()).spawn()?);
+            }
+            Ok(())
+        })
+        .map(drop)?;
+    eprintln!("{me} ends");
+    Ok(())
+}
+
+fn what_outlives_a_launcher_can_make_worlds() {
+    let output = run(&mut program("outlives"));
+    succeeded(&output);
+    let said = text(&output.stderr);
+    assert!(said.ends_with(" ends\n[0, 1]\n"), "{said}");
+}
+
+/// A rank starts another program on its way to `run`.
+fn inherited() -> Result<()> {
+    let open = || {
+        let script = "for fd in /proc/$$/fd/*; do echo ${fd##*/} $(readlink $fd); done";
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        let mut names = Vec::new();
+        for line in text(&output.stdout).lines() {
+            let (number, file) = line.split_once(' ').unwrap();
+            // What this process was started with, it hands on like any other.
+            if number.parse::<u32>().is_ok_and(|number| number > 2) {
+                names.push(file.split('[').next().unwrap().to_owned());
+            }
+        }
+        names
+    };
+    let before = open();
+    let inside = World::processes(2).run(|_| Ok((before.clone(), open())))?;
+    for in_rank in inside.into_iter().flat_map(|(before, inside)| [before, inside]) {
+        assert_eq!(in_rank, before);
+    }
+    Ok(())
+}
+
+fn what_a_rank_starts_has_none_of_its_descriptors() {
+    succeeded(&run(&mut program("inherited")));
+}
+
+/// Worlds of processes at the same time, from one place and from several.
+fn jobs() -> Result<()> {
+    let job = |k: usize| World::processes(2).run(move |rank| Ok(10 * k + rank.id()));
+    for round in 0..3 {
+        let threads: Vec<_> = (0..3)
+            .map(|k| {
+                let named = std::thread::Builder::new().name(format!("job {k}"));
+                named.spawn(move || (job(k), job(k + 100))).unwrap()
+            })
+            .collect();
+        for (k, thread) in threads.into_iter().enumerate() {
+            let (first, second) = thread.join().unwrap();
+            assert_eq!(first?, [10 * k, 10 * k + 1], "round {round}");
+            assert_eq!(second?, [10 * k + 1000, 10 * k + 1001], "round {round}");
+        }
+    }
+    // Without names, from places of their own.
+    let left = std::thread::spawn(|| World::processes(2).run(|rank| Ok(rank.id() + 100)));
+    let right = std::thread::spawn(|| World::processes(3).run(|rank| Ok(rank.id() + 200)));
+    assert_eq!(World::processes(1).run(|rank| Ok(rank.id() + 300))?, [300]);
+    assert_eq!(left.join().unwrap()?, [100, 101]);
+    assert_eq!(right.join().unwrap()?, [200, 201, 202]);
+    // One after the other, from the same place.
+    for k in 0..3 {
+        let ids = std::thread::spawn(move || job(k)).join().unwrap()?;
+        assert_eq!(ids, [10 * k, 10 * k + 1]);
+    }
+    println!("done");
+    Ok(())
+}
+
+fn threads_with_names_run_their_own_worlds() {
+    assert_eq!(succeeded(&run(&mut program("jobs"))), "done\n");
+}
+
+/// Threads that a rank can't tell apart. They are all there before any of them calls.
+fn rivals() -> Result<()> {
+    let barrier = std::sync::Arc::new(std::sync::Barrier::new(3));
+    let threads: Vec<_> = (0..3)
+        .map(|k| {
+            let barrier = std::sync::Arc::clone(&barrier);
+            std::thread::spawn(move || {
+                barrier.wait();
+                World::processes(2).run(move |rank| {
+                    // Long enough for the others to come.
+                    std::thread::sleep(Duration::from_millis(300));
+                    Ok(10 * k + rank.id())
+                })
+            })
+        })
+        .collect();
+    for thread in threads {
+        match thread.join().unwrap() {
+            Err(error) => println!("{error}"),
+            Ok(ids) => println!("{ids:?}"),
+        }
+    }
+    Ok(())
+}
+
+fn threads_without_names_are_told_that_they_are_alike() {
+    let output = run(&mut program("rivals"));
+    let said = succeeded(&output);
+    assert_eq!(said.lines().count(), 3, "{said}");
+    for line in said.lines() {
+        assert!(line.contains("give each thread a name of its own"), "{said}");
+    }
+}
+
+/// Worlds of threads before worlds of processes.
+fn replayed() -> Result<()> {
+    const ROUNDS: u64 = 20;
+    let mut sum = 0;
+    for round in 0..ROUNDS {
+        let threads = World::threads(3).run(|rank| {
+            eprintln!("a thread");
+            Ok(round + rank.id() as u64)
+        })?;
+        let failed = World::threads(1).run(|_| match round {
+            0 => Err(Error::other("the first time")),
+            _ => Ok(()),
+        });
+        sum += threads.iter().sum::<u64>() + u64::from(failed.is_err());
+        let sums = World::processes(2).run(|_| {
+            eprintln!("a process");
+            Ok(sum)
+        })?;
+        assert_eq!(sums, [sum; 2]);
+    }
+    assert_eq!(sum, (0..ROUNDS).map(|round| 3 * round + 3).sum::<u64>() + 1);
+    Ok(())
+}
+
+fn earlier_worlds_are_not_run_again() {
+    let output = run(&mut program("replayed"));
+    succeeded(&output);
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("a thread\n").count(), 60);
+    assert_eq!(said.matches("a process\n").count(), 40);
 }

@@ -119,7 +119,9 @@ pub(crate) struct RankControl {
     dead: AtomicU32,
     /// Rounds that it has left.
     pub(crate) left: AtomicU32,
-    /// Its process; for a thread, the process of all ranks.
+    /// The process that was started as this rank and has found that out; 0 for none yet.
+    pub(crate) claimed: AtomicU32,
+    /// The process that has entered as this rank; for a thread, the process of all ranks.
     pub(crate) pid: AtomicU32,
     /// Where the rank sleeps.
     pub(crate) doorbell: CachePadded<Futex>,

@@ -187,13 +187,14 @@ impl Context {
         let Ok(control) = self.rank(rank) else { return false };
         let pid = Pid::from_raw(control.pid.load(Ordering::Relaxed) as i32);
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        // An error where the rank is no child of this process: a thread.
         rank < self.size
             && !cfg!(miri)
             && match waitid(Id::Pid(pid), flags) {
                 Ok(status) => status != WaitStatus::StillAlive,
                 // Killed by a signal that nix has no name for.
-                Err(errno) => errno == Errno::EINVAL && pid.as_raw() > 0,
+                Err(Errno::EINVAL) => pid.as_raw() > 0,
+                // Started by the child, or nobody any more.
+                Err(_) => pid.as_raw() > 0 && has_ended(pid),
             }
     }
 
@@ -271,5 +272,14 @@ impl Context {
         if let Ok(mut heap) = self.lock_heap() {
             let _ = heap.free(key);
         }
+    }
+}
+
+/// Whether nothing of a process runs any more.
+fn has_ended(pid: Pid) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The state stands behind the name, which may have any characters.
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }

@@ -2,26 +2,25 @@
 
 use std::{
     io::Write,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::OwnedFd,
     sync::{
-        Arc, OnceLock,
+        Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering},
     },
+    thread::ThreadId,
+    time::Duration,
 };
 
-use nix::{
-    fcntl::{FcntlArg, FdFlag, fcntl},
-    sys::{prctl, signal::Signal},
-    unistd::{Pid, dup2_stdout, getppid},
-};
+use nix::unistd::dup2_stdout;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    at_end, burial,
-    launch::{Briefing, OUTPUT_FD, SEGMENT_FD, VARIABLE},
+    at_end, burial, harness,
+    launch::Briefing,
     outcome,
     rank::Rank,
-    site::Call,
+    site::{self, Call, Within},
+    summons::{self, OUTPUT_FD, SEGMENT_FD, Summons},
 };
 use crate::{
     context::{Context, RankState},
@@ -40,9 +39,11 @@ pub(crate) struct Assignment {
     briefing: Briefing,
     /// Where the rank's standard output really goes.
     output: OwnedFd,
-    launcher: Pid,
     /// A rank's code runs: worlds made in it are its own affair.
     inside: AtomicBool,
+    meant: Meant,
+    /// Held during a call of `run` in a launched world.
+    round: Mutex<()>,
     /// Calls of `run` that this process has left, in a launched world.
     rounds: AtomicU32,
 }
@@ -58,35 +59,60 @@ pub(crate) fn assignment() -> Result<Option<&'static Assignment>> {
 }
 
 fn find() -> Result<Option<Assignment>> {
-    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
-    let malformed = || Error::BadWorld(format!("{VARIABLE} has the value {}", text.display()));
-    let (rank, launcher) =
-        text.to_str().and_then(|text| text.split_once(':')).ok_or_else(malformed)?;
-    let rank: u32 = rank.parse().map_err(|_| malformed())?;
-    let launcher = Pid::from_raw(launcher.parse().map_err(|_| malformed())?);
-    let orphan = getppid() != launcher;
-    if orphan && nix::sys::signal::kill(launcher, None).is_ok() {
-        // A descendant of a rank that inherited the variable, but not the assignment.
-        return Ok(None);
-    }
-    if orphan {
-        return Err(Error::BadWorld("its launcher is gone".to_owned()));
-    }
-    let take = |fd| -> Result<OwnedFd> {
-        // SAFETY: the launcher opened the descriptor for this process; `fcntl` fails on a number
-        // that is not open.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-        fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Error::os("fcntl"))?;
-        // SAFETY: open, and taken once: `find` runs once.
-        Ok(unsafe { OwnedFd::from_raw_fd(borrowed.as_raw_fd()) })
+    let rank = match summons::summons() {
+        Summons::None => return Ok(None),
+        Summons::Rank(rank) => *rank,
+        Summons::Refused(reason) => return Err(Error::BadWorld(reason.clone())),
     };
-    let segment = Segment::attach(take(SEGMENT_FD)?, true, super::parts())?;
+    let segment = Segment::attach(summons::descriptor(SEGMENT_FD), true, super::parts())?;
+    let output = summons::descriptor(OUTPUT_FD);
     let briefing = Briefing::read(&segment)?;
-    let output = take(OUTPUT_FD)?;
-    let inside = AtomicBool::new(false);
-    let segment = Arc::new(segment);
-    let rounds = AtomicU32::new(0);
-    Ok(Some(Assignment { rank, segment, briefing, output, launcher, inside, rounds }))
+    let assignment = Assignment {
+        rank,
+        segment: Arc::new(segment),
+        briefing,
+        output,
+        inside: AtomicBool::new(false),
+        meant: Meant::default(),
+        round: Mutex::new(()),
+        rounds: AtomicU32::new(0),
+    };
+    assignment.claim()?;
+    Ok(Some(assignment))
+}
+
+/// Whether this process has come to the call that it was started for.
+#[derive(Debug, Default)]
+struct Meant {
+    /// The thread that has.
+    taken: Mutex<Option<ThreadId>>,
+    changed: Condvar,
+    /// Another thread came from the same origin, so that it may have been meant.
+    doubtful: AtomicBool,
+}
+
+/// How long a thread that came to another thread's world waits for that one to come to its own.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Meant {
+    fn take(&self) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = taken.is_none();
+        taken.get_or_insert(std::thread::current().id());
+        self.changed.notify_all();
+        first
+    }
+
+    /// Waits for the process's end, which comes when the thread that was meant has come to its
+    /// call and run it. Returns when that does not come.
+    fn wait_for_the_end(&self) {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.changed.wait_timeout_while(taken, PATIENCE, |taken| taken.is_none());
+        let taken = wait.unwrap_or_else(PoisonError::into_inner).0;
+        if taken.is_some() {
+            drop(self.changed.wait_while(taken, |_| true));
+        }
+    }
 }
 
 /// What a call of `run` means in this process.
@@ -98,7 +124,7 @@ pub(crate) enum Part {
     /// The rank's code is to be run, and the program to go on with all ranks' results.
     Member,
     /// An earlier call: here is what it returned to the caller.
-    Replayed(Vec<u8>),
+    Replayed(&'static [u8]),
 }
 
 impl Assignment {
@@ -112,8 +138,11 @@ impl Assignment {
         self.briefing.call.is_none()
     }
 
-    pub(crate) fn part(&self, call: &Call, processes: bool) -> Result<Part> {
-        if self.inside.load(StdOrdering::Relaxed) {
+    /// What this call means.
+    pub(crate) fn part(&'static self, call: &Call, processes: bool) -> Result<Part> {
+        let launched = self.briefing.call.is_none();
+        let in_rank_code = matches!(site::within(), Within::Process);
+        if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
             return if processes {
                 Err(Error::BadWorld("a rank's code can't make a world of processes".to_owned()))
             } else {
@@ -121,19 +150,30 @@ impl Assignment {
             };
         }
         let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
-        if meant.site == call.site && (self.briefing.any_call || meant.nth == call.nth) {
+        let any = self.briefing.any_call && meant.origin.site == call.origin.site;
+        if (any || meant == call) && self.meant.take() {
             return Ok(Part::Rank);
         }
         if let Some(past) = self.briefing.past.iter().find(|past| past.call == *call) {
-            return Ok(Part::Replayed(past.result.clone()));
+            return Ok(Part::Replayed(&past.result));
         }
         if !processes {
             return Ok(Part::Own);
         }
+        if self.briefing.test && meant.origin.thread != call.origin.thread {
+            // Refused in the caller, too.
+            return Err(harness::away_from_test(&call.origin.thread));
+        }
+        // What other threads of the program do beside the meant call is no affair of this rank.
+        if meant.origin.thread != call.origin.thread || !harness::thread_is_unique() {
+            let doubtful = !self.briefing.any_call && meant.origin == call.origin;
+            self.meant.doubtful.fetch_or(doubtful, StdOrdering::Relaxed);
+            self.meant.wait_for_the_end();
+        }
         Err(Error::BadWorld(format!(
-            "rank {} took another path than the program that started it: it came to the world at \
-             {} instead of the one at {}",
-            self.rank, call.site, meant.site
+            "rank {} took another path than the program that started it: it came to {call} \
+             instead of {meant}",
+            self.rank
         )))
     }
 
@@ -145,6 +185,22 @@ impl Assignment {
     /// Has this rank take no more of the launched world's memory than the program asks for.
     pub(crate) fn confine_segment(&self, asked: Option<u64>) -> Result<()> {
         Ok(self.segment.confine(asked)?)
+    }
+
+    /// Makes this process the rank, if no other one is.
+    fn claim(&self) -> Result<()> {
+        let context = self.enter(WaitPolicy::default())?;
+        let claimed = &context.rank(self.rank)?.claimed;
+        let me = std::process::id();
+        // Relaxed: nothing else is told by it.
+        match claimed.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(other) => Err(Error::BadWorld(format!(
+                "rank {} is process {other} already: the program that was started as the rank has \
+                 started several",
+                self.rank
+            ))),
+        }
     }
 
     /// `own` is how the program wants its ranks to wait.
@@ -173,10 +229,6 @@ impl Assignment {
         control.pid.store(std::process::id(), Ordering::Relaxed);
         context.world()?.begin_round();
         outcome::forget(context, self.rank)?;
-        prctl::set_pdeathsig(Signal::SIGKILL).map_err(Error::os("prctl"))?;
-        if getppid() != self.launcher {
-            return Err(Error::BadWorld("its launcher is gone".to_owned()));
-        }
         match self.briefing.cpus.get(self.rank as usize) {
             Some(&Some(cpu)) => pin_current_thread(cpu)?,
             _ => start_in_blocks(self.rank as usize, context.size())?,
@@ -191,12 +243,19 @@ impl Assignment {
         code: impl Fn(&Rank) -> Result<T>,
     ) -> outcome::Outcome<()> {
         self.inside.store(true, StdOrdering::Relaxed);
+        let before = site::set_within(Within::Process);
         // What the code returns is encoded and dropped in there, too: that is code of the program.
-        let outcome = outcome::outcome_of(|| {
+        let mut outcome = outcome::outcome_of(|| {
             let value = at_end::run(&Rank::new(Arc::clone(context)), code)?;
             outcome::encode(value)
         });
+        site::set_within(before);
         self.inside.store(false, StdOrdering::Relaxed);
+        if let Some(meant) = &self.briefing.call
+            && self.meant.doubtful.load(StdOrdering::Relaxed)
+        {
+            outcome = Err(Cause::Error(meant.origin.ambiguous().to_string()));
+        }
         // Before anybody learns of the end: whoever reads the lines counts on them.
         let _ = std::io::stdout().flush();
         let posted = outcome::post(context, &outcome);
@@ -251,6 +310,17 @@ impl Assignment {
         own: WaitPolicy,
         code: impl Fn(&Rank) -> Result<T>,
     ) -> Result<Vec<T>> {
+        let _round = match self.round.try_lock() {
+            Ok(round) => round,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::BadWorld(
+                    "two threads of a launcher's rank call `run` at the same time, and other ranks \
+                     can't tell which call is which: run the worlds one after another"
+                        .to_owned(),
+                ));
+            }
+        };
         let context = Arc::new(self.enter(own)?);
         self.await_round(&context)?;
         self.take_place(&context)?;

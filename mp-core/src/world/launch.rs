@@ -10,7 +10,7 @@ use std::{
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -23,7 +23,7 @@ use nix::{
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::{
         signal::{SigSet, Signal, kill},
-        stat::Mode,
+        stat::{Mode, fstat},
     },
     unistd::{Pid, pipe2, read},
 };
@@ -32,6 +32,7 @@ use super::{
     burial, outcome,
     output::LineMixer,
     site::{Call, Past},
+    summons::{LIFE_FD, OUTPUT_FD, SEGMENT_FD, VARIABLE},
 };
 use crate::{
     context::Context,
@@ -41,12 +42,7 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// The variable that tells a process which rank of which world it is.
-pub(crate) const VARIABLE: &str = "ONCHIP_RANK";
-/// Where ranks find the segment and their real standard output.
-pub(crate) const SEGMENT_FD: RawFd = 3;
-pub(crate) const OUTPUT_FD: RawFd = 4;
-/// The launcher's own descriptors are moved past this, away from those two.
+/// The launcher's own descriptors are moved past this, away from those that ranks find theirs under.
 const ABOVE: RawFd = 64;
 
 /// What a rank must know before it can enter the world; lies in the segment.
@@ -54,6 +50,8 @@ const ABOVE: RawFd = 64;
 pub(crate) struct Briefing {
     /// The call of `run` that is meant; none under a launcher that knows nothing of the program.
     pub(crate) call: Option<Call>,
+    /// It was made in a test, of the name of the call's thread.
+    pub(crate) test: bool,
     /// Take the first call at that place: the program was given other arguments.
     pub(crate) any_call: bool,
     /// What earlier calls returned.
@@ -164,6 +162,28 @@ pub(crate) struct Program {
     pub(crate) first_speaks: bool,
 }
 
+/// A pipe between a launcher and its ranks, of which each opens the reading end for itself. The
+/// kernel ends whoever reads when the launcher ends, in whatever way and whoever's child it is.
+#[derive(Debug)]
+struct Life {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+impl Life {
+    fn new() -> Result<Self> {
+        let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(Error::os("pipe2"))?;
+        Ok(Self { read: move_up(read.as_fd())?, write })
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // Tells the end of the world from a launcher's death: see `summons`.
+        let _ = nix::unistd::write(&self.write, &[0]);
+    }
+}
+
 #[derive(Debug)]
 struct Child {
     pid: Pid,
@@ -180,6 +200,8 @@ struct Child {
 pub(crate) struct Processes {
     pub(crate) context: Context,
     children: Vec<Child>,
+    /// Ranks die when nothing can write to it any more.
+    life: Life,
     mixers: [LineMixer; 2],
     /// The first rank whose process ended badly, and the rank whose code had failed before that.
     first_failed: Option<(usize, Option<u32>)>,
@@ -199,7 +221,9 @@ impl Processes {
     pub(crate) fn start(context: Context, program: &Program) -> Result<Self> {
         let size = context.size();
         let mixers = [LineMixer::new(size), LineMixer::new(size)];
-        let mut processes = Self { context, children: Vec::new(), mixers, first_failed: None };
+        let life = Life::new()?;
+        let mut processes =
+            Self { context, children: Vec::new(), life, mixers, first_failed: None };
         for rank in 0..size {
             let child = processes.spawn(rank, program)?;
             processes.children.push(child);
@@ -219,6 +243,10 @@ impl Processes {
         let null = Path::new("/dev/null");
         act(actions.add_dup2(segment.as_raw_fd(), SEGMENT_FD))?;
         act(actions.add_dup2(out_write.as_raw_fd(), OUTPUT_FD))?;
+        // Opened anew by the process itself, so that the signals of this file are its own.
+        let life = format!("/proc/self/fd/{}", self.life.read.as_raw_fd());
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
+        act(actions.add_open(LIFE_FD, Path::new(&life), flags, Mode::empty()))?;
         if rank != 0 {
             act(actions.add_open(0, null, OFlag::O_RDONLY, Mode::empty()))?;
         }
@@ -336,8 +364,9 @@ impl Processes {
     }
 
     fn reap(&mut self, rank: usize) -> Result<()> {
+        let ending = wait_for(self.children[rank].pid);
+        self.end_claimer(rank)?;
         let child = &mut self.children[rank];
-        let ending = wait_for(child.pid);
         child.ending = Some(ending);
         if ending != Ending::Exited(0) {
             // Before the burial, which makes others fail and forgets what is left behind. The
@@ -348,6 +377,32 @@ impl Processes {
             self.first_failed.get_or_insert((rank, code_failed));
         }
         Ok(burial::bury(&self.context, rank as u32)?)
+    }
+
+    /// Ends the process that is the rank, where it is not the one that was started but one that
+    /// this had started, and still runs: a rank is buried only when nothing of it runs.
+    fn end_claimer(&self, rank: usize) -> Result<()> {
+        let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
+        let pid = Pid::from_raw(pid as i32);
+        if pid.as_raw() <= 0 || pid == self.children[rank].pid {
+            return Ok(());
+        }
+        // By pidfd, so that it is the one that was looked at.
+        let Ok(pidfd) = pidfd_open(pid) else { return Ok(()) };
+        if self.has_world(pid) {
+            let _ = send_signal(&pidfd, Signal::SIGKILL as i32);
+            let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+            while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        }
+        Ok(())
+    }
+
+    /// Whether this process has the world's memory open: numbers in a segment may be anything.
+    fn has_world(&self, pid: Pid) -> bool {
+        let Some(Ok(segment)) = self.context.segment.fd().map(fstat) else { return false };
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::metadata(entry.path()).ok())
+            .any(|file| (file.dev(), file.ino()) == (segment.st_dev, segment.st_ino))
     }
 
     /// Forwards what is there; whether there was anything.
@@ -417,16 +472,20 @@ impl Processes {
 
     /// Runs until every process has ended and all their output was forwarded. `sink` returns
     /// whether it takes more: after the first refusal, ranks that print see a broken pipe, as they
-    /// would without a launcher in between.
+    /// would without a launcher in between. Kills them when `stop` is readable.
     pub(crate) fn finish(
         &mut self,
+        stop: Option<BorrowedFd<'_>>,
         sink: &mut dyn FnMut(usize, Stream, &[u8]) -> bool,
     ) -> Result<()> {
         let mut open = true;
         while self.any_running() {
             let mut sink =
                 |rank: usize, stream: Stream, bytes: &[u8]| open &= sink(rank, stream, bytes);
-            self.step(&[], None, Some(&mut sink))?;
+            let seen = self.step(stop.as_slice(), None, Some(&mut sink))?;
+            if seen.woken == [true] {
+                self.signal(Signal::SIGKILL as i32);
+            }
             if !open {
                 self.close_output(Stream::Out);
                 self.close_output(Stream::Err);
@@ -499,12 +558,7 @@ impl Processes {
     pub(crate) fn signal(&self, signal: i32) {
         for child in self.children.iter().filter(|child| child.ending.is_none()) {
             // It may be ending at this moment, and needs no signal then.
-            // SAFETY: no pointer but a null one.
-            let _ = unsafe {
-                let (fd, null) =
-                    (child.pidfd.as_raw_fd(), std::ptr::null::<nix::libc::siginfo_t>());
-                nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd, signal, null, 0)
-            };
+            let _ = send_signal(&child.pidfd, signal);
         }
     }
 
@@ -571,6 +625,15 @@ fn move_up(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     let moved = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(ABOVE)).map_err(Error::os("fcntl"))?;
     // SAFETY: fcntl has just made the descriptor, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
+fn send_signal(pidfd: &OwnedFd, signal: i32) -> nix::Result<()> {
+    // SAFETY: no pointer but a null one.
+    let sent = unsafe {
+        let (fd, null) = (pidfd.as_raw_fd(), std::ptr::null::<nix::libc::siginfo_t>());
+        nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd, signal, null, 0)
+    };
+    Errno::result(sent).map(drop)
 }
 
 fn pidfd_open(pid: Pid) -> Result<OwnedFd> {

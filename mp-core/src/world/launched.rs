@@ -42,6 +42,7 @@ impl World {
         context.world()?.name.write(&shown.to_string_lossy());
         let briefing = Briefing {
             call: None,
+            test: false,
             any_call: false,
             past: Vec::new(),
             policy: asked.map(Into::into),

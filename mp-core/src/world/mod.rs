@@ -5,7 +5,7 @@
 //! | `rank` | what rank code holds |
 //! | `threads` | ranks as threads |
 //! | `processes`, `launch`, `output` | ranks as processes: starting, watching, their output |
-//! | `join`, `site` | being such a process; which `run` is meant |
+//! | `summons`, `join`, `site` | being such a process; which `run` is meant |
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
 //! | `outcome` | results and failures |
@@ -16,6 +16,7 @@ mod at_end;
 mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
+mod harness;
 mod join;
 mod launch;
 mod launched;
@@ -25,6 +26,7 @@ mod processes;
 mod rank;
 pub mod report;
 mod site;
+mod summons;
 mod threads;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
@@ -114,13 +116,21 @@ impl World {
     /// `ranks` processes, each of which executes this program again.
     ///
     /// Such a process goes through `main` up to the same call of [`run`](Self::run) (told by its
-    /// place in the source, and by counting), is one rank there, and ends. So whatever the
-    /// program does before that, it does in every rank: open files in rank code rather than
-    /// before. Until it reaches the call, what it prints to standard output is not heard; earlier
-    /// process worlds are not run again, but return what they returned to the caller. Rank 0 has
-    /// the caller's standard input.
+    /// place in the source, by the thread's name, and by counting), is one rank there, and ends.
+    /// So whatever the program does before that, it does in every rank: open files in rank code
+    /// rather than before. Until it reaches the call, what it prints to standard output is not
+    /// heard. Earlier worlds, also those of threads, are not run again, but return what they
+    /// returned to the caller (worlds of threads are run again when all their results take more
+    /// than 16 MiB, or where another thread than the main one ran them). Rank 0 has the caller's
+    /// standard input.
     ///
-    /// In a test, the test program is executed again for this one test.
+    /// Several threads of a program can run worlds of processes at the same time: at different
+    /// places in the source, or under different names
+    /// ([`Builder::name`](std::thread::Builder::name)). From two threads of the same name or
+    /// without one, calls at one place are refused, for ranks could not tell which is meant.
+    ///
+    /// In a test, the test program is executed again for this one test, and the call must be made
+    /// by the test's own thread.
     pub fn processes(ranks: usize) -> Self {
         Self::new(ranks, Kind::Processes)
     }
@@ -207,9 +217,10 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        let call = site::count(site::Site::new(Location::caller()));
+        let call = site::count(Location::caller());
         let processes = self.kind == Kind::Processes;
-        if let Some(assignment) = join::assignment()? {
+        let assignment = join::assignment()?;
+        if let Some(assignment) = assignment {
             match assignment.part(&call, processes)? {
                 join::Part::Own => {}
                 join::Part::Rank => {
@@ -221,7 +232,12 @@ impl World {
                     assignment.confine_segment(self.segment_size)?;
                     return assignment.run_as_member(self.policy()?, code);
                 }
-                join::Part::Replayed(result) => return processes::replayed(&result),
+                join::Part::Replayed(result) => match outcome::decode(result) {
+                    Ok(outcomes) => return outcome::gather(outcomes),
+                    Err(error) if processes => return Err(error),
+                    // A type whose values can't be had back: the ranks make them once more.
+                    Err(_) => {}
+                },
             }
         }
         let policy = self.policy()?;
@@ -229,10 +245,18 @@ impl World {
         let context = self.create(policy, cores)?;
         let cpus = self.cpus()?;
         if processes {
-            processes::run(context, call, self.args, policy, cores, cpus)
-        } else {
-            threads::run(context, &cpus, code)
+            return processes::run(context, call, self.args, policy, cores, cpus);
         }
+        let outcomes = threads::run(context, &call, &cpus, code)?;
+        // For ranks of a later world of processes. Only what they will find under the same name.
+        if assignment.is_none()
+            && matches!(site::within(), site::Within::Program)
+            && harness::thread_is_unique()
+            && let Ok(Ok(result)) = outcome::caught(|| postcard::to_stdvec(&outcomes))
+        {
+            site::remember_if_small(call, result);
+        }
+        outcome::gather(outcomes)
     }
 
     fn policy(&self) -> Result<WaitPolicy> {

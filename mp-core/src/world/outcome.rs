@@ -47,6 +47,11 @@ pub(crate) fn gather<T>(outcomes: impl IntoIterator<Item = Outcome<T>>) -> Resul
     if failures.is_empty() { Ok(values) } else { Err(RanksFailed { failures }.into()) }
 }
 
+/// All ranks' outcomes, as they were encoded.
+pub(crate) fn decode<T: DeserializeOwned>(encoded: &[u8]) -> Result<Vec<Outcome<T>>> {
+    Ok(postcard::from_bytes(encoded)?)
+}
+
 /// A value as [`post`] takes it.
 pub(crate) fn encode<T: Serialize>(value: T) -> Result<Vec<u8>> {
     Ok(postcard::to_stdvec(&Outcome::Ok(value))?)

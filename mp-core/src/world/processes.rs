@@ -5,9 +5,10 @@ use std::{ffi::OsString, io::Write, path::PathBuf};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    launch::{Briefing, Processes, Program, Stream},
+    harness,
+    launch::{Briefing, Ending, Processes, Program, Stream},
     outcome::{self, gather},
-    site::{self, Call},
+    site::{self, Call, Turn},
 };
 use crate::{
     context::Context,
@@ -25,11 +26,14 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     cores: usize,
     cpus: Vec<Option<usize>>,
 ) -> Result<Vec<T>> {
-    let test = running_test();
+    let test = harness::running_test()?;
+    // Ranks with arguments of their own are told apart by these.
+    let turn = args.is_none().then(|| Turn::take(&call.origin)).transpose()?;
     let briefing = Briefing {
         call: Some(call.clone()),
+        test: test.is_some(),
         any_call: args.is_some(),
-        past: site::past(),
+        past: site::past(&call, test.is_some()),
         policy: Some(policy.into()),
         cores: cores as u32,
         cpus,
@@ -42,7 +46,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         path: PathBuf::from("/proc/self/exe"),
         name,
         args: args.unwrap_or_else(|| match &test {
-            Some(test) => test_args(test),
+            Some(test) => harness::arguments(test),
             None => own.collect(),
         }),
         capture_errors: test.is_some(),
@@ -66,7 +70,18 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         }
         refused.is_none()
     };
-    processes.finish(if test.is_some() { &mut to_harness } else { &mut to_output })?;
+    processes.finish(
+        turn.as_ref().map(Turn::bell),
+        if test.is_some() { &mut to_harness } else { &mut to_output },
+    )?;
+    turn.as_ref().map_or(Ok(()), Turn::check)?;
+    if let Some(test) = &test
+        && (0..size).all(|rank| {
+            !processes.entered(rank) && processes.ending(rank) == Some(Ending::Exited(0))
+        })
+    {
+        return Err(harness::away_from_test(test));
+    }
 
     let mut outcomes = Vec::new();
     for rank in 0..size {
@@ -84,31 +99,4 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         None => Ok(values),
         Some(source) => Err(Error::Os { call: "writing the ranks' standard output", source }),
     }
-}
-
-/// What an earlier call returned, in a rank of a later one.
-pub(crate) fn replayed<T: DeserializeOwned>(result: &[u8]) -> Result<Vec<T>> {
-    let outcomes: Vec<outcome::Outcome<T>> = postcard::from_bytes(result)?;
-    gather(outcomes)
-}
-
-/// The name of the test that this thread runs under the standard test harness.
-///
-/// The harness names its threads after their tests and says nothing else about itself; its
-/// programs lie in a folder `deps`, with a hash in their names.
-fn running_test() -> Option<String> {
-    let thread = std::thread::current();
-    let name = thread.name().filter(|&name| name != "main")?;
-    let program = std::env::current_exe().ok()?;
-    let in_deps = program.parent()?.file_name()? == "deps";
-    let stem = program.file_stem()?.to_str()?;
-    let hash = stem.rsplit_once('-')?.1;
-    let hashed = hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    (in_deps && hashed).then(|| name.to_owned())
-}
-
-fn test_args(test: &str) -> Vec<OsString> {
-    [test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]
-        .map(OsString::from)
-        .to_vec()
 }

@@ -1,10 +1,26 @@
-//! Places in the source where worlds are run, and what each thread has run so far.
+//! Which call of `run` is which: where in the source, by which thread, the how-manieth; and what
+//! earlier calls returned.
 //!
-//! A process rank re-executes the program, and must know which of its `run` calls is meant. A
-//! place may be passed several times, so that the calls are counted; and what a call before the
-//! meant one returned is replayed in the rank, so that the program takes the same path.
+//! A process rank re-executes the program, and must know which of its `run` calls is meant. What a
+//! call before the meant one returned is replayed in the rank, so that the program takes the same
+//! path. Threads are told apart by their names, which are the same in every execution, whatever
+//! the order in which they start.
 
-use std::{cell::RefCell, collections::HashMap, panic::Location};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    os::fd::{AsFd, BorrowedFd},
+    panic::Location,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::ThreadId,
+};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::error::{Error, Result};
 
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -27,10 +43,18 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// One call of `run`: where, and the how-manieth on its thread (from 0).
+/// Where calls are counted: a place, and the name of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Origin {
+    pub(crate) site: Site,
+    /// Empty for a thread without a name.
+    pub(crate) thread: String,
+}
+
+/// One call of `run`: from where, and the how-manieth from there (from 0).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Call {
-    pub(crate) site: Site,
+    pub(crate) origin: Origin,
     pub(crate) nth: u32,
 }
 
@@ -38,35 +62,189 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Past {
     pub(crate) call: Call,
+    #[serde(with = "bytes")]
     pub(crate) result: Vec<u8>,
 }
 
+/// As bytes, and not one element after the other.
+mod bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        // Out of the segment, where they lie in one piece.
+        Ok(<&[u8]>::deserialize(from)?.to_vec())
+    }
+}
+
+/// Bytes of results that are kept of worlds of threads: what does not fit is run again.
+const ROOM: usize = 16 << 20;
+
 #[derive(Default)]
 struct Journal {
-    counts: HashMap<Site, u32>,
+    counts: HashMap<Origin, u32>,
+    running: HashMap<Origin, Arc<Running>>,
     past: Vec<Past>,
+    /// Bytes of results of worlds of threads.
+    kept: usize,
+}
+
+/// A call that makes a world of processes now.
+#[derive(Debug)]
+struct Running {
+    thread: ThreadId,
+    disturbed: AtomicBool,
+    /// Readable when it was disturbed.
+    bell: EventFd,
+}
+
+static JOURNAL: Mutex<Option<Journal>> = Mutex::new(None);
+
+fn with_journal<T>(act: impl FnOnce(&mut Journal) -> T) -> T {
+    // Nothing in here panics between two changes.
+    let mut journal = JOURNAL.lock().unwrap_or_else(PoisonError::into_inner);
+    act(journal.get_or_insert_default())
+}
+
+/// Whose code a thread runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Within {
+    /// The program's own.
+    Program,
+    /// That of a rank that is a thread, in a world that has this name among the program's.
+    Thread(String),
+    /// That of a rank that is a process.
+    Process,
 }
 
 thread_local! {
-    static JOURNAL: RefCell<Journal> = RefCell::default();
+    static WITHIN: RefCell<Within> = const { RefCell::new(Within::Program) };
+}
+
+/// Whose code this thread runs.
+pub(crate) fn within() -> Within {
+    WITHIN.with_borrow(Clone::clone)
+}
+
+/// Says whose code this thread runs from now on. Returns whose it was.
+pub(crate) fn set_within(now: Within) -> Within {
+    WITHIN.replace(now)
+}
+
+/// The rank code of a world that this call makes of threads.
+pub(crate) fn within_rank(call: &Call, rank: u32) -> Within {
+    match within() {
+        Within::Process => Within::Process,
+        _ => Within::Thread(format!("rank {rank} of {call}")),
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "call {} of {} by {:?}", self.nth, self.origin.site, self.origin.thread)
+    }
 }
 
 /// Counts a call at this place.
-pub(crate) fn count(site: Site) -> Call {
-    JOURNAL.with_borrow_mut(|journal| {
-        let count = journal.counts.entry(site.clone()).or_default();
+pub(crate) fn count(location: &Location<'_>) -> Call {
+    let thread = match within() {
+        Within::Thread(name) => name,
+        _ => std::thread::current().name().unwrap_or_default().to_owned(),
+    };
+    let origin = Origin { site: Site::new(location), thread };
+    with_journal(|journal| {
+        let count = journal.counts.entry(origin.clone()).or_default();
         let nth = *count;
         *count += 1;
-        Call { site, nth }
+        Call { origin, nth }
     })
 }
 
-/// Keeps the result of a call of this thread for its later process ranks.
+/// Keeps the result of a call for later process ranks.
 pub(crate) fn remember(call: Call, result: Vec<u8>) {
-    JOURNAL.with_borrow_mut(|journal| journal.past.push(Past { call, result }));
+    with_journal(|journal| journal.past.push(Past { call, result }));
 }
 
-/// What this thread has run so far.
-pub(crate) fn past() -> Vec<Past> {
-    JOURNAL.with_borrow(|journal| journal.past.clone())
+/// [`remember`]s the result of a world of threads, if there is room; it can be run again.
+pub(crate) fn remember_if_small(call: Call, result: Vec<u8>) {
+    with_journal(|journal| {
+        let bytes = size_of::<Past>() + result.len();
+        if journal.kept + bytes <= ROOM {
+            journal.kept += bytes;
+            journal.past.push(Past { call, result });
+        }
+    });
+}
+
+/// What earlier calls returned, as far as ranks of a call from here come by them: in a test, those
+/// of this test.
+pub(crate) fn past(call: &Call, test: bool) -> Vec<Past> {
+    let concerns = |past: &&Past| !test || past.call.origin.thread == call.origin.thread;
+    with_journal(|journal| journal.past.iter().filter(concerns).cloned().collect())
+}
+
+/// The right to make a world of processes from an origin. Only one thread has it at a time: ranks
+/// can't tell the calls of two threads of the same name apart.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    origin: Origin,
+    running: Arc<Running>,
+}
+
+impl Turn {
+    /// Takes the turn. Where another thread has it, both calls are refused: ranks of that other
+    /// one may have taken this one for it.
+    pub(crate) fn take(origin: &Origin) -> Result<Self> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let bell = EventFd::from_value_and_flags(0, flags).map_err(Error::os("eventfd"))?;
+        let thread = std::thread::current().id();
+        let mine = Arc::new(Running { thread, disturbed: AtomicBool::new(false), bell });
+        with_journal(|journal| {
+            if let Some(other) = journal.running.get(origin).filter(|o| o.thread != thread) {
+                other.disturbed.store(true, Ordering::Relaxed);
+                other.bell.write(1).map_err(Error::os("write"))?;
+                return Err(origin.ambiguous());
+            }
+            journal.running.insert(origin.clone(), Arc::clone(&mine));
+            Ok(Self { origin: origin.clone(), running: mine })
+        })
+    }
+
+    /// Readable when another thread has called from the same origin meanwhile.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.running.bell.as_fd()
+    }
+
+    /// Refused, if another thread has called from the same origin meanwhile.
+    pub(crate) fn check(&self) -> Result<()> {
+        // Relaxed: set under the journal's lock, and what matters comes before the bell.
+        match self.running.disturbed.load(Ordering::Relaxed) {
+            true => Err(self.origin.ambiguous()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        with_journal(|journal| journal.running.remove(&self.origin));
+    }
+}
+
+impl Origin {
+    /// Two threads have called from here.
+    pub(crate) fn ambiguous(&self) -> Error {
+        let names = match self.thread.as_str() {
+            "" => "without names".to_owned(),
+            name => format!("named {name:?}"),
+        };
+        Error::BadWorld(format!(
+            "two threads {names} run worlds of processes at {} at the same time, and the ranks \
+             can't tell their calls apart: give each thread a name of its own",
+            self.site
+        ))
+    }
 }

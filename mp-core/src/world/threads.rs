@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{
     at_end, burial,
-    outcome::{gather, outcome_of},
+    outcome::{Outcome, outcome_of},
     rank::Rank,
+    site::{self, Call, Within},
 };
 use crate::{
     context::{Context, RankState},
@@ -14,12 +15,13 @@ use crate::{
     topology::{pin_current_thread, start_in_blocks},
 };
 
-/// Runs every rank's code in a thread of its own; returns when all have ended.
+/// Runs every rank's code in a thread of its own; returns what it returned when all have ended.
 pub(crate) fn run<T: Send>(
     mut world: Context,
+    call: &Call,
     cpus: &[Option<usize>],
     code: impl Fn(&Rank) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
+) -> Result<Vec<Outcome<T>>> {
     let pid = std::process::id();
     for rank in 0..world.size() as u32 {
         world.rank(rank)?.pid.store(pid, Ordering::Relaxed);
@@ -27,7 +29,8 @@ pub(crate) fn run<T: Send>(
     }
     world.loans = Some(Arc::default());
     let (world, code) = (&world, &code);
-    let run_rank = move |rank: u32, cpu: Option<usize>| {
+    let run_rank = move |rank: u32, cpu: Option<usize>, within: Within| {
+        site::set_within(within);
         // Whatever happens in the rank, the others must hear of its end.
         let outcome = outcome_of(|| {
             match cpu {
@@ -50,9 +53,10 @@ pub(crate) fn run<T: Send>(
         let mut threads = Vec::new();
         for rank in 0..world.size() as u32 {
             let cpu = cpus.get(rank as usize).copied().flatten();
+            let within = site::within_rank(call, rank);
             let spawned = std::thread::Builder::new()
                 .name(format!("rank {rank}"))
-                .spawn_scoped(scope, move || run_rank(rank, cpu));
+                .spawn_scoped(scope, move || run_rank(rank, cpu, within));
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
@@ -64,8 +68,9 @@ pub(crate) fn run<T: Send>(
                 }
             }
         }
-        gather(threads.into_iter().map(|thread| {
+        let joined = threads.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Cause::Panic("(outside its code)".to_owned())))
-        }))
+        });
+        Ok(joined.collect())
     })
 }

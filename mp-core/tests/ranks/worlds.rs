@@ -348,6 +348,32 @@ fn a_process_can_not_have_processes() {
     assert_eq!(result.unwrap(), [0, 1]);
 }
 
+/// Ranks of a test execute that test alone. A thread that the test has started does not know it.
+#[test]
+fn processes_are_refused_away_from_the_tests_own_thread() {
+    let _watchdog = Watchdog::start();
+    let run = || World::processes(2).run(|rank| Ok(rank.id()));
+    let unnamed = std::thread::spawn(run).join().unwrap().unwrap_err().to_string();
+    assert!(unnamed.contains("run it in the test's own thread"), "{unnamed}");
+    let named = std::thread::Builder::new().name("tokio-rt-worker".to_owned()).spawn(run).unwrap();
+    let named = named.join().unwrap().unwrap_err().to_string();
+    assert!(named.contains("run it in the test's own thread"), "{named}");
+    assert_eq!(run().unwrap(), [0, 1]);
+}
+
+/// What worlds of threads returned is not made again in ranks of later worlds of processes, where
+/// it may come out differently.
+#[test]
+fn ranks_have_the_results_of_the_callers_threads() {
+    let _watchdog = Watchdog::start();
+    let pids = World::threads(2).run(|_| Ok(std::process::id())).unwrap();
+    assert_eq!(pids[0], pids[1]);
+    let seen = World::processes(2).run(|_| Ok((pids.clone(), std::process::id()))).unwrap();
+    for (seen, own) in seen {
+        assert!(seen == pids && own != pids[0], "{seen:?} {own}");
+    }
+}
+
 /// A later world's ranks see what an earlier one returned, be it an error.
 #[test]
 fn worlds_of_processes_follow_one_another() {

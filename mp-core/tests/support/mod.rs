@@ -18,7 +18,7 @@ pub mod watchdog;
 
 use std::{fmt::Debug, time::SystemTime};
 
-use mp_core::{Channel, Error, Rank, Receiver, Result, Sender, World};
+use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use watchdog::Watchdog;
@@ -41,9 +41,6 @@ impl<T> OnAll<T> {
 }
 
 /// Runs the same code as ranks of every kind, in worlds configured by `configure`.
-///
-/// The processes come first: each of them executes the test again up to this call, and must not
-/// run the worlds of threads again on its way.
 #[track_caller]
 pub fn run_on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> OnAll<T>
 where
@@ -51,39 +48,11 @@ where
     F: Fn(&Rank) -> Result<T> + Sync,
 {
     let _watchdog = Watchdog::start();
-    let processes = run_processes(configure(World::processes(ranks)), &code);
-    if !mp_core::caller() {
-        // On the way to a later world: an earlier one's results are replayed, and stand for all.
-        let replayed = || match &processes {
-            Ok(results) => Ok(results.clone()),
-            Err(Error::RanksFailed(failed)) => Err(failed.clone().into()),
-            Err(error) => Err(Error::other(error.to_string())),
-        };
-        return OnAll { threads: replayed(), heap: replayed(), processes };
-    }
     OnAll {
-        processes,
-        threads: run_threads(configure(World::threads(ranks)), &code),
-        heap: run_threads(configure(World::threads_on_heap(ranks)), &code),
+        processes: configure(World::processes(ranks)).run(&code),
+        threads: configure(World::threads(ranks)).run(&code),
+        heap: configure(World::threads_on_heap(ranks)).run(&code),
     }
-}
-
-/// A place of its own in the source: the calls at it are counted, and a rank of a later world of
-/// processes passes only these, not the worlds of threads between them.
-fn run_processes<T, F>(world: World, code: &F) -> Result<Vec<T>>
-where
-    T: Serialize + DeserializeOwned + Send,
-    F: Fn(&Rank) -> Result<T> + Sync,
-{
-    world.run(code)
-}
-
-fn run_threads<T, F>(world: World, code: &F) -> Result<Vec<T>>
-where
-    T: Serialize + DeserializeOwned + Send,
-    F: Fn(&Rank) -> Result<T> + Sync,
-{
-    world.run(code)
 }
 
 /// Runs the same code as ranks of every kind; they must all succeed with the same results.

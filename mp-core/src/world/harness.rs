@@ -1,0 +1,65 @@
+//! Calls of `run` in a test: of the many that the standard test harness runs as threads of one
+//! process, ranks must execute the one.
+
+use std::ffi::OsString;
+
+use nix::sys::prctl;
+
+use crate::error::{Error, Result};
+
+/// The name of the test that this thread runs under the standard test harness; `None` in any other
+/// program.
+///
+/// The harness names its threads after their tests and says nothing else about itself; its
+/// programs lie in a folder `deps`, with a hash in their names.
+///
+/// # Errors
+/// [`Error::BadWorld`] in a thread that a test has started, which does not know which test.
+pub(crate) fn running_test() -> Result<Option<String>> {
+    if !is_test_program().unwrap_or(false) || is_main_thread() {
+        return Ok(None);
+    }
+    if let Some(name) = std::thread::current().name() {
+        return Ok(Some(name.to_owned()));
+    }
+    // A thread without a name has that of the one that started it, for the system.
+    let started_by = prctl::get_name().map_err(Error::os("prctl"))?;
+    let main = std::fs::read(format!("/proc/self/task/{}/comm", std::process::id()));
+    if main.is_ok_and(|main| main.trim_ascii_end() == started_by.as_bytes()) {
+        return Ok(None);
+    }
+    Err(away_from_test(""))
+}
+
+/// Refuses a world of processes in a thread of this name, which is no test's.
+pub(crate) fn away_from_test(thread: &str) -> Error {
+    Error::BadWorld(format!(
+        "a world of processes is run in the thread {thread:?} of a test, and no test has this name \
+         for the ranks to execute: run it in the test's own thread"
+    ))
+}
+
+/// Arguments that have a test program execute this test alone.
+pub(crate) fn arguments(test: &str) -> Vec<OsString> {
+    [test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]
+        .map(OsString::from)
+        .to_vec()
+}
+
+/// Whether no other thread can have this one's name: it is the main thread, or a test's own.
+pub(crate) fn thread_is_unique() -> bool {
+    is_main_thread() || running_test().is_ok_and(|test| test.is_some())
+}
+
+fn is_main_thread() -> bool {
+    nix::unistd::gettid() == nix::unistd::Pid::this()
+}
+
+fn is_test_program() -> Option<bool> {
+    let program = std::env::current_exe().ok()?;
+    let in_deps = program.parent()?.file_name()? == "deps";
+    let stem = program.file_stem()?.to_str()?;
+    let hash = stem.rsplit_once('-')?.1;
+    let hashed = hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    Some(in_deps && hashed)
+}
