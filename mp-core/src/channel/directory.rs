@@ -68,6 +68,8 @@ struct SpecWords {
     slice: AtomicU64,
     degree: AtomicU64,
     max_len: AtomicU64,
+    /// What the numbers above add up to, so that one that was overwritten is found.
+    sum: AtomicU64,
 }
 
 impl SpecWords {
@@ -83,6 +85,18 @@ impl SpecWords {
         for (word, value) in words {
             word.store(value, Ordering::Relaxed);
         }
+        self.sum.store(Self::sum_of(spec), Ordering::Relaxed);
+    }
+
+    fn sum_of(spec: &ChannelSpec) -> u64 {
+        let (size, align) = (spec.element_size as u64, spec.element_align as u64);
+        hash([size, align, spec.slice.into(), spec.degree, spec.max_len as u64].into_iter())
+    }
+
+    /// What was written, unless a number has changed since.
+    fn read_whole(&self) -> Option<ChannelSpec> {
+        let spec = self.read();
+        (self.sum.load(Ordering::Relaxed) == Self::sum_of(&spec)).then_some(spec)
     }
 
     fn read(&self) -> ChannelSpec {
@@ -173,7 +187,7 @@ pub(crate) fn layout() -> u64 {
     ])
 }
 
-/// The control words of all kinds of channels, one after another.
+/// The control words of all kinds of channels, one after another. All zeros at first.
 #[derive(Debug)]
 #[repr(C)]
 struct Middle {
@@ -288,11 +302,11 @@ impl Opened {
         type_name.truncate(cut);
         let geometry = agreement.geometry()?;
         let me = context.me;
-        let mut heap = context.lock_heap()?;
-        let block = match Self::find(&context, &heap, &agreement, end)? {
-            Some(block) => block,
-            None => Self::make(&context, &mut heap, &agreement, &geometry)?,
-        };
+        let (mut heap, block) = context.find_or_make(
+            |heap| Self::find(&context, heap, &agreement, end),
+            || Self::make(&context, &agreement, &geometry),
+            |heap, block| Self::announce(&context, heap, &agreement, block),
+        )?;
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let place = |offset: u64, len: u64| {
             context.segment.range(block.payload() + offset, len, "a channel")
@@ -301,18 +315,25 @@ impl Opened {
         // SAFETY: in range, aligned (blocks are aligned to 128), formatted by `make`.
         let signals = unsafe { &middle.as_ref().signals };
 
-        let theirs = descriptor.spec.read();
+        let corrupt = |what| context.segment.corrupt(what, block.payload(), SLOTS);
+        let theirs = descriptor.spec.read_whole();
+        let theirs = theirs.ok_or_else(|| corrupt("a channel's specification"))?;
         if agreement.spec != theirs {
             descriptor.other.write(&agreement.spec);
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
-            leave(&context, &mut heap, descriptor, block, me, end, Leaving::NeverOpened)?;
+            let leaving = Leaving::NeverOpened;
+            leave(&context, &mut heap, descriptor, (block, None), me, end, leaving)?;
             drop(heap);
             for rank in agreement.senders.iter().chain(&agreement.receivers) {
                 context.ring(*rank);
             }
             let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
             return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
+        }
+        let room = context.segment.heap().check(block, BlockKind::Channel)?;
+        if room < SLOTS.saturating_add(geometry.bytes() as u64) {
+            return Err(corrupt("a channel's length").into());
         }
         descriptor.side(end).opened.insert(me);
         drop(heap);
@@ -329,17 +350,17 @@ impl Opened {
         end: End,
     ) -> Result<Option<BlockKey>, Error> {
         let mut oldest: Option<(u64, BlockKey)> = None;
-        let blocks = heap.bucket(agreement.hash())?;
+        let blocks = heap.by_hash(agreement.hash())?;
         for block in blocks.iter().filter(|block| block.kind == BlockKind::Channel) {
             let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
             let side = descriptor.side(end);
             if descriptor.is_shared() == agreement.shared
+                && !side.opened.contains(context.me)
+                && !side.gone.contains(context.me)
                 && descriptor.senders.members.equals(&agreement.senders)
                 && descriptor.receivers.members.equals(&agreement.receivers)
                 && descriptor.namespace.load(Ordering::Relaxed) == agreement.namespace.word()
                 && descriptor.name.read() == *agreement.name
-                && !side.opened.contains(context.me)
-                && !side.gone.contains(context.me)
             {
                 let serial = descriptor.serial.load(Ordering::Relaxed);
                 if oldest.is_none_or(|(other, _)| serial < other) {
@@ -350,19 +371,15 @@ impl Opened {
         Ok(oldest.map(|(_, key)| key))
     }
 
+    /// A channel that is whole and that nobody can find yet.
     fn make(
         context: &Context,
-        heap: &mut LockedHeap<'_>,
         agreement: &Agreement,
         geometry: &Geometry,
     ) -> Result<BlockKey, Error> {
-        // More than there is fails in `reserve`.
+        // More than there is fails in `allocate`.
         let len = SLOTS.saturating_add(geometry.bytes() as u64);
-        let (block, committed) = heap.reserve(context.me, BlockKind::Channel, len)?;
-        if !committed && let Err(error) = heap.commit(block, len) {
-            heap.free(block)?;
-            return Err(error.into());
-        }
+        let block = context.allocate(BlockKind::Channel, len)?;
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let nobody = &[][..];
         for (end, side) in
@@ -377,30 +394,37 @@ impl Opened {
         descriptor.name.write(&agreement.name);
         descriptor.spec.write(&agreement.spec);
         descriptor.shared.store(agreement.shared.into(), Ordering::Relaxed);
-        let made = &context.world()?.channels;
-        let serial = made.load(Ordering::Relaxed);
-        made.store(serial.wrapping_add(1), Ordering::Relaxed);
-        descriptor.serial.store(serial, Ordering::Relaxed);
         let range = |offset: u64, len: u64| {
             context.segment.range(block.payload() + offset, len, "a channel")
         };
         let middle = range(MIDDLE, size_of::<Middle>() as u64)?.cast::<Middle>();
         let first = range(SLOTS, geometry.bytes() as u64)?;
         // SAFETY: the block is new and known to nobody else; the places are in its range and
-        // aligned.
+        // aligned. Zeros are control words of a channel in which nothing has happened.
         unsafe {
-            middle.write(Middle {
-                signals: Signals::new(),
-                ring: RingControl::new(),
-                meeting: Meeting::new(),
-                shared: SharedControl::new(),
-            });
+            // Not a value, whose padding would be no bytes at all for the next buffer here.
+            middle.write_bytes(0, 1);
             if agreement.shared {
                 Slots::new(first, *geometry).format(SharedSlotHeader::new);
             } else {
                 Slots::new(first, *geometry).format(|_| SlotHeader::new());
             }
         }
+        Ok(block)
+    }
+
+    /// Puts a channel that was made where the others find it.
+    fn announce(
+        context: &Context,
+        heap: &mut LockedHeap<'_>,
+        agreement: &Agreement,
+        block: BlockKey,
+    ) -> Result<(), Error> {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        let made = &context.world()?.channels;
+        let serial = made.load(Ordering::Relaxed);
+        made.store(serial.wrapping_add(1), Ordering::Relaxed);
+        descriptor.serial.store(serial, Ordering::Relaxed);
         // Ranks that ended or withdrew before the channel was made will never open their end of it.
         // Before the channel can be found: a maker that dies here leaves no channel that waits for
         // them.
@@ -418,11 +442,12 @@ impl Opened {
                 } else {
                     continue;
                 };
-                leave(context, heap, descriptor, block, rank, end, leaving)?;
+                let channel = (block, Some(agreement));
+                leave(context, heap, descriptor, channel, rank, end, leaving)?;
             }
         }
         heap.enlist(block, agreement.hash())?;
-        Ok(block)
+        Ok(())
     }
 
     fn middle(&self) -> &Middle {
@@ -557,8 +582,8 @@ impl Drop for Opened {
         let closed = || -> Result<(), SegmentError> {
             let mut heap = self.context.lock_heap()?;
             let descriptor = self.descriptor()?;
-            let me = self.context.me;
-            leave(&self.context, &mut heap, descriptor, self.block, me, self.end, Leaving::Closed)
+            let (me, channel) = (self.context.me, (self.block, Some(&self.agreement)));
+            leave(&self.context, &mut heap, descriptor, channel, me, self.end, Leaving::Closed)
         };
         // A heap too broken for that is found by the next who allocates.
         let _ = closed();
@@ -566,12 +591,13 @@ impl Drop for Opened {
 }
 
 /// Takes a rank out of one end, tells the other end when it was the last one, and frees the
-/// channel when nobody is left.
+/// channel when nobody is left. What this rank itself asked for, if it did, comes before what the
+/// segment says of it.
 fn leave(
     context: &Context,
     heap: &mut LockedHeap<'_>,
     descriptor: &Descriptor,
-    block: BlockKey,
+    (block, agreement): (BlockKey, Option<&Agreement>),
     rank: u32,
     end: End,
     leaving: Leaving,
@@ -598,7 +624,7 @@ fn leave(
     }
     let empty = side.all_gone() && other.all_gone() && side.all_released() && other.all_released();
     if empty {
-        free(context, heap, descriptor, block, middle)?;
+        free(context, heap, descriptor, (block, agreement), middle)?;
     }
     Ok(())
 }
@@ -608,15 +634,23 @@ fn free(
     context: &Context,
     heap: &mut LockedHeap<'_>,
     descriptor: &Descriptor,
-    block: BlockKey,
+    (block, agreement): (BlockKey, Option<&Agreement>),
     middle: NonNull<Middle>,
 ) -> Result<(), SegmentError> {
-    let shared = descriptor.is_shared();
-    let spec = descriptor.spec.read();
+    let corrupt = |what| context.segment.corrupt(what, block.payload(), SLOTS);
+    let (spec, shared) = match agreement {
+        Some(agreement) => (agreement.spec.clone(), agreement.shared),
+        None => {
+            let spec = descriptor.spec.read_whole();
+            (spec.ok_or_else(|| corrupt("a channel's specification"))?, descriptor.is_shared())
+        }
+    };
     let header = if shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
-    if spec.slice
-        && let Some(geometry) = Geometry::of(&spec, header)
-    {
+    if spec.slice {
+        let room = context.segment.heap().check(block, BlockKind::Channel)?;
+        let fits = |geometry: &Geometry| geometry.bytes() as u64 <= room.saturating_sub(SLOTS);
+        let geometry = Geometry::of(&spec, header).filter(fits);
+        let geometry = geometry.ok_or_else(|| corrupt("a channel's slots"))?;
         let first = context.segment.range(
             block.payload() + SLOTS,
             geometry.bytes() as u64,
@@ -650,7 +684,7 @@ pub(super) fn close_unopened(
 ) -> Result<(), Error> {
     while let Some(block) = Opened::find(context, heap, agreement, end)? {
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
-        leave(context, heap, descriptor, block, context.me, end, Leaving::NeverOpened)?;
+        leave(context, heap, descriptor, (block, None), context.me, end, Leaving::NeverOpened)?;
     }
     Ok(())
 }
@@ -682,7 +716,7 @@ pub(crate) fn retire(
         for (end, _, leaving) in sides.into_iter().filter(|&(_, member, _)| member) {
             // The first side's leaving can free the block when a rank is at both ends.
             if context.segment.heap().check(block.key, BlockKind::Channel).is_ok() {
-                leave(context, &mut heap, descriptor, block.key, rank, end, leaving)?;
+                leave(context, &mut heap, descriptor, (block.key, None), rank, end, leaving)?;
             }
         }
     }

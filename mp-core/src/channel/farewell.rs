@@ -47,7 +47,7 @@ pub(super) fn of<'a>(
     namespace: Namespace,
     name: &str,
 ) -> Result<Option<(BlockKey, &'a Farewell)>, SegmentError> {
-    let blocks = heap.bucket(hash_of(namespace, name))?;
+    let blocks = heap.by_hash(hash_of(namespace, name))?;
     for block in blocks.iter().filter(|block| block.kind == BlockKind::Farewell) {
         let farewell = at(context, block.key)?;
         if farewell.namespace.load(Ordering::Relaxed) == namespace.word()
@@ -61,11 +61,12 @@ pub(super) fn of<'a>(
 
 /// This rank opens no end of a channel by this name any more, between it and any other rank.
 pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> Result<(), Error> {
-    let mut heap = context.lock_heap()?;
-    let (key, farewell) = match of(context, &heap, namespace, name)? {
-        Some(found) => found,
-        None => make(context, &mut heap, namespace, name)?,
-    };
+    let (mut heap, key) = context.find_or_make(
+        |heap| Ok::<_, Error>(of(context, heap, namespace, name)?.map(|(key, _)| key)),
+        || Ok(make(context, namespace, name)?),
+        |heap, key| Ok(announce(context, heap, key, hash_of(namespace, name))?),
+    )?;
+    let farewell = at(context, key)?;
     insert(context, &mut heap, key, farewell, context.me)?;
     for other in (0..context.size() as u32).filter(|&other| other != context.me) {
         for end in [End::Sender, End::Receiver] {
@@ -84,29 +85,30 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> R
     Ok(())
 }
 
-fn make<'a>(
-    context: &'a Context,
-    heap: &mut LockedHeap<'_>,
-    namespace: Namespace,
-    name: &str,
-) -> Result<(BlockKey, &'a Farewell), SegmentError> {
-    let len = size_of::<Farewell>() as u64;
-    let (key, committed) = heap.reserve(context.me, BlockKind::Farewell, len)?;
-    if !committed && let Err(error) = heap.commit(key, len) {
-        heap.free(key)?;
-        return Err(error);
-    }
+/// One that nobody can find yet.
+fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey, SegmentError> {
+    let key = context.allocate(BlockKind::Farewell, size_of::<Farewell>() as u64)?;
     let farewell = at(context, key)?;
     farewell.namespace.store(namespace.word(), Ordering::Relaxed);
     farewell.name.write(name);
     farewell.ranks.assign(&[]);
+    Ok(key)
+}
+
+/// Puts it where the others find it.
+fn announce(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    key: BlockKey,
+    hash: u64,
+) -> Result<(), SegmentError> {
+    let farewell = at(context, key)?;
     for rank in 0..context.size() as u32 {
         if context.rank(rank)?.state().ended() {
             farewell.ranks.insert(rank);
         }
     }
-    heap.enlist(key, hash_of(namespace, name))?;
-    Ok((key, farewell))
+    heap.enlist(key, hash)
 }
 
 fn insert(

@@ -34,6 +34,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self {
             offer: CachePadded::new(AtomicU32::new(NONE)),

@@ -36,6 +36,7 @@ pub(crate) struct RingControl {
 }
 
 impl RingControl {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
         Self { head: CachePadded::new(AtomicU64::new(0)) }
     }

@@ -61,6 +61,8 @@ pub(crate) struct SharedSlotHeader {
     state: AtomicU64,
     /// Elements of the message, for slices; or [`MOVED`].
     len: AtomicU32,
+    /// Says nothing; the header has no padding.
+    rest: AtomicU32,
     race: RaceMarker,
 }
 
@@ -70,6 +72,7 @@ impl SharedSlotHeader {
         Self {
             state: AtomicU64::new(word(index, FREE, 0)),
             len: AtomicU32::new(0),
+            rest: AtomicU32::new(0),
             race: RaceMarker::new(),
         }
     }
@@ -83,6 +86,7 @@ pub(crate) struct SharedControl {
     head: CachePadded<AtomicU64>,
 }
 
+#[cfg(all(test, loom))]
 impl SharedControl {
     pub(crate) fn new() -> Self {
         let zero = || CachePadded::new(AtomicU64::new(0));

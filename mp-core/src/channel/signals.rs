@@ -136,6 +136,7 @@ pub(crate) struct Signals {
     pub(crate) for_receiver: CachePadded<Signal>,
 }
 
+#[cfg(all(test, loom))]
 impl Signals {
     pub(crate) fn new() -> Self {
         Self {

@@ -128,8 +128,11 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     /// The slots of a channel of this kind, with `header` bytes before each payload; `None` when
-    /// they are more than can be counted.
+    /// they are more than can be counted, or no type has that alignment.
     pub(crate) fn of(spec: &ChannelSpec, header: usize) -> Option<Self> {
+        if !spec.element_align.is_power_of_two() || spec.element_align > LINE {
+            return None;
+        }
         let elements = if spec.slice { spec.max_len } else { 1 };
         let mut size = spec.element_size.checked_mul(elements)?;
         let mut align = spec.element_align.max(align_of::<u32>());
@@ -188,7 +191,8 @@ impl<H> Slots<H> {
         Self { first, geometry, header: PhantomData }
     }
 
-    /// Writes a header into every slot.
+    /// Writes a header into every slot. A header has no padding, which would be no bytes at all for
+    /// the next who has the memory.
     ///
     /// # Safety
     /// Nobody else uses the slots yet.

@@ -6,7 +6,7 @@
 //! received (the channel's `stranded` finds those). No line of the buffer itself changes hands
 //! for this: each rank writes only its own table.
 
-use std::ptr::NonNull;
+use std::{ptr::NonNull, sync::PoisonError};
 
 use super::{Context, control::TABLES};
 use crate::{
@@ -64,6 +64,23 @@ fn entries(table: usize) -> usize {
     FIRST << table
 }
 
+/// How far a rank's search for free entries has come in its tables. It goes on where it stopped, and
+/// begins anew at the end if at least every fourth entry was free: so an entry costs a few looks, however
+/// many are taken.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    table: usize,
+    index: usize,
+    /// Entries that were free since the beginning.
+    found: usize,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many entries this thread has looked at.
+    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Context {
     fn entry(&self, table: BlockKey, index: usize) -> Result<&Entry, SegmentError> {
         self.segment.at(Offset::new(table.payload() + 8 * index as u64))
@@ -101,20 +118,32 @@ impl Context {
 
     #[cold]
     fn take_any_entry(&self, word: u64) -> Result<NonNull<Entry>, SegmentError> {
-        for table in 0..TABLES {
-            let place = &self.rank(self.me)?.tables[table];
-            let block = match BlockKey::from_word(place.load(Ordering::Acquire)) {
+        // A panic in here leaves a sweep that goes on all the same.
+        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let place = self.rank(self.me)?.tables.get(sweep.table);
+            let block = place.and_then(|place| BlockKey::from_word(place.load(Ordering::Acquire)));
+            let block = match block {
                 Some(block) => block,
-                None => self.add_table(table)?,
+                None if 4 * sweep.found >= entries(sweep.table) => {
+                    *sweep = Sweep::default();
+                    continue;
+                }
+                None if sweep.table < TABLES => self.add_table(sweep.table)?,
+                None => {
+                    return Err(self.segment.corrupt("a free entry in a table of buffers", 0, 8));
+                }
             };
-            for index in 0..entries(table) {
-                let entry = self.entry(block, index)?;
+            while sweep.index < entries(sweep.table) {
+                let entry = self.entry(block, sweep.index)?;
+                sweep.index += 1;
                 if take(entry, word) {
+                    sweep.found += 1;
                     return Ok(NonNull::from(entry));
                 }
             }
+            (sweep.table, sweep.index) = (sweep.table + 1, 0);
         }
-        Err(self.segment.corrupt("a free entry in a table of buffers", 0, 8))
     }
 
     fn add_table(&self, table: usize) -> Result<BlockKey, SegmentError> {
@@ -165,5 +194,71 @@ impl Context {
 }
 
 fn take(entry: &Entry, word: u64) -> bool {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
     entry.0.compare_exchange(0, word, Ordering::Release, Ordering::Relaxed).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        segment::Segment,
+        wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+    };
+
+    fn rank() -> Context {
+        let waiting = Waiting {
+            policy: WaitPolicy::Park,
+            asymmetry: Asymmetry::ORDINARY,
+            line_wait: LineWait::Pause,
+            spare: 0,
+        };
+        let segment = Segment::on_heap(4 << 20, false, 0).unwrap();
+        Context::create(Arc::new(segment), 1, false, waiting).unwrap().as_rank(0)
+    }
+
+    fn key(number: usize) -> BlockKey {
+        BlockKey::from_word(1 + number as u64).unwrap()
+    }
+
+    #[test]
+    fn an_entry_costs_a_few_looks_however_many_are_taken() {
+        let most = if cfg!(miri) { 3_000 } else { 60_000 };
+        let (context, mut held) = (rank(), Vec::new());
+        let before = LOOKS.get();
+        for number in 0..most {
+            held.push(context.hold(key(number)).unwrap());
+        }
+        assert!(LOOKS.get() - before < 4 * most as u64, "{} looks", LOOKS.get() - before);
+        // As many are held all the while.
+        let before = LOOKS.get();
+        for number in 0..most {
+            for _ in 0..2 {
+                context.let_go(held.swap_remove(number * 7919 % held.len()));
+            }
+            (0..2).for_each(|_| held.push(context.hold(key(number)).unwrap()));
+        }
+        assert!(LOOKS.get() - before < 16 * most as u64, "{} looks", LOOKS.get() - before);
+        assert_eq!(context.held_by(0).unwrap().len() - held.len(), tables(&context));
+    }
+
+    #[test]
+    fn tables_do_not_grow_when_what_is_held_does_not() {
+        let (context, mut held) = (rank(), Vec::new());
+        for number in 0..100_000 {
+            held.push(context.hold(key(number)).unwrap());
+            if held.len() == 300 {
+                held.drain(100..).for_each(|held| context.let_go(held));
+            }
+        }
+        assert_eq!(tables(&context), 1);
+    }
+
+    fn tables(context: &Context) -> usize {
+        let tables = &context.rank(0).unwrap().tables;
+        tables.iter().filter(|table| table.load(Ordering::Relaxed) != 0).count()
+    }
 }

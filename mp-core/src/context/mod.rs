@@ -28,7 +28,7 @@ pub(crate) use text::{Text, hash};
 use crate::{
     error::Error,
     loan::table::Loans,
-    segment::{BlockKey, BlockKind, Offset, Root, Segment, SegmentError, fingerprint},
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, Root, Segment, SegmentError, fingerprint},
     sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
 };
@@ -51,6 +51,8 @@ pub(crate) struct Context {
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free lately, or null.
     free_entry: AtomicPtr<held::Entry>,
+    /// Where it looks for a free entry otherwise.
+    sweep: Mutex<held::Sweep>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,
@@ -88,6 +90,7 @@ impl Context {
             me: size,
             waiting,
             free_entry: AtomicPtr::default(),
+            sweep: Mutex::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: None,
@@ -112,6 +115,7 @@ impl Context {
             me,
             waiting,
             free_entry: AtomicPtr::default(),
+            sweep: Mutex::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: None,
@@ -129,6 +133,7 @@ impl Context {
         Self {
             segment: Arc::clone(&self.segment),
             free_entry: AtomicPtr::default(),
+            sweep: Mutex::default(),
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: self.loans.clone(),
@@ -263,8 +268,36 @@ impl Context {
         self.segment.heap().allocate(self.me, |rank| self.holder_dead(rank), kind, len)
     }
 
-    pub(crate) fn lock_heap(&self) -> Result<crate::segment::LockedHeap<'_>, SegmentError> {
+    pub(crate) fn lock_heap(&self) -> Result<LockedHeap<'_>, SegmentError> {
         self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
+    }
+
+    /// What `find` finds under the heap's lock, which is then held; or what `make` makes without the
+    /// lock, since the pages of a large block take long, and `announce` lets others find.
+    pub(crate) fn find_or_make<E: From<SegmentError>>(
+        &self,
+        find: impl Fn(&LockedHeap<'_>) -> Result<Option<BlockKey>, E>,
+        make: impl FnOnce() -> Result<BlockKey, E>,
+        announce: impl FnOnce(&mut LockedHeap<'_>, BlockKey) -> Result<(), E>,
+    ) -> Result<(LockedHeap<'_>, BlockKey), E> {
+        let heap = self.lock_heap()?;
+        if let Some(found) = find(&heap)? {
+            return Ok((heap, found));
+        }
+        drop(heap);
+        let made = make()?;
+        let mut heap = self.lock_heap()?;
+        match find(&heap) {
+            Ok(None) => announce(&mut heap, made)?,
+            // Another rank was faster, or the heap makes no sense.
+            other => {
+                heap.free(made)?;
+                if let Some(found) = other? {
+                    return Ok((heap, found));
+                }
+            }
+        }
+        Ok((heap, made))
     }
 
     /// Frees a block. A heap too broken for that is found by the next who allocates.

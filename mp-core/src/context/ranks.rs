@@ -13,9 +13,8 @@ pub(crate) struct RankSet([AtomicU64; WORDS]);
 
 impl RankSet {
     pub(crate) fn assign(&self, ranks: &[u32]) {
-        for (i, word) in self.0.iter().enumerate() {
-            let bits = ranks.iter().filter(|&&r| r as usize / 64 == i).map(|&r| 1 << (r % 64));
-            word.store(bits.fold(0, |all, bit| all | bit), Ordering::Relaxed);
+        for (word, bits) in self.0.iter().zip(Self::bits(ranks)) {
+            word.store(bits, Ordering::Relaxed);
         }
     }
 
@@ -49,8 +48,16 @@ impl RankSet {
             .all(|(a, b)| a.load(Ordering::Relaxed) & !b.load(Ordering::Relaxed) == 0)
     }
 
+    /// Whether it is the set of these ranks.
     pub(crate) fn equals(&self, ranks: &[u32]) -> bool {
-        self.iter().eq(ranks.iter().copied())
+        let same = |(word, bits): (&AtomicU64, u64)| word.load(Ordering::Acquire) == bits;
+        self.0.iter().zip(Self::bits(ranks)).all(same)
+    }
+
+    fn bits(ranks: &[u32]) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        ranks.iter().for_each(|&rank| words[rank as usize / 64] |= 1 << (rank % 64));
+        words
     }
 }
 

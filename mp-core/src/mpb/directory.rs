@@ -202,14 +202,12 @@ impl Opened {
             return bad(format!("{lines} lines, of which there can be 1 to {most}"));
         }
         let geometry = Geometry { ranks: members.world.len(), lines };
-        let mut heap = context.lock_heap()?;
-        let block = match find(&context, &heap, (namespace, name))? {
-            Some(block) => block,
-            None => {
-                let named = (namespace, name);
-                make(&context, &mut heap, named, &members.world, geometry, proposal)?
-            }
-        };
+        let named = (namespace, name);
+        let (mut heap, block) = context.find_or_make(
+            |heap| find(&context, heap, named),
+            || make(&context, named, &members.world, geometry, proposal),
+            |heap, block| announce(&context, heap, named, &members.world, block),
+        )?;
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = Wanted::read(&context, block, descriptor)?;
         let ours = Wanted { lines, members: members.world.clone() };
@@ -220,6 +218,13 @@ impl Opened {
             return Err(ours.differ(theirs, name.into()));
         }
         let (sides, first) = parts(&context, block, geometry)?;
+        let room = context.segment.heap().check(block, BlockKind::Mpbs)?;
+        if room < geometry.block() {
+            return Err(context
+                .segment
+                .corrupt("the length of MPBs", block.payload(), room)
+                .into());
+        }
         descriptor.opened.insert(context.me);
         let agreed = descriptor.agreed.load(Ordering::Relaxed);
         let descriptor = NonNull::from(descriptor);
@@ -521,7 +526,7 @@ fn find(
     (namespace, name): (Namespace, &str),
 ) -> Result<Option<BlockKey>, Error> {
     let mut oldest: Option<(u64, BlockKey)> = None;
-    for block in heap.bucket(hash_of(namespace, name))? {
+    for block in heap.by_hash(hash_of(namespace, name))? {
         if block.kind != BlockKind::Mpbs {
             continue;
         }
@@ -541,20 +546,16 @@ fn find(
     Ok(oldest.map(|(_, key)| key))
 }
 
+/// MPBs that are whole and that nobody can find yet.
 fn make(
     context: &Context,
-    heap: &mut LockedHeap<'_>,
     (namespace, name): (Namespace, &str),
     members: &[u32],
     geometry: Geometry,
     proposal: u64,
 ) -> Result<BlockKey, Error> {
     let len = geometry.block();
-    let (block, committed) = heap.reserve(context.me, BlockKind::Mpbs, len)?;
-    if !committed && let Err(error) = heap.commit(block, len) {
-        heap.free(block)?;
-        return Err(error.into());
-    }
+    let block = context.allocate(BlockKind::Mpbs, len)?;
     let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
     let Descriptor { others, opened, gone, lost, farewells, released, .. } = descriptor;
     for set in [others, opened, gone, lost, farewells, released] {
@@ -566,10 +567,6 @@ fn make(
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
     descriptor.agreed.store(proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
-    let made = &context.world()?.channels;
-    let serial = made.load(Ordering::Relaxed);
-    made.store(serial.wrapping_add(1), Ordering::Relaxed);
-    descriptor.serial.store(serial, Ordering::Relaxed);
     descriptor.tell_ends();
     let (made, lines) = parts(context, block, geometry)?;
     // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
@@ -581,6 +578,22 @@ fn make(
     for (side, &rank) in sides(context, block, geometry.ranks)?.iter().zip(members) {
         side.seat.rank.store(rank, Ordering::Relaxed);
     }
+    Ok(block)
+}
+
+/// Puts MPBs that were made where the others find them.
+fn announce(
+    context: &Context,
+    heap: &mut LockedHeap<'_>,
+    (namespace, name): (Namespace, &str),
+    members: &[u32],
+    block: BlockKey,
+) -> Result<(), Error> {
+    let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+    let made = &context.world()?.channels;
+    let serial = made.load(Ordering::Relaxed);
+    made.store(serial.wrapping_add(1), Ordering::Relaxed);
+    descriptor.serial.store(serial, Ordering::Relaxed);
     // Ranks that ended before will never open it. Before it can be found: a maker that dies here
     // leaves nothing that waits for them.
     for &rank in members {
@@ -592,7 +605,7 @@ fn make(
         }
     }
     heap.enlist(block, hash_of(namespace, name))?;
-    Ok(block)
+    Ok(())
 }
 
 /// Takes a rank out, tells the others, and frees the MPBs when nobody is left.

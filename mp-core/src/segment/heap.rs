@@ -1,18 +1,25 @@
 //! The allocator of a segment: blocks for channels and buffers, freed and used again.
 //!
-//! The heap is one row of blocks from its first to `top`, each with a header of its own. Sizes go
-//! up in quarters of a doubling; a freed block goes onto the list of its size, last in, first
-//! out, because the last one is the warmest. Blocks are never merged: address space is plenty,
-//! and the pages of free blocks can be given back ([`Heap::trim`]).
+//! The heap is one row of blocks from its first to `top`, each with a header of its own. Sizes that
+//! are asked for go up in quarters of a doubling. A freed block goes onto the *warm* list of its
+//! size, last in, first out, because the last one is in the caches. Only when no list has a block
+//! that fits are the warm blocks merged with their free neighbours, or with what lies behind `top`,
+//! and put into the *bins*, from which larger ones are split. A block is merged at most once for
+//! each time that it is freed: that costs a constant, whatever the heap holds. The pages of free
+//! blocks can be given back ([`Heap::trim`]).
 //!
-//! Ranks can die at any instruction. The headers are the truth, and each change of them is one
-//! store; the lists only say the same again. Whoever finds the lock left by a dead rank builds
-//! the lists anew from the headers ([`LockedHeap::mend`]). A block that was handed out counts as
-//! its owner's until it is settled somewhere (in a list, in the owner's table of buffers): the
-//! unsettled blocks of a dead rank are freed. And a key names a block together with its
-//! generation, so that freeing twice is harmless.
+//! Ranks can die at any instruction. The extents and states of the headers, and `top`, are the
+//! truth, and each change of them is one store; the lists only say the same again. Whoever finds the
+//! lock left by a dead rank builds the lists anew from the headers ([`LockedHeap::mend`]). A block
+//! that was handed out counts as its owner's until it is settled somewhere (in the tree of names, in
+//! the owner's table of buffers): the unsettled blocks of a dead rank are freed. And a key names a
+//! block together with its generation, of which each block that is handed out has another, so that
+//! freeing twice is harmless.
+//!
+//! Each word of the truth has bits that are made of the others and of its place, so that one that was
+//! overwritten is found, and no two blocks overlap because of it.
 
-use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock};
+use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line
@@ -24,10 +31,6 @@ const SMALLEST: u32 = 9;
 const CLASSES: usize = 4 * 37;
 /// How many bytes are committed ahead of the blocks that will use them.
 const AHEAD: std::ops::Range<u64> = (2 << 20)..(16 << 20);
-/// Lists of blocks that are in use, for finding channels by name. One in tests, so that everything
-/// has neighbours there.
-const BUCKETS: usize = if cfg!(test) { 1 } else { 256 };
-const MARK: u32 = 0x0b10_c4ed;
 const FREE: u32 = 1;
 const USED: u32 = 2;
 
@@ -71,63 +74,136 @@ impl BlockKind {
 #[repr(C)]
 pub(crate) struct HeapControl {
     lock: RobustLock,
-    /// Where the first block lies.
-    base: AtomicU64,
-    /// Where the next fresh block will lie.
+    /// Where the next fresh block will lie, [sealed](seal).
     top: AtomicU64,
+    /// Where the last block begins; 0 for none.
+    last: AtomicU64,
+    /// The furthest that `top` has ever been.
+    peak: AtomicU64,
     /// From `top` up to here, if it is more, all pages exist.
     ready: AtomicU64,
     /// Bytes in blocks that are in use, headers included.
     used: AtomicU64,
-    free: [AtomicU64; CLASSES],
-    buckets: [AtomicU64; BUCKETS],
+    /// Of the block that was handed out last.
+    generation: AtomicU32,
+    /// Free blocks as they were freed, by size.
+    warm: [AtomicU64; CLASSES],
+    /// Free blocks that were merged with their neighbours, by size.
+    bins: [AtomicU64; CLASSES],
+    names: Names,
 }
 
 impl HeapControl {
     /// Zeroed memory becomes an empty heap.
-    pub(super) fn format(&self, base: u64) {
-        self.base.store(base, Ordering::Relaxed);
-        self.top.store(base, Ordering::Relaxed);
+    pub(super) fn format(&self) {
+        self.top.store(seal(TOP, BASE), Ordering::Relaxed);
+        self.peak.store(BASE, Ordering::Relaxed);
     }
 }
 
+/// Where the first block lies.
+const BASE: u64 = super::HEADER;
+/// In place of a block's place, in the seal of `top`.
+const TOP: u64 = 1;
+
+/// A place or a size, with bits that are made of it and of where it belongs.
+fn seal(place: u64, bytes: u64) -> u64 {
+    let grains = bytes / GRAIN;
+    grains | sum(place, grains) >> 40 << 40
+}
+
+/// What was sealed, unless it has been overwritten.
+fn unseal(place: u64, word: u64) -> Option<u64> {
+    let bytes = (word & ((1 << 40) - 1)) * GRAIN;
+    (seal(place, bytes) == word).then_some(bytes)
+}
+
+/// Of which the upper bits change with each bit of the two words.
+fn sum(place: u64, word: u64) -> u64 {
+    (place.rotate_left(32) ^ word ^ 0x0b10_c4ed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// What stands before every block's payload. All fields change under the heap's lock, except
-/// `settled`, which the owner alone sets.
+/// `settled` and `committed`, which the owner alone sets.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct BlockHeader {
-    mark: AtomicU32,
-    class: AtomicU32,
+    /// The block's size, [sealed](seal).
+    extent: AtomicU64,
     /// Whether the block is in use, and its generation: one word, because a block that was freed
     /// under its old generation could be freed again by a key that its dead user left.
-    state: AtomicU32,
+    state: AtomicU64,
     kind: AtomicU32,
     owner: AtomicU32,
     settled: AtomicU32,
-    /// 1 + the bucket in whose list the block stands; 0 for none.
-    bucket: AtomicU32,
-    /// The next block of the same list (free blocks of a class, or a bucket).
-    next: AtomicU64,
-    /// Bytes asked for.
-    len: AtomicU64,
     /// Whether the payload's pages exist.
     committed: AtomicU32,
+    /// Bytes asked for.
+    len: AtomicU64,
+    /// Whether the block stands in the tree of names, by its hash.
+    named: AtomicU32,
+    /// Of a free block: whether it stands in a bin.
+    binned: AtomicU32,
+    /// Where the block before this one begins; 0 for the first.
+    before: AtomicU64,
+    /// The next block of the same list.
+    pub(super) next: AtomicU64,
+    /// The one before it in its bin; 0 for the first.
+    previous: AtomicU64,
+    pub(super) hash: AtomicU64,
+    /// Below this one in the tree of names.
+    pub(super) children: [AtomicU64; 2],
 }
 
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for BlockHeader {}
 
+/// [`FREE`] or [`USED`], and the generation, for the block at this place.
+fn state_word(place: u64, state: u32, generation: u32) -> u64 {
+    let word = u64::from(generation << 8 | state);
+    word | sum(place, word) >> 32 << 32
+}
+
 impl BlockHeader {
-    /// [`FREE`] or [`USED`], and the generation.
-    fn state(&self) -> (u32, u32) {
-        let word = self.state.load(Ordering::Relaxed);
-        (word & 0xff, word >> 8)
+    /// Whether the block is in use and has this generation.
+    fn is_used(&self, place: u64, generation: u32) -> bool {
+        self.state.load(Ordering::Relaxed) == state_word(place, USED, generation)
     }
 
-    fn set_state(&self, state: u32, generation: u32) {
+    /// The generation of a block in use; `None` for a free one, or where the word makes no sense.
+    fn in_use(&self, place: u64) -> Option<u32> {
+        let generation = (self.state.load(Ordering::Relaxed) as u32) >> 8;
+        self.is_used(place, generation).then_some(generation)
+    }
+
+    fn is_free(&self, place: u64) -> bool {
+        let word = self.state.load(Ordering::Relaxed);
+        word == state_word(place, FREE, (word as u32) >> 8)
+    }
+
+    fn set_state(&self, place: u64, state: u32, generation: u32) {
         // Release: the header is whole before its state says so, also for who finds it after this
         // rank's death.
-        self.state.store(generation << 8 | state, Ordering::Release);
+        self.state.store(state_word(place, state, generation), Ordering::Release);
+    }
+
+    fn set_size(&self, place: u64, size: u64) {
+        // Release: what lies in a part that was split off, or behind the block, is whole before.
+        self.extent.store(seal(place, size), Ordering::Release);
+    }
+
+    /// Whether it is found by its name, or is about to be.
+    pub(super) fn is_named(&self) -> bool {
+        self.named.load(Ordering::Relaxed) != 0
+    }
+
+    fn is_settled(&self) -> bool {
+        // Acquire: pairs with the Release in `Heap::settle`.
+        self.settled.load(Ordering::Acquire) != 0
+    }
+
+    fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -193,11 +269,36 @@ fn class_of(bytes: u64) -> Option<usize> {
     (class < CLASSES).then_some(class)
 }
 
+/// The largest class for which a block of `bytes` will do.
+fn class_within(bytes: u64) -> usize {
+    match class_of(bytes) {
+        Some(class) if class_size(class) > bytes => class - 1,
+        Some(class) => class,
+        None => CLASSES - 1,
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many headers this thread has looked at.
+    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// A segment's heap. See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heap<'a> {
     segment: &'a Segment,
     control: &'a HeapControl,
+}
+
+/// A block just taken, whose pages may not exist yet.
+#[derive(Debug)]
+struct Reserved {
+    key: BlockKey,
+    size: u64,
+    committed: bool,
+    /// It was never used before, and nothing lies behind it.
+    fresh: bool,
 }
 
 impl<'a> Heap<'a> {
@@ -212,11 +313,11 @@ impl<'a> Heap<'a> {
         gone: impl Fn(u32) -> bool,
     ) -> Result<LockedHeap<'a>, SegmentError> {
         let broken = self.control.lock.acquire(me, gone);
-        let mut locked = LockedHeap { heap: self, whole: false };
+        let mut locked = LockedHeap { heap: self, whole: !broken };
         if broken {
             locked.mend()?;
+            locked.whole = true;
         }
-        locked.whole = true;
         Ok(locked)
     }
 
@@ -229,15 +330,16 @@ impl<'a> Heap<'a> {
         kind: BlockKind,
         len: u64,
     ) -> Result<BlockKey, SegmentError> {
-        let (key, committed) = self.lock(me, gone)?.reserve(me, kind, len)?;
-        if committed {
+        let reserved = self.lock(me, gone)?.reserve(me, kind, len)?;
+        let key = reserved.key;
+        if reserved.committed {
             return Ok(key);
         }
-        // Outside the lock: committing a large block takes milliseconds.
-        let done = self.commit(key, len).or_else(|error| match error {
+        // Outside the lock: committing a large block takes milliseconds, and a huge one seconds.
+        let done = self.commit_ahead(me, gone, &reserved).or_else(|error| match error {
             SegmentError::OutOfMemory { .. } => {
                 self.trim(me, gone)?;
-                self.commit(key, len)
+                self.commit(&reserved, reserved.size).map(drop)
             }
             error => Err(error),
         });
@@ -248,12 +350,38 @@ impl<'a> Heap<'a> {
         Ok(key)
     }
 
-    fn commit(self, key: BlockKey, len: u64) -> Result<(), SegmentError> {
-        let header = self.segment.at(key.block())?;
-        let size = class_size(header.class.load(Ordering::Relaxed) as usize).max(len + HEADER);
-        self.segment.commit(key.block().bytes(), size)?;
-        header.committed.store(1, Ordering::Relaxed);
+    /// Makes the pages of a block exist; those of a fresh large one together with some for blocks to
+    /// come: one call for huge pages takes as long for many as for one.
+    fn commit_ahead(
+        self,
+        me: u32,
+        gone: impl Fn(u32) -> bool,
+        reserved: &Reserved,
+    ) -> Result<(), SegmentError> {
+        let start = reserved.key.block().bytes();
+        // A quarter of what there is.
+        let ahead =
+            (start / 4).clamp(AHEAD.start, AHEAD.end).min(self.segment.end().saturating_sub(start));
+        if !reserved.fresh || !(LARGE..=ahead).contains(&reserved.size) {
+            return self.commit(reserved, reserved.size).map(drop);
+        }
+        // Perhaps there is memory for the block alone.
+        let Ok(end) = self.commit(reserved, ahead) else {
+            return self.commit(reserved, reserved.size).map(drop);
+        };
+        let _locked = self.lock(me, gone)?;
+        // Otherwise another block may lie there already, or have lain there.
+        if self.control.generation.load(Ordering::Relaxed) == reserved.key.generation() {
+            self.control.ready.store(end, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// Makes so many bytes from the block's start exist. Returns up to where they do.
+    fn commit(self, reserved: &Reserved, bytes: u64) -> Result<u64, SegmentError> {
+        let end = self.segment.commit(reserved.key.block().bytes(), bytes)?;
+        self.segment.at(reserved.key.block())?.committed.store(1, Ordering::Relaxed);
+        Ok(end)
     }
 
     /// Gives the pages of all free blocks back to the system.
@@ -265,26 +393,27 @@ impl<'a> Heap<'a> {
         locked.walk(|offset, header, size| {
             let first = (offset + HEADER).next_multiple_of(PAGE);
             let end = (offset + size) / PAGE * PAGE;
-            if header.state().0 == FREE && first < end {
+            if header.is_free(offset) && first < end {
                 header.committed.store(0, Ordering::Relaxed);
                 self.segment.punch(first, end - first);
             }
+            Ok(())
         })
     }
 
-    /// The block of `key`, if it is in use, of this kind and this generation.
+    /// The block of `key`, if it is in use, of this kind and this generation: how many bytes were
+    /// asked for.
     #[inline]
     pub(crate) fn check(self, key: BlockKey, kind: BlockKind) -> Result<u64, SegmentError> {
+        let offset = key.block().bytes();
         let header = self.segment.at(key.block())?;
         let len = header.len.load(Ordering::Relaxed);
-        let class = header.class.load(Ordering::Relaxed) as usize;
-        let good = header.mark.load(Ordering::Relaxed) == MARK
-            && class < CLASSES
-            && len <= class_size(class) - HEADER
-            && header.state() == (USED, key.generation())
+        let good = header.is_used(offset, key.generation())
+            && unseal(offset, header.extent.load(Ordering::Relaxed))
+                .is_some_and(|size| len <= size.saturating_sub(HEADER))
             && header.kind.load(Ordering::Relaxed) == kind as u32;
         if !good {
-            return Err(self.segment.corrupt("a live block", key.block().bytes(), HEADER));
+            return Err(self.segment.corrupt("a live block", offset, HEADER));
         }
         self.segment.range(key.payload(), len, "a block's payload")?;
         Ok(len)
@@ -295,7 +424,7 @@ impl<'a> Heap<'a> {
         let corrupt = || self.segment.corrupt("a live block", payload, 0);
         let offset = payload.checked_sub(HEADER).ok_or_else(corrupt)?;
         let header = self.segment.at(Offset::<BlockHeader>::new(offset))?;
-        let (_, generation) = header.state();
+        let generation = header.in_use(offset).ok_or_else(corrupt)?;
         self.check(BlockKey::new(offset, generation), kind)?;
         Ok(payload)
     }
@@ -314,294 +443,469 @@ impl<'a> Heap<'a> {
 
     /// Bytes from the first block to the end of the last one ever handed out.
     pub(crate) fn touched(self) -> u64 {
-        let control = self.control;
-        control.top.load(Ordering::Relaxed).saturating_sub(control.base.load(Ordering::Relaxed))
+        self.control.peak.load(Ordering::Relaxed).saturating_sub(BASE)
     }
+
+    fn top(self) -> Result<u64, SegmentError> {
+        // Acquire: pairs with the Release in `set_top`.
+        let word = self.control.top.load(Ordering::Acquire);
+        unseal(TOP, word)
+            .filter(|top| (BASE..=self.segment.len()).contains(top))
+            .ok_or_else(|| self.segment.corrupt("the end of the blocks", word, 0))
+    }
+
+    /// The header of a block, which lies in front of `top`, and its size.
+    pub(super) fn header(self, offset: u64) -> Result<(&'a BlockHeader, u64), SegmentError> {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
+        let header = self.segment.at(Offset::<BlockHeader>::new(offset))?;
+        let corrupt = || self.segment.corrupt("a block's header", offset, HEADER);
+        let size = unseal(offset, header.extent.load(Ordering::Relaxed)).ok_or_else(corrupt)?;
+        let end = offset.saturating_add(size);
+        if offset < BASE || size < 1 << SMALLEST || end > self.top()? {
+            return Err(corrupt());
+        }
+        Ok((header, size))
+    }
+
+    /// The header of a block that has a name.
+    pub(super) fn named(self, offset: u64) -> Result<&'a BlockHeader, SegmentError> {
+        let (header, _) = self.header(offset)?;
+        if header.in_use(offset).is_none() || !header.is_named() {
+            return Err(self.corrupt("a block with a name", offset));
+        }
+        Ok(header)
+    }
+
+    pub(super) fn corrupt(self, what: &'static str, offset: u64) -> SegmentError {
+        self.segment.corrupt(what, offset, HEADER)
+    }
+}
+
+/// A free block.
+#[derive(Clone, Copy)]
+struct Free<'a> {
+    offset: u64,
+    header: &'a BlockHeader,
+    size: u64,
 }
 
 /// The heap while its lock is held.
 #[derive(Debug)]
 pub(crate) struct LockedHeap<'a> {
     heap: Heap<'a>,
-    /// False while an error would leave lists half changed.
+    /// False while a panic would leave lists half changed.
     whole: bool,
 }
 
-impl LockedHeap<'_> {
-    /// A block of at least `len` bytes, and whether its pages exist.
-    pub(crate) fn reserve(
+impl<'a> LockedHeap<'a> {
+    /// Changes lists. Should it unwind, or find a list that makes no sense, the next who takes the
+    /// lock builds them anew. To be called while the thread unwinds for another reason is no harm.
+    fn change<T>(
         &mut self,
-        owner: u32,
-        kind: BlockKind,
-        len: u64,
-    ) -> Result<(BlockKey, bool), SegmentError> {
-        let full = || {
-            let top = self.heap.control.top.load(Ordering::Relaxed);
-            let size = self.heap.segment.end();
-            SegmentError::Full { asked: len, left: size.saturating_sub(top), size }
-        };
-        let class = len.checked_add(HEADER).and_then(class_of).ok_or_else(full)?;
-        let near = (class..CLASSES.min(class + 3)).find_map(|class| self.pop(class).transpose());
-        let (offset, header) = match near.transpose()? {
-            Some(block) => block,
-            None => match self.extend(class)? {
-                Some(block) => block,
-                None => (class + 3..CLASSES)
-                    .find_map(|class| self.pop(class).transpose())
-                    .transpose()?
-                    .ok_or_else(full)?,
+        change: impl FnOnce(&Self) -> Result<T, SegmentError>,
+    ) -> Result<T, SegmentError> {
+        let whole = std::mem::replace(&mut self.whole, false);
+        let changed = change(self);
+        self.whole = whole && !matches!(changed, Err(SegmentError::Corrupt { .. }));
+        changed
+    }
+
+    /// A block of at least `len` bytes.
+    fn reserve(&mut self, owner: u32, kind: BlockKind, len: u64) -> Result<Reserved, SegmentError> {
+        self.change(|heap| heap.take(owner, kind, len))
+    }
+
+    fn take(&self, owner: u32, kind: BlockKind, len: u64) -> Result<Reserved, SegmentError> {
+        let class = len.checked_add(HEADER).and_then(class_of);
+        let (free, fresh) = match class {
+            Some(class) => match self.fitting(class)? {
+                Some(free) => (free, false),
+                None => match self.extend(class_size(class))? {
+                    Some(free) => (free, true),
+                    None => return Err(self.full(len)?),
+                },
             },
+            None => return Err(self.full(len)?),
         };
-        let (_, generation) = header.state();
+        let Free { offset, header, size } = free;
+        let control = self.heap.control;
+        // 24 bits, and 0 for none: no key is 0.
+        let generation = (control.generation.load(Ordering::Relaxed) % ((1 << 24) - 1)) + 1;
+        control.generation.store(generation, Ordering::Relaxed);
         header.kind.store(kind as u32, Ordering::Relaxed);
         header.owner.store(owner, Ordering::Relaxed);
         header.settled.store(0, Ordering::Relaxed);
-        header.bucket.store(0, Ordering::Relaxed);
+        header.named.store(0, Ordering::Relaxed);
         header.len.store(len, Ordering::Relaxed);
-        header.set_state(USED, generation);
-        self.count_used(header, true);
+        header.set_state(offset, USED, generation);
+        self.count_used(size, true);
         let key = BlockKey::new(offset, generation);
-        Ok((key, header.committed.load(Ordering::Relaxed) != 0))
+        Ok(Reserved { key, size, committed: header.is_committed(), fresh })
     }
 
-    /// Makes the pages of a block just reserved exist, with the lock held.
-    pub(crate) fn commit(&self, key: BlockKey, len: u64) -> Result<(), SegmentError> {
-        self.heap.commit(key, len)
+    fn full(&self, asked: u64) -> Result<SegmentError, SegmentError> {
+        let size = self.heap.segment.end();
+        Ok(SegmentError::Full { asked, left: size.saturating_sub(self.heap.top()?), size })
     }
 
-    fn count_used(&self, header: &BlockHeader, more: bool) {
-        let size = class_size(header.class.load(Ordering::Relaxed) as usize);
+    fn count_used(&self, size: u64, more: bool) {
         let used = self.heap.control.used.load(Ordering::Relaxed);
         let used = if more { used.saturating_add(size) } else { used.saturating_sub(size) };
         self.heap.control.used.store(used, Ordering::Relaxed);
     }
 
-    /// Takes the first block off a class's list.
-    fn pop(&self, class: usize) -> Result<Option<(u64, &BlockHeader)>, SegmentError> {
-        let list = &self.heap.control.free[class];
+    /// A free block of this class or somewhat larger, off the lists.
+    fn fitting(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
+        for near in class..CLASSES.min(class + 3) {
+            if let Some(free) = self.pop_warm(near)? {
+                return Ok(Some(free));
+            }
+        }
+        if let Some(free) = self.part_of_bin(class)? {
+            return Ok(Some(free));
+        }
+        if self.merge_warm()? { self.part_of_bin(class) } else { Ok(None) }
+    }
+
+    /// The first block off a class's list, as it was freed.
+    fn pop_warm(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
+        let list = &self.heap.control.warm[class];
         let offset = list.load(Ordering::Relaxed);
         if offset == 0 {
             return Ok(None);
         }
-        let header = self.header(offset)?;
-        if header.state().0 != FREE || header.class.load(Ordering::Relaxed) as usize != class {
-            return Err(self.heap.segment.corrupt("a free block", offset, HEADER));
+        let free = self.free_block(offset, class)?;
+        list.store(free.header.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        Ok(Some(free))
+    }
+
+    /// The free block at `offset`, which stands in a list of this class.
+    fn free_block(&self, offset: u64, class: usize) -> Result<Free<'a>, SegmentError> {
+        let (header, size) = self.heap.header(offset)?;
+        if !header.is_free(offset) || class_within(size) != class {
+            return Err(self.heap.corrupt("a free block", offset));
         }
-        list.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
-        Ok(Some((offset, header)))
+        Ok(Free { offset, header, size })
+    }
+
+    fn push_warm(&self, free: Free<'_>) {
+        let list = &self.heap.control.warm[class_within(free.size)];
+        free.header.binned.store(0, Ordering::Relaxed);
+        free.header.next.store(list.load(Ordering::Relaxed), Ordering::Relaxed);
+        list.store(free.offset, Ordering::Relaxed);
+    }
+
+    /// A block of this class out of the smallest bin that has one; the rest stays in the bins.
+    fn part_of_bin(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
+        for bin in class..CLASSES {
+            let offset = self.heap.control.bins[bin].load(Ordering::Relaxed);
+            if offset == 0 {
+                continue;
+            }
+            let free = self.free_block(offset, bin)?;
+            self.unbin(free)?;
+            return self.split(free, class_size(class)).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Makes two of a free block, if there is enough for two: the first, of this size, is handed out,
+    /// the rest goes to the bins.
+    fn split(&self, free: Free<'a>, size: u64) -> Result<Free<'a>, SegmentError> {
+        let left = free.size.saturating_sub(size);
+        if left < 1 << SMALLEST {
+            return Ok(free);
+        }
+        let offset = free.offset + size;
+        let committed = free.header.is_committed();
+        if !committed {
+            self.heap.segment.commit(offset, HEADER)?;
+        }
+        let rest = self.write_header(offset, left, free.offset, committed)?;
+        // Here two blocks come out of one.
+        free.header.set_size(free.offset, size);
+        self.say_before(offset + left, offset)?;
+        self.bin(rest)?;
+        Ok(Free { size, ..free })
+    }
+
+    /// The header of a free block, where nothing yet says that there is one.
+    fn write_header(
+        &self,
+        offset: u64,
+        size: u64,
+        before: u64,
+        committed: bool,
+    ) -> Result<Free<'a>, SegmentError> {
+        let header = self.heap.segment.at(Offset::<BlockHeader>::new(offset))?;
+        header.before.store(before, Ordering::Relaxed);
+        header.committed.store(committed.into(), Ordering::Relaxed);
+        header.binned.store(0, Ordering::Relaxed);
+        header.set_state(offset, FREE, 0);
+        header.set_size(offset, size);
+        Ok(Free { offset, header, size })
+    }
+
+    /// Tells the block at `offset`, or whoever will put one there, which one lies before it.
+    fn say_before(&self, offset: u64, before: u64) -> Result<(), SegmentError> {
+        let behind = match offset < self.heap.top()? {
+            true => &self.heap.header(offset)?.0.before,
+            false => &self.heap.control.last,
+        };
+        behind.store(before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Puts a free block into its bin.
+    fn bin(&self, free: Free<'_>) -> Result<(), SegmentError> {
+        let list = &self.heap.control.bins[class_within(free.size)];
+        let next = list.load(Ordering::Relaxed);
+        if next != 0 {
+            self.heap.header(next)?.0.previous.store(free.offset, Ordering::Relaxed);
+        }
+        free.header.next.store(next, Ordering::Relaxed);
+        free.header.previous.store(0, Ordering::Relaxed);
+        free.header.binned.store(1, Ordering::Relaxed);
+        list.store(free.offset, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a free block out of its bin.
+    fn unbin(&self, free: Free<'_>) -> Result<(), SegmentError> {
+        let (next, previous) = (&free.header.next, &free.header.previous);
+        let (next, previous) = (next.load(Ordering::Relaxed), previous.load(Ordering::Relaxed));
+        let first = &self.heap.control.bins[class_within(free.size)];
+        let link = if previous == 0 { first } else { &self.heap.header(previous)?.0.next };
+        if link.load(Ordering::Relaxed) != free.offset {
+            return Err(self.heap.corrupt("the list of a free block", free.offset));
+        }
+        if next != 0 {
+            self.heap.header(next)?.0.previous.store(previous, Ordering::Relaxed);
+        }
+        link.store(next, Ordering::Relaxed);
+        free.header.binned.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Merges all blocks that were freed of late with their free neighbours. Whether there were any.
+    fn merge_warm(&self) -> Result<bool, SegmentError> {
+        let mut any = false;
+        for class in 0..CLASSES {
+            while let Some(free) = self.pop_warm(class)? {
+                any = true;
+                self.merge(free)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Merges a free block that stands in no list with its neighbours in the bins, and puts it there,
+    /// or gives it back if it is the last.
+    fn merge(&self, mut free: Free<'a>) -> Result<(), SegmentError> {
+        let before = free.header.before.load(Ordering::Relaxed);
+        if before != 0 {
+            let (header, size) = self.heap.header(before)?;
+            if before + size != free.offset {
+                return Err(self.heap.corrupt("the block before a free one", free.offset));
+            }
+            if let Some(first) = self.binned(before)? {
+                self.unbin(first)?;
+                free = self.join(Free { offset: before, header, size }, free);
+            }
+        }
+        let end = free.offset + free.size;
+        let top = self.heap.top()?;
+        if end < top {
+            if let Some(last) = self.binned(end)? {
+                self.unbin(last)?;
+                free = self.join(free, last);
+            }
+        }
+        if free.offset + free.size < top {
+            self.say_before(free.offset + free.size, free.offset)?;
+            return self.bin(free);
+        }
+        // It lies behind `top` again.
+        let ready = &self.heap.control.ready;
+        if free.header.is_committed() {
+            ready.store(ready.load(Ordering::Relaxed).max(top), Ordering::Relaxed);
+        } else {
+            ready.store(0, Ordering::Relaxed);
+        }
+        self.set_top(free.offset);
+        let before = free.header.before.load(Ordering::Relaxed);
+        free.header.extent.store(0, Ordering::Relaxed);
+        self.say_before(free.offset, before)
+    }
+
+    /// The block at `offset`, if it is free and in a bin.
+    fn binned(&self, offset: u64) -> Result<Option<Free<'a>>, SegmentError> {
+        let (header, size) = self.heap.header(offset)?;
+        let binned = header.is_free(offset) && header.binned.load(Ordering::Relaxed) != 0;
+        Ok(binned.then_some(Free { offset, header, size }))
+    }
+
+    /// Makes one of two free blocks that lie side by side.
+    fn join(&self, first: Free<'a>, second: Free<'_>) -> Free<'a> {
+        if !second.header.is_committed() {
+            first.header.committed.store(0, Ordering::Relaxed);
+        }
+        let size = first.size + second.size;
+        // Here one block comes out of two.
+        first.header.set_size(first.offset, size);
+        // A place where no block begins looks like none.
+        second.header.extent.store(0, Ordering::Relaxed);
+        Free { size, ..first }
+    }
+
+    fn set_top(&self, top: u64) {
+        // Release: the header of the last block is whole before the row reaches over it. Pairs with
+        // the Acquire in `Heap::top`.
+        self.heap.control.top.store(seal(TOP, top), Ordering::Release);
     }
 
     /// A fresh block behind the last one, or nothing when the segment's end is reached.
-    fn extend(&self, class: usize) -> Result<Option<(u64, &BlockHeader)>, SegmentError> {
-        let top = self.heap.control.top.load(Ordering::Relaxed);
-        let size = class_size(class);
-        if top.checked_add(size).is_none_or(|end| end > self.heap.segment.end()) {
+    fn extend(&self, size: u64) -> Result<Option<Free<'a>>, SegmentError> {
+        let control = self.heap.control;
+        let top = self.heap.top()?;
+        let Some(end) = top.checked_add(size).filter(|&end| end <= self.heap.segment.end()) else {
             return Ok(None);
-        }
-        let committed = self.is_ready(top, size);
+        };
+        let committed = end <= control.ready.load(Ordering::Relaxed);
         if !committed {
             self.heap.segment.commit(top, HEADER)?;
         }
-        let header = self.heap.segment.at(Offset::<BlockHeader>::new(top))?;
-        header.mark.store(MARK, Ordering::Relaxed);
-        header.class.store(class as u32, Ordering::Relaxed);
-        header.set_state(FREE, 1);
-        header.committed.store(committed.into(), Ordering::Relaxed);
-        // The header is whole before the row of blocks reaches over it.
-        self.heap.control.top.store(top + size, Ordering::Release);
-        Ok(Some((top, header)))
-    }
-
-    /// Whether the pages of a fresh block exist. For a large one they are made to, together with
-    /// those of some blocks to come: one call for huge pages takes as long for many as for one.
-    fn is_ready(&self, top: u64, size: u64) -> bool {
-        let (control, segment) = (self.heap.control, self.heap.segment);
-        if top + size <= control.ready.load(Ordering::Relaxed) {
-            return true;
-        }
-        // A quarter of what there is; more than the upper limit is not for under the lock.
-        let ahead = (top / 4).clamp(AHEAD.start, AHEAD.end).min(segment.end() - top);
-        if !(LARGE..=ahead).contains(&size) {
-            return false;
-        }
-        match segment.commit(top, ahead) {
-            Ok(end) => control.ready.store(end, Ordering::Relaxed),
-            // Perhaps there is memory for the block alone.
-            Err(_) => return false,
-        }
-        true
-    }
-
-    fn header(&self, offset: u64) -> Result<&BlockHeader, SegmentError> {
-        let header = self.heap.segment.at(Offset::<BlockHeader>::new(offset))?;
-        if header.mark.load(Ordering::Relaxed) != MARK
-            || header.class.load(Ordering::Relaxed) as usize >= CLASSES
-        {
-            return Err(self.heap.segment.corrupt("a block's header", offset, HEADER));
-        }
-        Ok(header)
+        let before = control.last.load(Ordering::Relaxed);
+        let free = self.write_header(top, size, before, committed)?;
+        self.set_top(end);
+        self.say_before(end, top)?;
+        control.peak.store(control.peak.load(Ordering::Relaxed).max(end), Ordering::Relaxed);
+        Ok(Some(free))
     }
 
     /// Frees the block of `key`; does nothing when it has been freed already.
     pub(crate) fn free(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
-        let header = self.header(offset)?;
-        if header.state() != (USED, key.generation()) {
+        self.heap.top()?;
+        // Where a block was that has been freed and merged, none begins now.
+        let Ok((header, size)) = self.heap.header(offset) else { return Ok(()) };
+        if !header.is_used(offset, key.generation()) {
             return Ok(());
         }
-        self.count_used(header, false);
-        let next = (key.generation() + 1) & ((1 << 24) - 1);
-        header.set_state(FREE, next.max(1));
-        self.push_free(offset, header);
-        Ok(())
+        self.delist(key)?;
+        self.change(|heap| {
+            heap.count_used(size, false);
+            header.set_state(offset, FREE, 0);
+            heap.push_warm(Free { offset, header, size });
+            Ok(())
+        })
     }
 
-    fn push_free(&self, offset: u64, header: &BlockHeader) {
-        let list = &self.heap.control.free[header.class.load(Ordering::Relaxed) as usize];
-        header.next.store(list.load(Ordering::Relaxed), Ordering::Relaxed);
-        list.store(offset, Ordering::Relaxed);
-    }
-
-    /// Puts a block onto the list of its bucket, where [`LockedHeap::bucket`] finds it, and
-    /// settles it.
+    /// Puts a block where [`LockedHeap::by_hash`] finds it, and settles it.
     pub(crate) fn enlist(&mut self, key: BlockKey, hash: u64) -> Result<(), SegmentError> {
-        let bucket = (hash % BUCKETS as u64) as usize;
-        let header = self.header(key.block().bytes())?;
-        header.bucket.store(bucket as u32 + 1, Ordering::Relaxed);
-        // From this store on the block stands in the bucket: before it, a death leaves an unsettled
-        // block, which is freed and must be in no list. After it, `mend` puts the block there.
-        header.settled.store(1, Ordering::Relaxed);
-        let list = &self.heap.control.buckets[bucket];
-        header.next.store(list.load(Ordering::Relaxed), Ordering::Relaxed);
-        list.store(key.block().bytes(), Ordering::Relaxed);
-        Ok(())
+        let offset = key.block().bytes();
+        let (header, _) = self.heap.header(offset)?;
+        self.change(|LockedHeap { heap, .. }| {
+            header.hash.store(hash, Ordering::Relaxed);
+            header.named.store(1, Ordering::Relaxed);
+            // From this store on the block has its name: before it, a death leaves an unsettled
+            // block, which is freed and must be in no list. After it, `mend` puts the block there.
+            header.settled.store(1, Ordering::Relaxed);
+            heap.control.names.insert(*heap, offset)
+        })
     }
 
-    /// Takes a block off the list of its bucket.
+    /// Takes a block away from where it is found by its name.
     pub(crate) fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
-        let header = self.header(offset)?;
-        let bucket = header.bucket.load(Ordering::Relaxed);
-        let Some(list) =
-            (bucket as usize).checked_sub(1).and_then(|b| self.heap.control.buckets.get(b))
-        else {
+        let (header, _) = self.heap.header(offset)?;
+        if !header.is_named() {
             return Ok(());
-        };
-        let mut link = list;
-        for found in self.follow(list.load(Ordering::Relaxed)) {
-            let (found, block) = found?;
-            if found == offset {
-                link.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                break;
-            }
-            link = &block.next;
         }
-        header.bucket.store(0, Ordering::Relaxed);
-        Ok(())
+        self.change(|LockedHeap { heap, .. }| {
+            heap.control.names.remove(*heap, offset)?;
+            header.named.store(0, Ordering::Relaxed);
+            Ok(())
+        })
     }
 
-    /// The blocks in the bucket of `hash`.
-    pub(crate) fn bucket(&self, hash: u64) -> Result<Vec<BlockInfo>, SegmentError> {
+    /// The blocks that were enlisted with this hash.
+    pub(crate) fn by_hash(&self, hash: u64) -> Result<Vec<BlockInfo>, SegmentError> {
         let mut found = Vec::new();
-        let list = &self.heap.control.buckets[(hash % BUCKETS as u64) as usize];
-        for block in self.follow(list.load(Ordering::Relaxed)) {
-            let (offset, header) = block?;
-            found.extend(self.info(offset, header));
+        for block in self.heap.control.names.all_of(self.heap, hash)? {
+            let offset = block?;
+            found.extend(self.info(offset, self.heap.header(offset)?.0));
         }
         Ok(found)
-    }
-
-    /// The blocks of a list, from its first one. A list that runs in a circle is an error.
-    fn follow(
-        &self,
-        first: u64,
-    ) -> impl Iterator<Item = Result<(u64, &BlockHeader), SegmentError>> {
-        let mut next = first;
-        // Brent's test: the list comes by an earlier place again, which moves on in doubling steps.
-        let (mut earlier, mut steps, mut until) = (0, 0u64, 1);
-        std::iter::from_fn(move || {
-            let offset = next;
-            if offset == 0 {
-                return None;
-            }
-            next = 0;
-            if offset == earlier {
-                return Some(Err(self.heap.segment.corrupt("the end of a list", offset, HEADER)));
-            }
-            steps += 1;
-            if steps == until {
-                (earlier, until) = (offset, 2 * until);
-            }
-            Some(self.header(offset).map(|header| {
-                next = header.next.load(Ordering::Relaxed);
-                (offset, header)
-            }))
-        })
     }
 
     /// All blocks in use.
     pub(crate) fn blocks(&self) -> Result<Vec<BlockInfo>, SegmentError> {
         let mut found = Vec::new();
-        self.walk(|offset, header, _| found.extend(self.info(offset, header)))?;
+        self.walk(|offset, header, _| {
+            found.extend(self.info(offset, header));
+            Ok(())
+        })?;
         Ok(found)
     }
 
     fn info(&self, offset: u64, header: &BlockHeader) -> Option<BlockInfo> {
-        let (state, generation) = header.state();
-        if state != USED {
-            return None;
-        }
         Some(BlockInfo {
-            key: BlockKey::new(offset, generation),
+            key: BlockKey::new(offset, header.in_use(offset)?),
             kind: BlockKind::from_word(header.kind.load(Ordering::Relaxed))?,
             owner: header.owner.load(Ordering::Relaxed),
-            // Acquire: pairs with the Release in `Heap::settle`.
-            settled: header.settled.load(Ordering::Acquire) != 0,
+            settled: header.is_settled(),
             #[cfg(test)]
             len: header.len.load(Ordering::Relaxed),
         })
     }
 
     /// Visits every block: its place, header, and size.
-    fn walk(&self, mut visit: impl FnMut(u64, &BlockHeader, u64)) -> Result<(), SegmentError> {
-        let mut offset = self.heap.control.base.load(Ordering::Relaxed);
-        // Acquire: pairs with the Release in `extend`.
-        let top = self.heap.control.top.load(Ordering::Acquire);
+    fn walk(
+        &self,
+        mut visit: impl FnMut(u64, &'a BlockHeader, u64) -> Result<(), SegmentError>,
+    ) -> Result<(), SegmentError> {
+        let (mut offset, top) = (BASE, self.heap.top()?);
         while offset < top {
-            let header = self.header(offset)?;
-            let size = class_size(header.class.load(Ordering::Relaxed) as usize);
-            visit(offset, header, size);
+            let (header, size) = self.heap.header(offset)?;
+            visit(offset, header, size)?;
             offset += size;
         }
         Ok(())
     }
 
     /// Builds the lists and the count anew from the headers.
-    fn mend(&mut self) -> Result<(), SegmentError> {
+    fn mend(&self) -> Result<(), SegmentError> {
         let control = self.heap.control;
-        for list in control.free.iter().chain(&control.buckets) {
+        for list in control.warm.iter().chain(&control.bins) {
             list.store(0, Ordering::Relaxed);
         }
+        control.names.clear();
         control.used.store(0, Ordering::Relaxed);
-        self.walk(|offset, header, _| {
-            if header.state().0 != USED {
-                self.push_free(offset, header);
-                return;
+        let mut before = 0;
+        self.walk(|offset, header, size| {
+            header.before.store(before, Ordering::Relaxed);
+            before = offset;
+            if header.is_free(offset) {
+                self.push_warm(Free { offset, header, size });
+                return Ok(());
             }
-            self.count_used(header, true);
-            let settled = header.settled.load(Ordering::Relaxed) != 0;
-            let bucket = if settled { header.bucket.load(Ordering::Relaxed) as usize } else { 0 };
-            if let Some(list) = bucket.checked_sub(1).and_then(|b| control.buckets.get(b)) {
-                header.next.store(list.load(Ordering::Relaxed), Ordering::Relaxed);
-                list.store(offset, Ordering::Relaxed);
+            // Or of a state that makes no sense: such a block is left alone.
+            self.count_used(size, true);
+            if header.in_use(offset).is_some() && header.is_settled() && header.is_named() {
+                control.names.insert(self.heap, offset)?;
             }
-        })
+            Ok(())
+        })?;
+        control.last.store(before, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 impl Drop for LockedHeap<'_> {
     fn drop(&mut self) {
-        self.heap.control.lock.release(self.whole && !std::thread::panicking());
+        self.heap.control.lock.release(self.whole);
     }
 }
 
@@ -691,12 +995,13 @@ mod tests {
         heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
         // Rank 3 dies with the lock held and every list lost.
         std::mem::forget(heap.lock(3, NOBODY_GONE).unwrap());
-        for list in heap.control.free.iter().chain(&heap.control.buckets) {
+        for list in heap.control.warm.iter().chain(&heap.control.bins) {
             list.store(0xdead, Ordering::Relaxed);
         }
+        heap.control.names.root.store(0xdead, Ordering::Relaxed);
         let locked = heap.lock(0, |rank| rank == 3).unwrap();
-        assert_eq!(locked.bucket(7).unwrap().len(), 1);
-        assert_eq!(locked.bucket(7).unwrap()[0].key, kept);
+        assert_eq!(locked.by_hash(7).unwrap().len(), 1);
+        assert_eq!(locked.by_hash(7).unwrap()[0].key, kept);
         drop(locked);
         let again = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
         assert_eq!(again.payload(), free.payload());
@@ -709,18 +1014,19 @@ mod tests {
         let mut locked = heap.lock(0, NOBODY_GONE).unwrap();
         let mut keys = Vec::new();
         for _ in 0..7 {
-            let (key, _) = locked.reserve(0, BlockKind::Channel, 10).unwrap();
+            let key = locked.reserve(0, BlockKind::Channel, 10).unwrap().key;
             locked.enlist(key, 5).unwrap();
             keys.push(key);
         }
-        assert_eq!(locked.bucket(5).unwrap().len(), 7);
-        // The list begins with the last one.
+        assert_eq!(locked.by_hash(5).unwrap().len(), 7);
+        // The list begins with the first one, and the others follow from the last one on.
+        let keys: Vec<_> = [1, 2, 3, 4, 5, 6, 0].map(|n| keys[n]).into();
         for from in 0..7 {
             for to in from..7 {
                 let next = &segment.at(keys[from].block()).unwrap().next;
                 let true_next = next.load(Ordering::Relaxed);
                 next.store(keys[to].block().bytes(), Ordering::Relaxed);
-                let error = locked.bucket(5).unwrap_err();
+                let error = locked.by_hash(5).unwrap_err();
                 assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
                 if from > 0 {
                     assert!(locked.delist(keys[0]).is_err(), "{from} to {to}");
@@ -731,7 +1037,7 @@ mod tests {
         for key in keys {
             locked.delist(key).unwrap();
         }
-        assert_eq!(locked.bucket(5).unwrap().len(), 0);
+        assert_eq!(locked.by_hash(5).unwrap().len(), 0);
     }
 
     #[test]
@@ -740,13 +1046,13 @@ mod tests {
         let heap = segment.heap();
         let used = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
         let class = class_of(1000 + HEADER).unwrap();
-        heap.control.free[class].store(used.block().bytes(), Ordering::Relaxed);
+        heap.control.warm[class].store(used.block().bytes(), Ordering::Relaxed);
         let error = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap_err();
         assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
-        // Nor a free one of another size.
+        // The lists are built anew. Nor is a free one of another size.
         let free = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
         heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
-        heap.control.free[class].store(free.block().bytes(), Ordering::Relaxed);
+        heap.control.warm[class].store(free.block().bytes(), Ordering::Relaxed);
         let error = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap_err();
         assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
         assert!(heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 10_000).is_ok());
@@ -791,6 +1097,274 @@ mod tests {
         assert_eq!(segment.heap().used(), 0);
     }
 
+    /// A heap with blocks of all kinds of neighbours: used, warm, binned, the last one.
+    fn lived_in(segment: &Segment) -> Vec<(BlockKey, u64)> {
+        let heap = segment.heap();
+        let take = |kind, len| heap.allocate(0, NOBODY_GONE, kind, len).unwrap();
+        let mut keys: Vec<_> = (0..12).map(|n| take(BlockKind::Buffer, 600 + 900 * n)).collect();
+        let mut locked = heap.lock(0, NOBODY_GONE).unwrap();
+        for n in [10, 8, 7, 4, 2, 1] {
+            locked.free(keys.swap_remove(n)).unwrap();
+        }
+        locked.change(|heap| heap.merge_warm()).unwrap();
+        locked.free(keys.remove(3)).unwrap();
+        drop(locked);
+        let mut live: Vec<_> = keys.into_iter().map(|key| (key, 0)).collect();
+        for name in [3 << 61, 5 << 61, 5 << 60, 1 << 61, 3 << 61, 7] {
+            let key = take(BlockKind::Channel, 100);
+            heap.lock(0, NOBODY_GONE).unwrap().enlist(key, name).unwrap();
+            live.push((key, name));
+        }
+        live
+    }
+
+    /// Everything that the lists say is what the headers say, and the blocks are these.
+    fn assert_consistent(locked: &LockedHeap<'_>, live: &[(BlockKey, u64)]) {
+        let control = locked.heap.control;
+        let (mut used, mut free, mut last) = (0, Vec::new(), 0);
+        locked
+            .walk(|offset, header, size| {
+                assert_eq!(header.before.load(Ordering::Relaxed), last);
+                last = offset;
+                match header.in_use(offset) {
+                    Some(_) => used += size,
+                    None => free.push((offset, class_within(size))),
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(control.last.load(Ordering::Relaxed), last);
+        assert_eq!(locked.heap.used(), used);
+        let mut listed = Vec::new();
+        for lists in [&control.warm, &control.bins] {
+            for (class, list) in lists.iter().enumerate() {
+                let mut at = list.load(Ordering::Relaxed);
+                while at != 0 {
+                    listed.push((at, class));
+                    at = locked.heap.header(at).unwrap().0.next.load(Ordering::Relaxed);
+                }
+            }
+        }
+        listed.sort_unstable();
+        assert_eq!(listed, free);
+        let mut keys: Vec<_> = locked.blocks().unwrap().iter().map(|block| block.key.0).collect();
+        let mut expected: Vec<_> = live.iter().map(|(key, _)| key.0).collect();
+        keys.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+        for &(key, name) in live.iter().filter(|&&(_, name)| name != 0) {
+            let found = locked.by_hash(name).unwrap();
+            assert_eq!(found.iter().filter(|block| block.key == key).count(), 1);
+            let named = live.iter().filter(|&&(_, other)| other == name);
+            assert_eq!(found.len(), named.count());
+        }
+    }
+
+    /// A rank is killed at every store of a change; the next finds a heap that is whole.
+    fn at_every_store(change: impl Fn(&mut LockedHeap<'_>, &[(BlockKey, u64)])) {
+        use crate::sync::life::live_for;
+        for stores in 0.. {
+            let segment = segment();
+            let heap = segment.heap();
+            let live = lived_in(&segment);
+            assert_consistent(&heap.lock(0, NOBODY_GONE).unwrap(), &live);
+            let lived = live_for(stores, || {
+                change(&mut heap.lock(3, NOBODY_GONE).unwrap(), &live);
+            });
+            let mut locked = heap.lock(0, |rank| rank == 3).unwrap();
+            // What the victim took and did not settle is freed; what it freed is free, or not yet.
+            for block in locked.blocks().unwrap() {
+                if block.owner == 3 && !block.settled {
+                    locked.free(block.key).unwrap();
+                }
+            }
+            let left = locked.blocks().unwrap();
+            let name = |key: BlockKey| {
+                let header = locked.heap.header(key.block().bytes()).unwrap().0;
+                if header.is_named() { header.hash.load(Ordering::Relaxed) } else { 0 }
+            };
+            let now: Vec<_> = left.iter().map(|block| (block.key, name(block.key))).collect();
+            let lost = live.iter().filter(|(key, _)| !now.iter().any(|(left, _)| left == key));
+            assert!(lost.count() <= 1);
+            assert_consistent(&locked, &now);
+            locked.change(|heap| heap.merge_warm()).unwrap();
+            assert_consistent(&locked, &now);
+            for &(key, _) in &now {
+                locked.free(key).unwrap();
+            }
+            locked.change(|heap| heap.merge_warm()).unwrap();
+            assert_consistent(&locked, &[]);
+            assert_eq!(locked.heap.top().unwrap(), BASE, "all is one again");
+            if lived {
+                assert!(stores > 3, "died {stores} times only");
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_death_while_a_block_is_split() {
+        at_every_store(|heap, _| drop(heap.reserve(3, BlockKind::Buffer, 400).unwrap()));
+    }
+
+    #[test]
+    fn a_death_while_blocks_are_merged_and_one_is_split() {
+        at_every_store(|heap, _| drop(heap.reserve(3, BlockKind::Buffer, 15_000).unwrap()));
+    }
+
+    #[test]
+    fn a_death_while_all_is_given_back() {
+        at_every_store(|heap, live| {
+            heap.free(live.iter().map(|live| live.0).max_by_key(|key| key.payload()).unwrap())
+                .unwrap();
+            heap.change(|heap| heap.merge_warm()).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_death_while_a_name_is_given() {
+        for name in [3 << 61, 1, 5 << 61] {
+            at_every_store(|heap, _| {
+                let key = heap.reserve(3, BlockKind::Channel, 100).unwrap().key;
+                heap.enlist(key, name).unwrap();
+                heap.free(key).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn a_death_while_a_named_block_is_freed() {
+        for from_end in 1..=6 {
+            at_every_store(|heap, live| heap.free(live[live.len() - from_end].0).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_grows_by_an_eighth_gets_as_far_as_there_is_room() {
+        let segment = Segment::on_heap(64 << 20, false, 0).unwrap();
+        let heap = segment.heap();
+        let mut len = 1000;
+        let mut held = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, len).unwrap();
+        while let Ok(longer) = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, len + len / 8) {
+            heap.lock(0, NOBODY_GONE).unwrap().free(held).unwrap();
+            (held, len) = (longer, len + len / 8);
+        }
+        // There is no room for the next one either in front of it or behind.
+        assert!(len > segment.len() * 3 / 10, "{len} of {}", segment.len());
+    }
+
+    #[test]
+    fn small_blocks_that_are_freed_make_a_large_one() {
+        let segment = segment();
+        let heap = segment.heap();
+        let mut keys = Vec::new();
+        while let Ok(key) = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100) {
+            keys.push(key);
+        }
+        // In an order that leaves every second one for the end.
+        let (odd, even): (Vec<_>, Vec<_>) = (0..keys.len()).partition(|n| n % 2 == 1);
+        for n in odd.into_iter().chain(even) {
+            heap.lock(0, NOBODY_GONE).unwrap().free(keys[n]).unwrap();
+        }
+        assert!(heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 700_000).is_ok());
+    }
+
+    /// What a change costs, in looks at headers, is the same with a thousand times as many blocks.
+    #[test]
+    fn the_cost_of_a_change_does_not_grow_with_what_is_held() {
+        let looks = |held: u64| {
+            let segment = Segment::on_heap(32 << 20, false, 0).unwrap();
+            let heap = segment.heap();
+            let take = |len| heap.allocate(0, NOBODY_GONE, BlockKind::Channel, len).unwrap();
+            for n in 0..held {
+                let hash = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let key = take(100);
+                heap.lock(0, NOBODY_GONE).unwrap().enlist(key, hash).unwrap();
+                // Free blocks in between, too.
+                take(100 + n % 1000);
+            }
+            let before = LOOKS.get();
+            for n in 1..=100 {
+                let key = take(2000);
+                heap.lock(0, NOBODY_GONE).unwrap().enlist(key, n << 50).unwrap();
+                assert_eq!(heap.lock(0, NOBODY_GONE).unwrap().by_hash(n << 50).unwrap().len(), 1);
+                heap.lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
+            }
+            LOOKS.get() - before
+        };
+        let (few, many) = (looks(10), looks(10_000));
+        // The tree is ten levels deeper.
+        assert!(many < 8 * few, "{few} looks among 10, {many} among 10,000");
+    }
+
+    /// Buffers that are dropped while a thread panics cost no mending.
+    #[test]
+    fn a_free_while_the_thread_panics_leaves_the_heap_whole() {
+        struct Freed<'a>(Heap<'a>, BlockKey);
+        impl Drop for Freed<'_> {
+            fn drop(&mut self) {
+                self.0.lock(0, NOBODY_GONE).unwrap().free(self.1).unwrap();
+            }
+        }
+        let segment = segment();
+        let heap = segment.heap();
+        let _ = std::panic::catch_unwind(|| {
+            let key = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
+            let _freed = Freed(heap, key);
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert_eq!(heap.used(), 0);
+        assert!(!heap.control.lock.acquire(0, NOBODY_GONE), "nothing is to be mended");
+    }
+
+    #[test]
+    fn a_panic_in_the_middle_of_a_change_is_mended() {
+        let segment = segment();
+        let heap = segment.heap();
+        let key = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
+        let _ = std::panic::catch_unwind(|| {
+            let mut locked = heap.lock(0, NOBODY_GONE).unwrap();
+            locked.change(|_| -> Result<(), _> { std::panic::resume_unwind(Box::new(())) })
+        });
+        assert!(heap.control.lock.acquire(0, NOBODY_GONE), "said to be mended");
+        heap.control.lock.release(false);
+        assert_consistent(&heap.lock(0, NOBODY_GONE).unwrap(), &[(key, 0)]);
+    }
+
+    /// One bit of a word of the truth, or the whole word.
+    #[test]
+    fn an_overwritten_word_gives_an_error_and_no_block_twice() {
+        let spoils: Vec<_> = (0..64).map(|bit| (1 << bit, false)).collect();
+        let words = [0, 1, BASE, BASE + 512, u64::MAX, 0x100, 1 << 40];
+        let spoils = spoils.into_iter().chain(words.map(|word| (word, true)));
+        for (with, whole) in spoils {
+            for which in 0..3 {
+                let segment = segment();
+                let heap = segment.heap();
+                let live = lived_in(&segment);
+                let (first, _) = heap.header(live[2].0.block().bytes()).unwrap();
+                let word = [&heap.control.top, &first.extent, &first.state][which];
+                let old = word.load(Ordering::Relaxed);
+                word.store(if whole { with } else { old ^ with }, Ordering::Relaxed);
+                if word.load(Ordering::Relaxed) == old {
+                    continue;
+                }
+                let mut places: Vec<_> = live.iter().map(|(key, _)| key.payload()).collect();
+                for len in [100, 5000, 100, 20_000] {
+                    if let Ok(key) = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, len) {
+                        places.push(key.payload());
+                    }
+                    std::mem::forget(heap.lock(3, NOBODY_GONE));
+                    drop(heap.lock(0, |rank| rank == 3));
+                }
+                places.sort_unstable();
+                let all = places.len();
+                places.dedup();
+                assert_eq!(places.len(), all, "word {which} with {with:x}");
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 64 }, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -812,7 +1386,11 @@ mod tests {
                     prop_assert!(pair[0].0 + pair[0].1 + HEADER <= pair[1].0);
                 }
             }
-            prop_assert_eq!(heap.lock(0, NOBODY_GONE).unwrap().blocks().unwrap().len(), live.len());
+            let live: Vec<_> = live.into_iter().map(|(key, _)| (key, 0)).collect();
+            assert_consistent(&heap.lock(0, NOBODY_GONE).unwrap(), &live);
+            let mut locked = heap.lock(0, NOBODY_GONE).unwrap();
+            locked.change(|heap| heap.merge_warm()).unwrap();
+            assert_consistent(&locked, &live);
         }
     }
 }

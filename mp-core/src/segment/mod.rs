@@ -17,6 +17,7 @@ mod error;
 mod heap;
 mod lock;
 mod memory;
+mod names;
 mod offset;
 
 use std::{
@@ -245,7 +246,7 @@ impl Segment {
         header.membarrier.store(membarrier.into(), Ordering::Relaxed);
         header.layout.store(layout_fingerprint(parts), Ordering::Relaxed);
         header.size.store(self.len as u64, Ordering::Relaxed);
-        header.heap.format(HEADER);
+        header.heap.format();
         header.magic.store(MAGIC, Ordering::Relaxed);
         Ok(())
     }

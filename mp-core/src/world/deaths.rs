@@ -89,8 +89,8 @@ fn buffer(rank: &Rank, number: u64) -> SharedBuffer<u64> {
     rank.buffer_from(&[number; 100]).unwrap()
 }
 
-/// Channels of the survivor to itself, which stand where those stand that the victim opens and
-/// closes: all names are in one list in tests.
+/// Channels of the survivor to itself, which stand in the same tree of names as those that the victim
+/// opens and closes.
 struct Neighbours(Vec<(String, Ends)>);
 
 impl Neighbours {

@@ -1,0 +1,134 @@
+//! Blocks that are found by a hash of their names: a tree in their headers.
+//!
+//! A block's place in the tree follows from its hash, the highest bit first, so that the tree needs no
+//! balancing; blocks of the same hash are a list, of which the first stands in the tree. Like the lists
+//! of free blocks it only says what stands in the headers anyway, and is built anew after a death.
+
+use super::{SegmentError, Shared, heap::Heap};
+use crate::sync::{AtomicU64, Ordering};
+
+/// See the [module](self). Zeros are an empty tree. Changed under the heap's lock.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Names {
+    pub(super) root: AtomicU64,
+}
+
+// SAFETY: atomics only, repr(C).
+unsafe impl Shared for Names {}
+
+impl Names {
+    pub(super) fn clear(&self) {
+        self.root.store(0, Ordering::Relaxed);
+    }
+
+    /// The link to the blocks of this hash, or the empty one where they would be.
+    fn link<'a>(&'a self, heap: Heap<'a>, hash: u64) -> Result<&'a AtomicU64, SegmentError> {
+        let mut link = &self.root;
+        for bit in (0..64).rev() {
+            let offset = link.load(Ordering::Relaxed);
+            if offset == 0 {
+                return Ok(link);
+            }
+            let block = heap.named(offset)?;
+            if block.hash.load(Ordering::Relaxed) == hash {
+                return Ok(link);
+            }
+            link = &block.children[(hash >> bit & 1) as usize];
+        }
+        Err(heap.corrupt("the tree of names", link.load(Ordering::Relaxed)))
+    }
+
+    /// Adds a block, whose header says its hash.
+    pub(super) fn insert(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
+        let block = heap.named(offset)?;
+        let link = self.link(heap, block.hash.load(Ordering::Relaxed))?;
+        let first = link.load(Ordering::Relaxed);
+        block.children.iter().for_each(|child| child.store(0, Ordering::Relaxed));
+        // The first of a list stays where it is in the tree.
+        let link = if first == 0 { link } else { &heap.named(first)?.next };
+        let next = if first == 0 { 0 } else { link.load(Ordering::Relaxed) };
+        block.next.store(next, Ordering::Relaxed);
+        link.store(offset, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a block away, if it is there.
+    pub(super) fn remove(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
+        let block = heap.named(offset)?;
+        let next = block.next.load(Ordering::Relaxed);
+        let hash = block.hash.load(Ordering::Relaxed);
+        let mut link = self.link(heap, hash)?;
+        if link.load(Ordering::Relaxed) == offset {
+            let heir = if next == 0 { self.leaf_below(heap, offset)? } else { next };
+            if heir != 0 {
+                let heir = heap.named(heir)?;
+                for (to, from) in heir.children.iter().zip(&block.children) {
+                    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+            link.store(heir, Ordering::Relaxed);
+            return Ok(());
+        }
+        for found in self.all_of(heap, hash)? {
+            let found = found?;
+            if found == offset {
+                link.store(next, Ordering::Relaxed);
+                return Ok(());
+            }
+            link = &heap.named(found)?.next;
+        }
+        Ok(())
+    }
+
+    /// Takes a block out of the tree that has none below it, from below the one at `offset`: it may
+    /// stand wherever one above it stands. 0 if there is none.
+    fn leaf_below(&self, heap: Heap<'_>, offset: u64) -> Result<u64, SegmentError> {
+        let below = |offset: u64| {
+            let children = &heap.named(offset)?.children;
+            let child = children.iter().find(|child| child.load(Ordering::Relaxed) != 0);
+            Ok::<_, SegmentError>(child)
+        };
+        let Some(mut link) = below(offset)? else { return Ok(0) };
+        for _ in 0..64 {
+            let leaf = link.load(Ordering::Relaxed);
+            match below(leaf)? {
+                Some(deeper) => link = deeper,
+                None => {
+                    link.store(0, Ordering::Relaxed);
+                    return Ok(leaf);
+                }
+            }
+        }
+        Err(heap.corrupt("the tree of names", offset))
+    }
+
+    /// The blocks of this hash. A list that runs in a circle is an error.
+    pub(super) fn all_of<'a>(
+        &'a self,
+        heap: Heap<'a>,
+        hash: u64,
+    ) -> Result<impl Iterator<Item = Result<u64, SegmentError>> + 'a, SegmentError> {
+        let mut next = self.link(heap, hash)?.load(Ordering::Relaxed);
+        // Brent's test: the list comes by an earlier place again, which moves on in doubling steps.
+        let (mut earlier, mut steps, mut until) = (0, 0u64, 1);
+        Ok(std::iter::from_fn(move || {
+            let offset = next;
+            if offset == 0 {
+                return None;
+            }
+            next = 0;
+            if offset == earlier {
+                return Some(Err(heap.corrupt("the end of a list", offset)));
+            }
+            steps += 1;
+            if steps == until {
+                (earlier, until) = (offset, 2 * until);
+            }
+            Some(heap.named(offset).map(|block| {
+                next = block.next.load(Ordering::Relaxed);
+                offset
+            }))
+        }))
+    }
+}
