@@ -1,6 +1,8 @@
 //! A lock in shared memory whose holder may die.
 
-use crate::sync::{AtomicU32, Ordering, yield_now};
+use std::time::Duration;
+
+use crate::sync::{AtomicU32, Futex, Ordering, fence};
 
 /// Who holds the lock is written in it, so that the others can tell a slow holder from a dead
 /// one; and what it protects is marked while it is being changed.
@@ -11,57 +13,75 @@ use crate::sync::{AtomicU32, Ordering, yield_now};
 /// | r + 1 | 1 | held by rank r |
 /// | r + 1, r gone | 1 | may be taken over: what it protects must be mended first |
 /// | 0 | 1 | the holder unwound in the middle: likewise |
+///
+/// Who waits sleeps after a short spin. It does not yield: where all other threads spin, a thread that
+/// yields is not run again before each of them has used up its time slice, and Linux from 6.18 on
+/// charges it for a slice of its own, so that a thousand yields take seconds.
 #[derive(Debug)]
+#[cfg_attr(all(test, not(loom)), derive(Default))]
 #[repr(C)]
 pub(crate) struct RobustLock {
     holder: AtomicU32,
     dirty: AtomicU32,
+    /// Somebody sleeps, or is about to.
+    waiting: AtomicU32,
+    /// On which they sleep.
+    bell: Futex,
 }
 
-/// Looks at a held lock between two questions whether its holder lives; one less than a power of 2.
-const SELDOM: u32 = if cfg!(loom) { 0 } else { 63 };
+/// Looks at a held lock before a sleep. What is done under it takes less.
+const SPINS: u32 = if cfg!(any(loom, miri)) { 1 } else { 100 };
+/// Sleeps are no longer than this: a dead holder wakes nobody.
+const DOZE: Duration = Duration::from_millis(5);
 
 impl RobustLock {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { holder: AtomicU32::new(0), dirty: AtomicU32::new(0) }
+        Self {
+            holder: AtomicU32::new(0),
+            dirty: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            bell: Futex::new(),
+        }
     }
 
     /// Takes the lock for rank `me`. Returns whether a holder died in the middle of a change.
     ///
     /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
-    /// run with the lock in its name. The wait never sleeps long: every holder is alive and
-    /// inside a short section, or lost.
+    /// run with the lock in its name.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
-        let mut looks = 0u32;
-        loop {
-            // Acquire: pairs with the Release in `release`.
-            match self.holder.compare_exchange_weak(0, me + 1, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => break,
-                Err(holder) if holder != 0 && looks & SELDOM == SELDOM && lost(holder - 1) => {
-                    // `lost` has seen what was stored before the death.
-                    if self
-                        .holder
-                        .compare_exchange(holder, me + 1, Ordering::Acquire, Ordering::Relaxed)
-                        .is_ok()
-                    {
-                        break;
-                    }
-                }
-                Err(_) => {}
-            }
-            looks = looks.wrapping_add(1);
-            match looks {
-                _ if cfg!(loom) => yield_now(),
-                0..16 => std::hint::spin_loop(),
-                16..1024 => yield_now(),
-                // A holder that is stopped by a signal or a debugger.
-                _ => std::thread::sleep(std::time::Duration::from_micros(100)),
-            }
+        if (0..SPINS).all(|_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err()) {
+            self.wait(me, lost);
         }
         // Acquire: the changes come after the mark, also where this rank dies between the two.
         self.dirty.swap(1, Ordering::Acquire) != 0
+    }
+
+    /// Who holds it, if it is held.
+    fn try_take(&self, me: u32) -> Result<u32, u32> {
+        // Acquire: pairs with the Release in `release`.
+        self.holder.compare_exchange(0, me + 1, Ordering::Acquire, Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn wait(&self, me: u32, lost: impl Fn(u32) -> bool) {
+        loop {
+            let before = self.bell.value();
+            self.waiting.store(1, Ordering::Relaxed);
+            // The store before the coming look: pairs with the fence in `release`.
+            fence(Ordering::SeqCst);
+            let Err(holder) = self.try_take(me) else { return };
+            // `lost` has seen what was stored before the death.
+            if lost(holder - 1)
+                && self
+                    .holder
+                    .compare_exchange(holder, me + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+            self.bell.sleep(before, Some(DOZE));
+        }
     }
 
     /// Gives the lock back. `whole` says that the change was finished.
@@ -70,8 +90,15 @@ impl RobustLock {
             // Release: the changes come before it is taken away.
             self.dirty.store(0, Ordering::Release);
         }
-        // Release: pairs with the Acquire in `acquire`.
+        // Release: pairs with the Acquire in `try_take`.
         self.holder.store(0, Ordering::Release);
+        // The store before the coming look: pairs with the fence in `wait`.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            // Who is woken in vain says again that it waits.
+            self.waiting.store(0, Ordering::Relaxed);
+            self.bell.advance_and_wake();
+        }
     }
 }
 
@@ -170,8 +197,55 @@ mod model {
             // What the kernel tells the launcher, and the launcher the others.
             dying.join().unwrap();
             protected.dead.store(1 << 2, Ordering::Release);
+            // In place of the limit of a sleep, which a model has not.
+            protected.lock.bell.advance_and_wake();
             let mended = [follow(0)(), waiting.join().unwrap()];
             assert_eq!(mended.iter().filter(|&&mend| mend).count(), 1, "{mended:?}");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use std::{
+        fs,
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+        thread,
+        time::Instant,
+    };
+
+    use super::*;
+
+    fn switches_of_this_thread() -> u64 {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    /// More threads spin than there are cores, and the holder is long: whoever waits gives up its core
+    /// a few times, and not for each look. A thousand yields beside such threads take seconds.
+    #[test]
+    fn a_wait_beside_threads_that_spin_is_a_few_sleeps() {
+        // Zeros are a free lock.
+        let lock = RobustLock::default();
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 * thread::available_parallelism().map_or(2, usize::from) {
+                scope.spawn(|| while !over.load(Relaxed) {});
+            }
+            assert!(!lock.acquire(0, |_| false));
+            let waiting = scope.spawn(|| {
+                let (began, before) = (Instant::now(), switches_of_this_thread());
+                assert!(!lock.acquire(1, |_| false));
+                lock.release(true);
+                (began.elapsed(), switches_of_this_thread() - before)
+            });
+            thread::sleep(20 * DOZE);
+            lock.release(true);
+            let (waited, switches) = waiting.join().unwrap();
+            over.store(true, Relaxed);
+            let most = 10 + 2 * (waited.as_millis() / DOZE.as_millis()) as u64;
+            assert!(switches <= most, "{switches} switches in {waited:?}");
         });
     }
 }
