@@ -23,7 +23,7 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 25] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -40,6 +40,9 @@ const CASES: [Case; 22] = [
     ("slow-start", slow_start, ranks_that_have_not_come_yet_die_with_their_launcher),
     ("late", late, a_rank_that_starts_after_its_launchers_death_is_none),
     ("wrapped", wrapped, a_rank_runs_through_a_shell),
+    ("wrapped-orphans", wrapped_orphans, a_rank_in_a_shell_dies_with_its_launcher),
+    ("killed-in-start", killed_in_start, a_launcher_killed_at_any_moment_leaves_nothing),
+    ("members", members, a_launchers_rank_runs_one_world_at_a_time),
     ("cut-off", cut_off, a_rank_without_its_descriptors_is_an_error),
     ("outlives", outlives, what_outlives_a_launcher_can_make_worlds),
     ("inherited", inherited, what_a_rank_starts_has_none_of_its_descriptors),
@@ -521,11 +524,15 @@ fn started_as_rank() -> bool {
     std::env::var("ONCHIP_RANK").is_ok()
 }
 
+fn say_pid() {
+    // In one piece: nobody puts lines of standard error together.
+    let _ = std::io::stderr().write_all(format!("{}\n", std::process::id()).as_bytes());
+}
+
 /// Ranks that take their time before they first use the library.
 fn slow_start() -> Result<()> {
     if started_as_rank() {
-        // In one piece: nobody puts lines of standard error together.
-        let _ = std::io::stderr().write_all(format!("{}\n", std::process::id()).as_bytes());
+        say_pid();
         std::thread::sleep(Duration::from_secs(3600));
     }
     World::processes(3).run(|_| Ok(())).map(drop)
@@ -657,6 +664,94 @@ fn a_rank_runs_through_a_shell() {
     assert_eq!(said.matches("the program that was started as the rank").count(), 2, "{said}");
 }
 
+/// Ranks that wait for ever, each in a shell.
+fn wrapped_orphans() -> Result<()> {
+    match std::env::args().nth(2) {
+        None => {
+            let script = format!("{} wrapped-orphans rank; true", executable().display());
+            launch_shells(3, &script).map(drop)
+        }
+        Some(_) => World::processes(1)
+            .run(|_| -> Result<()> {
+                say_pid();
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            })
+            .map(drop),
+    }
+}
+
+fn a_rank_in_a_shell_dies_with_its_launcher() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("wrapped-orphans").stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let pids: Vec<u32> = lines.take(3).map(|line| line.unwrap().parse().unwrap()).collect();
+    assert_eq!(pids.len(), 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for pid in pids {
+        assert!(gone(pid), "rank process {pid} lives on");
+    }
+}
+
+/// Each process says who it is, before it uses the library.
+fn killed_in_start() -> Result<()> {
+    say_pid();
+    World::processes(3)
+        .run(|_| -> Result<()> {
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        })
+        .map(drop)
+}
+
+fn a_launcher_killed_at_any_moment_leaves_nothing() {
+    let _watchdog = Watchdog::start();
+    for round in 0..40 {
+        let mut child = program("killed-in-start").stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let caller = lines.next().unwrap().unwrap();
+        assert_eq!(caller, child.id().to_string());
+        std::thread::sleep(Duration::from_micros(round * 250));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Up to the end: all that have the error output are gone.
+        let ranks = lines.count();
+        assert!(ranks <= 3, "{ranks} processes were started after {round} * 250 us");
+    }
+}
+
+/// Two threads of each rank want the launcher's world.
+fn members() -> Result<()> {
+    if std::env::args().nth(2).is_none() {
+        let exe = executable();
+        let ranks = World::processes(2).args(["members", "rank"]).launch(exe, false)?;
+        println!("{:?}", end_of(ranks));
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            World::processes(2).run(|rank| {
+                // The other thread's call comes while this code runs.
+                let own = World::processes(2).run(|_| Ok(())).is_err();
+                let other = std::thread::spawn(|| World::processes(2).run(|_| Ok(())));
+                Ok((rank.id(), own, other.join().is_ok_and(|result| result.is_err())))
+            })
+        });
+        assert_eq!(first.join().unwrap()?, [(0, true, true), (1, true, true)]);
+        // One after the other, from any thread.
+        let second = scope.spawn(|| World::processes(2).run(|rank| Ok(rank.id())));
+        assert_eq!(second.join().unwrap()?, [0, 1]);
+        Ok(())
+    })
+}
+
+fn a_launchers_rank_runs_one_world_at_a_time() {
+    assert_eq!(succeeded(&run(&mut program("members"))), "[Some(Exited(0)), Some(Exited(0))]\n");
+}
+
 fn cut_off() -> Result<()> {
     match std::env::args().nth(2) {
         None => {
@@ -664,7 +759,10 @@ fn cut_off() -> Result<()> {
             println!("{:?}", launch_shells(2, &script)?);
             Ok(())
         }
-        Some(_) => World::processes(1).run(|rank| Ok(rank.id())).map(drop),
+        Some(_) => {
+            assert!(!mp_core::caller());
+            World::processes(1).run(|rank| Ok(rank.id())).map(drop)
+        }
     }
 }
 

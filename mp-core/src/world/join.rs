@@ -35,6 +35,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Assignment {
     rank: u32,
+    /// This process; another one has forked from it.
+    process: u32,
     segment: Arc<Segment>,
     briefing: Briefing,
     /// Where the rank's standard output really goes.
@@ -69,6 +71,7 @@ fn find() -> Result<Option<Assignment>> {
     let briefing = Briefing::read(&segment)?;
     let assignment = Assignment {
         rank,
+        process: std::process::id(),
         segment: Arc::new(segment),
         briefing,
         output,
@@ -149,6 +152,12 @@ impl Assignment {
                 Ok(Part::Own)
             };
         }
+        if std::process::id() != self.process {
+            return Err(Error::BadWorld(format!(
+                "this process was forked from rank {}, which alone can enter its world",
+                self.rank
+            )));
+        }
         let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
         let any = self.briefing.any_call && meant.origin.site == call.origin.site;
         if (any || meant == call) && self.meant.take() {
@@ -191,9 +200,8 @@ impl Assignment {
     fn claim(&self) -> Result<()> {
         let context = self.enter(WaitPolicy::default())?;
         let claimed = &context.rank(self.rank)?.claimed;
-        let me = std::process::id();
         // Relaxed: nothing else is told by it.
-        match claimed.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed) {
+        match claimed.compare_exchange(0, self.process, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
             Err(other) => Err(Error::BadWorld(format!(
                 "rank {} is process {other} already: the program that was started as the rank has \

@@ -307,9 +307,10 @@ impl World {
 
 /// Whether this process is the one whose calls of [`World::run`] return to the user: false in a
 /// process that was started as a rank (but true in rank 0 under `mprun`). For what a program
-/// should do once, like printing a table or writing a file after the run.
+/// should do once, like printing a table or writing a file after the run. Also false in a process
+/// that was started as a rank and can't enter its world, so that `run` returns an error.
 pub fn caller() -> bool {
-    join::assignment().ok().flatten().is_none_or(join::Assignment::speaks)
+    join::assignment().is_ok_and(|assignment| assignment.is_none_or(join::Assignment::speaks))
 }
 
 /// Whether this process is a rank of a launcher (`mprun -n N`), so that every world it runs is that
