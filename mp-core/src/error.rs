@@ -178,6 +178,17 @@ pub enum Error {
         /// Its error.
         source: io::Error,
     },
+    /// This process may not open as many files as the processes of a world take.
+    #[error(
+        "the world's processes take {needed} open files, and this process may have no more than \
+         {allowed}: raise its limit (ulimit -Hn), or run fewer ranks"
+    )]
+    OpenFiles {
+        /// How many are needed, with those that are open already.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
     /// An error of the program's own.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),

@@ -9,7 +9,7 @@ mod support;
 use std::{
     collections::HashMap,
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::{fd::BorrowedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -17,13 +17,14 @@ use std::{
 };
 
 use mp_core::{Channel, Error, Result, World, launch::Launched};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use support::{Watchdog, watchdog::children_of};
 
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 25] = [
+const CASES: [Case; 27] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -36,6 +37,8 @@ const CASES: [Case; 25] = [
     ("hangs", hangs, the_watchdog_ends_what_hangs),
     ("descendants", descendants, a_ranks_own_children_are_no_ranks),
     ("forged", forged, a_forged_assignment_is_refused),
+    ("crash", crash, a_crash_is_heard_of_and_leaves_a_short_dump),
+    ("limits", limits, limits_are_kept_or_named),
     ("closed-output", closed_output, a_closed_output_is_told_to_the_ranks),
     ("slow-start", slow_start, ranks_that_have_not_come_yet_die_with_their_launcher),
     ("late", late, a_rank_that_starts_after_its_launchers_death_is_none),
@@ -930,4 +933,89 @@ fn earlier_worlds_are_not_run_again() {
     let said = text(&output.stderr);
     assert_eq!(said.matches("a thread\n").count(), 60);
     assert_eq!(said.matches("a process\n").count(), 40);
+}
+
+/// One rank crashes, with much memory that is shared and some that is not.
+fn crash() -> Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap();
+    setrlimit(Resource::RLIMIT_CORE, hard, hard).unwrap();
+    // What a dump with all of it would be like, should it be one.
+    let ran = World::processes(2).segment_size(512 << 20).run(|rank| {
+        let channel = Channel::degree(1);
+        if rank.id() == 1 {
+            let mut shared = rank.buffer::<u8>(256 << 20)?;
+            shared.fill(1);
+            let own = vec![1u8; 64 << 20];
+            let mut sender = rank.sender::<u32>("process", 0, channel)?;
+            sender.send(&std::process::id())?;
+            std::hint::black_box(&own);
+            std::process::abort();
+        }
+        let receiver = rank.receiver::<u32>("process", 1, channel)?;
+        let process = *receiver.receive()?;
+        let lost = receiver.receive().map(drop).unwrap_err();
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        println!("{lost}; its core is being written: {}", status.contains("CoreDumping:\t1"));
+        Ok(())
+    });
+    println!("{}", ran.unwrap_err());
+    Ok(())
+}
+
+fn a_crash_is_heard_of_and_leaves_a_short_dump() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(program("crash").current_dir(folder.path()));
+    let text = succeeded(&output);
+    assert!(text.starts_with("rank 1 was lost (receive"), "{text}");
+    assert!(text.contains("rank 1 was killed by SIGABRT"), "{text}");
+    // Where this machine writes dumps, and to where, is its own affair.
+    for core in fs::read_dir(folder.path()).unwrap().flatten() {
+        let bytes = 512 * core.metadata().unwrap().blocks();
+        assert!(bytes < 200 << 20, "{bytes} bytes of {:?}", core.file_name());
+    }
+}
+
+fn limits() -> Result<()> {
+    let set = |limit, soft, hard| {
+        // Ranks are to have what their launcher gives them.
+        if mp_core::caller() {
+            setrlimit(limit, soft, hard).unwrap();
+        }
+    };
+    match std::env::args().nth(2).unwrap().as_str() {
+        "files" => {
+            let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+            set(Resource::RLIMIT_NOFILE, 40, hard);
+            let theirs = World::processes(16)
+                .run(|_| Ok(getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?))?;
+            assert_eq!(theirs, [(40, hard); 16]);
+            set(Resource::RLIMIT_NOFILE, 40, 40);
+            println!("{}", World::processes(16).run(|_| Ok(())).unwrap_err());
+        }
+        "file-size" => {
+            set(Resource::RLIMIT_FSIZE, 100 << 20, 100 << 20);
+            World::processes(2).run(|rank| Ok(rank.buffer::<u8>(8 << 20)?.len()))?;
+            let world = World::processes(2).segment_size(1 << 30);
+            println!("{}", world.run(|_| Ok(())).unwrap_err());
+        }
+        _ => {
+            set(Resource::RLIMIT_AS, 4 << 30, 4 << 30);
+            World::processes(2).run(|rank| Ok(rank.buffer::<u8>(8 << 20)?.len()))?;
+            let world = World::processes(2).segment_size(1 << 40);
+            println!("{}", world.run(|_| Ok(())).unwrap_err());
+        }
+    }
+    Ok(())
+}
+
+fn limits_are_kept_or_named() {
+    let named = [
+        ("files", "this process may have no more than 40: raise its limit (ulimit -Hn)"),
+        ("file-size", "(ulimit -f), which is 104857600 bytes: raise the limit"),
+        ("address-space", "(ulimit -v), which is 4294967296 bytes: raise the limit"),
+    ];
+    for (limit, name) in named {
+        let output = run(program("limits").arg(limit));
+        assert!(succeeded(&output).contains(name), "{limit}: {}", text(&output.stdout));
+    }
 }

@@ -17,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     at_end, burial, harness,
     launch::Briefing,
-    outcome,
+    limits, outcome,
     rank::Rank,
     site::{self, Call, Within},
     summons::{self, OUTPUT_FD, SEGMENT_FD, Summons},
@@ -69,6 +69,7 @@ fn find() -> Result<Option<Assignment>> {
     let segment = Segment::attach(summons::descriptor(SEGMENT_FD), true, super::parts())?;
     let output = summons::descriptor(OUTPUT_FD);
     let briefing = Briefing::read(&segment)?;
+    briefing.open_files.map_or(Ok(()), limits::restore)?;
     let assignment = Assignment {
         rank,
         process: std::process::id(),

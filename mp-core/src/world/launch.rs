@@ -42,8 +42,9 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// The launcher's own descriptors are moved past this, away from those that ranks find theirs under.
-const ABOVE: RawFd = 64;
+/// The launcher's own descriptors are moved here or further up, away from those that ranks find theirs
+/// under.
+const ABOVE: RawFd = 8;
 
 /// What a rank must know before it can enter the world; lies in the segment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -62,6 +63,8 @@ pub(crate) struct Briefing {
     pub(crate) cores: u32,
     /// By rank: the CPU it is bound to.
     pub(crate) cpus: Vec<Option<usize>>,
+    /// How many files a rank may open, where the launcher may open more.
+    pub(crate) open_files: Option<u64>,
 }
 
 /// [`WaitPolicy`] as it travels.

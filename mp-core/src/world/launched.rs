@@ -5,6 +5,7 @@ use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
 use super::{
     World,
     launch::{Briefing, Ending, Processes, Program, Seen, Sink, Stream},
+    limits,
     report::{self, WorldReport},
 };
 use crate::{
@@ -48,6 +49,7 @@ impl World {
             policy: asked.map(Into::into),
             cores: cores as u32,
             cpus,
+            open_files: limits::make_room_for(context.size())?,
         };
         briefing.post(&context)?;
         let program = Program { path, name, args, capture_errors, first_speaks: true };

@@ -20,6 +20,7 @@ mod harness;
 mod join;
 mod launch;
 mod launched;
+mod limits;
 mod outcome;
 mod output;
 mod processes;

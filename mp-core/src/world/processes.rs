@@ -7,6 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     harness,
     launch::{Briefing, Ending, Processes, Program, Stream},
+    limits,
     outcome::{self, gather},
     site::{self, Call, Turn},
 };
@@ -37,6 +38,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         policy: Some(policy.into()),
         cores: cores as u32,
         cpus,
+        open_files: limits::make_room_for(context.size())?,
     };
     briefing.post(&context)?;
     let mut own = std::env::args_os();

@@ -1,0 +1,44 @@
+//! How many files the launcher of a world may open, and its ranks.
+
+use std::{fs, sync::OnceLock};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::error::{Error, Result};
+
+/// Descriptors that the launcher keeps for each rank: two pipes and a pidfd.
+const FILES_PER_RANK: u64 = 3;
+/// Those that it needs besides, some of them only while it starts a rank.
+const FILES_OF_ITS_OWN: u64 = 20;
+
+/// Makes sure that this process may open the files that so many ranks take: raises its soft limit
+/// to the hard one if that is necessary. Returns the soft limit that there was before, if it ever
+/// was raised.
+pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
+    static BEFORE: OnceLock<u64> = OnceLock::new();
+    let (soft, hard) = limits()?;
+    let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+    let needed = open + FILES_OF_ITS_OWN + FILES_PER_RANK * ranks as u64;
+    if needed > hard {
+        return Err(Error::OpenFiles { needed, allowed: hard });
+    }
+    if needed > soft {
+        set(hard, hard)?;
+        BEFORE.get_or_init(|| soft);
+    }
+    Ok(BEFORE.get().copied())
+}
+
+/// Gives a rank, which inherits a raised limit, the one that there was: programs that use `select`
+/// count on a low one.
+pub(crate) fn restore(soft: u64) -> Result<()> {
+    set(soft, limits()?.1)
+}
+
+fn limits() -> Result<(u64, u64)> {
+    getrlimit(Resource::RLIMIT_NOFILE).map_err(Error::os("getrlimit"))
+}
+
+fn set(soft: u64, hard: u64) -> Result<()> {
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(Error::os("setrlimit"))
+}
