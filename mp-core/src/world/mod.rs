@@ -218,8 +218,11 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        let call = site::count(Location::caller());
         let processes = self.kind == Kind::Processes;
+        // What ranks of later worlds of processes will come by again, under the same name.
+        let on_the_way =
+            matches!(site::within(), site::Within::Program) && harness::thread_is_unique();
+        let call = site::call(Location::caller(), processes || on_the_way);
         let assignment = join::assignment()?;
         if let Some(assignment) = assignment {
             match assignment.part(&call, processes)? {
@@ -249,10 +252,8 @@ impl World {
             return processes::run(context, call, self.args, policy, cores, cpus);
         }
         let outcomes = threads::run(context, &call, &cpus, code)?;
-        // For ranks of a later world of processes. Only what they will find under the same name.
         if assignment.is_none()
-            && matches!(site::within(), site::Within::Program)
-            && harness::thread_is_unique()
+            && on_the_way
             && let Ok(Ok(result)) = outcome::caught(|| postcard::to_stdvec(&outcomes))
         {
             site::remember_if_small(call, result);

@@ -58,6 +58,9 @@ pub(crate) struct Call {
     pub(crate) nth: u32,
 }
 
+/// In place of a call's number, where calls are not counted: such a call equals none that is.
+const NOT_COUNTED: u32 = u32::MAX;
+
 /// A call that is over, with its result encoded.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Past {
@@ -144,17 +147,25 @@ pub(crate) fn within_rank(call: &Call, rank: u32) -> Within {
 
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "call {} of {} by {:?}", self.nth, self.origin.site, self.origin.thread)
+        let Origin { site, thread } = &self.origin;
+        match self.nth {
+            NOT_COUNTED => write!(f, "{site} in the thread {thread:?}"),
+            nth => write!(f, "call {} of {site} in the thread {thread:?}", u64::from(nth) + 1),
+        }
     }
 }
 
-/// Counts a call at this place.
-pub(crate) fn count(location: &Location<'_>) -> Call {
+/// A call at this place. Counted where ranks must know which it is: of those that are not, some
+/// programs make any number, each by a thread of another name.
+pub(crate) fn call(location: &Location<'_>, counted: bool) -> Call {
     let thread = match within() {
         Within::Thread(name) => name,
         _ => std::thread::current().name().unwrap_or_default().to_owned(),
     };
     let origin = Origin { site: Site::new(location), thread };
+    if !counted {
+        return Call { origin, nth: NOT_COUNTED };
+    }
     with_journal(|journal| {
         let count = journal.counts.entry(origin.clone()).or_default();
         let nth = *count;
