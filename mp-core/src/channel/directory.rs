@@ -722,3 +722,55 @@ pub(crate) fn retire(
     }
     Ok(())
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        channel::Channel,
+        segment::Segment,
+        wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
+        world::{Rank, bury},
+    };
+
+    /// A number of a specification that was overwritten is an error to who opens the other end, and to who
+    /// buries a rank; the end that is open knows what it asked for.
+    #[test]
+    fn a_specification_that_was_overwritten_places_no_slot() {
+        let spoils: [(fn(&SpecWords) -> &AtomicU64, u64); 6] = [
+            (|spec| &spec.element_align, 12),
+            (|spec| &spec.element_align, 4096),
+            (|spec| &spec.element_size, 3),
+            (|spec| &spec.degree, 2),
+            (|spec| &spec.max_len, 1 << 40),
+            (|spec| &spec.slice, 0),
+        ];
+        for (word, value) in spoils {
+            let waiting = Waiting {
+                policy: WaitPolicy::Park,
+                asymmetry: Asymmetry::ORDINARY,
+                line_wait: LineWait::Pause,
+                spare: 0,
+            };
+            let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
+            let world = Context::create(Arc::new(segment), 2, true, waiting).unwrap();
+            let ranks = [0, 1].map(|rank| Rank::new(Arc::new(world.as_rank(rank))));
+            let channel = Channel::degree(3).max_len(20);
+            let mut to = ranks[0].sender::<[u32]>("x", 1, channel).unwrap();
+            let buffer = ranks[0].buffer_from(&[7u32; 100]).unwrap();
+            to.send_buffer(buffer).unwrap();
+            let key = world.lock_heap().unwrap().blocks().unwrap();
+            let key = key.iter().find(|block| block.kind == BlockKind::Channel).unwrap().key;
+            let place = Offset::<Descriptor>::new(key.payload());
+            word(&world.segment.at(place).unwrap().spec).store(value, Ordering::Relaxed);
+            let error = ranks[1].receiver::<[u32]>("x", 0, channel).unwrap_err();
+            let corrupt = matches!(error, Error::Segment(SegmentError::Corrupt { .. }));
+            assert!(corrupt, "{error}");
+            // Frees the buffer with the channel.
+            bury(&world, 1).unwrap();
+            drop(to);
+            let kinds: Vec<_> = world.lock_heap().unwrap().blocks().unwrap();
+            assert!(kinds.iter().all(|block| block.kind != BlockKind::Buffer), "{kinds:?}");
+        }
+    }
+}

@@ -716,11 +716,11 @@ impl<'a> LockedHeap<'a> {
         }
         let end = free.offset + free.size;
         let top = self.heap.top()?;
-        if end < top {
-            if let Some(last) = self.binned(end)? {
-                self.unbin(last)?;
-                free = self.join(free, last);
-            }
+        if end < top
+            && let Some(last) = self.binned(end)?
+        {
+            self.unbin(last)?;
+            free = self.join(free, last);
         }
         if free.offset + free.size < top {
             self.say_before(free.offset + free.size, free.offset)?;

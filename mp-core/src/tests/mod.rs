@@ -1,6 +1,7 @@
 //! Tests that need more than one module's insides.
 
 mod attach;
+mod bytes;
 mod corruption;
 mod limits;
 mod locks;
