@@ -17,7 +17,7 @@ pub mod mpb;
 mod plain;
 mod segment;
 mod sync;
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(loom)))]
 mod tests;
 pub mod topology;
 mod wait;

@@ -723,7 +723,7 @@ pub(crate) fn retire(
     Ok(())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
     use crate::{

@@ -1227,7 +1227,7 @@ mod tests {
 
     #[test]
     fn a_death_while_a_name_is_given() {
-        for name in [3 << 61, 1, 5 << 61] {
+        for name in [3 << 61, 1, 5 << 61].into_iter().take(if cfg!(miri) { 1 } else { 3 }) {
             at_every_store(|heap, _| {
                 let key = heap.reserve(3, BlockKind::Channel, 100).unwrap().key;
                 heap.enlist(key, name).unwrap();
@@ -1238,7 +1238,7 @@ mod tests {
 
     #[test]
     fn a_death_while_a_named_block_is_freed() {
-        for from_end in 1..=6 {
+        for from_end in if cfg!(miri) { 2..=2 } else { 1..=6 } {
             at_every_store(|heap, live| heap.free(live[live.len() - from_end].0).unwrap());
         }
     }
@@ -1275,6 +1275,7 @@ mod tests {
 
     /// What a change costs, in looks at headers, is the same with a thousand times as many blocks.
     #[test]
+    #[cfg(not(miri))]
     fn the_cost_of_a_change_does_not_grow_with_what_is_held() {
         let looks = |held: u64| {
             let segment = Segment::on_heap(32 << 20, false, 0).unwrap();
@@ -1337,6 +1338,7 @@ mod tests {
 
     /// One bit of a word of the truth, or the whole word.
     #[test]
+    #[cfg(not(miri))]
     fn an_overwritten_word_gives_an_error_and_no_block_twice() {
         let spoils: Vec<_> = (0..64).map(|bit| (1 << bit, false)).collect();
         let words = [0, 1, BASE, BASE + 512, u64::MAX, 0x100, 1 << 40];

@@ -1,10 +1,15 @@
 //! Tests that need more than one module's insides.
 
+#[cfg(not(miri))]
 mod attach;
 mod bytes;
+#[cfg(not(miri))]
 mod corruption;
+#[cfg(not(miri))]
 mod limits;
+#[cfg(not(miri))]
 mod locks;
+#[cfg(not(miri))]
 mod mappings;
 
 use std::sync::Arc;
@@ -30,11 +35,13 @@ fn world(segment: Segment, ranks: u32) -> Context {
     Context::create(Arc::new(segment), ranks, false, waiting()).unwrap()
 }
 
+#[cfg(not(miri))]
 fn memfd(bytes: u64) -> Segment {
     Segment::in_memfd(bytes, false, crate::world::parts()).unwrap()
 }
 
 /// The same world's rank, through a mapping of its own.
+#[cfg(not(miri))]
 fn rank_elsewhere(world: &Context, rank: u32) -> Rank {
     let fd = world.segment.fd().unwrap().try_clone_to_owned().unwrap();
     let segment = Segment::attach(fd, true, crate::world::parts()).unwrap();
