@@ -733,11 +733,13 @@ mod tests {
         world::{Rank, bury},
     };
 
+    type Word = fn(&SpecWords) -> &AtomicU64;
+
     /// A number of a specification that was overwritten is an error to who opens the other end, and to who
     /// buries a rank; the end that is open knows what it asked for.
     #[test]
     fn a_specification_that_was_overwritten_places_no_slot() {
-        let spoils: [(fn(&SpecWords) -> &AtomicU64, u64); 6] = [
+        let spoils: [(Word, u64); 6] = [
             (|spec| &spec.element_align, 12),
             (|spec| &spec.element_align, 4096),
             (|spec| &spec.element_size, 3),

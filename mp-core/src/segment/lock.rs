@@ -231,7 +231,11 @@ mod tests {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..2 * thread::available_parallelism().map_or(2, usize::from) {
-                scope.spawn(|| while !over.load(Relaxed) {});
+                scope.spawn(|| {
+                    while !over.load(Relaxed) {
+                        std::hint::spin_loop()
+                    }
+                });
             }
             assert!(!lock.acquire(0, |_| false));
             let waiting = scope.spawn(|| {
