@@ -55,8 +55,10 @@ pub(crate) struct Descriptor {
     /// Who will interrupt nobody any more that does not wait for it: they may go.
     farewells: RankSet,
     released: RankSet,
-    /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`]. Hardly ever
-    /// written, so that looking costs a hit in the first-level cache.
+    /// 1 + the member for whose loss the others have given up what lies in them; 0 for none.
+    given_up: AtomicU32,
+    /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`].
+    /// Hardly ever written, so that looking costs a hit in the first-level cache.
     ends: CachePadded<AtomicU32>,
     /// Of all members that sleep until they are let go together. Its value means nothing.
     bell: CachePadded<Futex>,
@@ -69,6 +71,8 @@ unsafe impl Shared for Descriptor {}
 const LOST: u32 = 1 << 31;
 /// In `ends`: a rank wanted other MPBs.
 const MISMATCH: u32 = 1 << 30;
+/// In `ends`: they are given up.
+const GIVEN_UP: u32 = 1 << 29;
 
 /// What stands in front of the buffers for each member.
 #[derive(Debug)]
@@ -113,9 +117,10 @@ impl Descriptor {
     fn tell_ends(&self) {
         let lost = if self.lost.first().is_some() { LOST } else { 0 };
         let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
+        let given_up = if self.given_up.load(Ordering::Relaxed) != 0 { GIVEN_UP } else { 0 };
         // Release: pairs with the Acquire in `all_there`: what a rank did before it went, and the
         // sets that tell of it.
-        self.ends.store(self.gone.len() | lost | mismatch, Ordering::Release);
+        self.ends.store(self.gone.len() | lost | mismatch | given_up, Ordering::Release);
     }
 }
 
@@ -380,6 +385,25 @@ impl Opened {
         leave(&self.context, &mut heap, self.descriptor(), self.block, self.context.me, leaving)
     }
 
+    /// Tells all members that what lies in them is given up because of this one. What was said first
+    /// stands.
+    #[cold]
+    pub(super) fn give_up(&self, rank: u32) -> Result<(), SegmentError> {
+        let _heap = self.context.lock_heap()?;
+        let descriptor = self.descriptor();
+        if descriptor.given_up.load(Ordering::Relaxed) == 0 {
+            descriptor.given_up.store(rank + 1, Ordering::Relaxed);
+            descriptor.tell_ends();
+            descriptor.members.iter().for_each(|rank| self.context.ring(rank));
+        }
+        Ok(())
+    }
+
+    /// Because of whom; seen by whoever saw [`ends`](Self::ends) change for it.
+    pub(super) fn given_up(&self) -> Option<u32> {
+        self.descriptor().given_up.load(Ordering::Relaxed).checked_sub(1)
+    }
+
     /// Why no flag will be set any more: none that `setter` alone sets, if it is known.
     pub(super) fn over(&self, setter: Option<usize>) -> Option<Error> {
         let descriptor = self.descriptor();
@@ -567,6 +591,7 @@ fn make(
     descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
     descriptor.agreed.store(proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
+    descriptor.given_up.store(0, Ordering::Relaxed);
     descriptor.tell_ends();
     let (made, lines) = parts(context, block, geometry)?;
     // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,

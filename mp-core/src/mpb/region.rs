@@ -98,13 +98,14 @@ impl Region {
         self.opened.ranks
     }
 
-    /// Tells the region from all others that are open in the world, in the same way in all processes.
+    /// Tells the region from all others that are open in this process, of whatever world.
     #[inline]
     pub fn id(&self) -> u64 {
-        self.opened.place()
+        self.first.addr().get() as u64
     }
 
-    /// Tells the region from all others that were ever opened in the world, in the same way.
+    /// Tells the region from all others that were ever opened in the world, in the same way in all
+    /// processes.
     pub fn serial(&self) -> u64 {
         self.opened.serial()
     }
@@ -120,15 +121,24 @@ impl Region {
         &self.opened.name
     }
 
-    /// How many clones there are, this one included.
-    pub fn handles(&self) -> usize {
-        Arc::strong_count(&self.opened)
-    }
-
     /// A word that changes when a rank leaves. Whoever sees a change sees what that rank did.
     #[inline(always)]
     pub fn ends(&self) -> u32 {
         self.opened.ends()
+    }
+
+    /// Tells all ranks that what lies in the region is given up because of a rank: [`ends`](Self::ends)
+    /// changes. What was said first stands.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] for a broken segment.
+    pub fn give_up(&self, rank: usize) -> Result<()> {
+        Ok(self.opened.give_up(rank as u32)?)
+    }
+
+    /// Because of which rank it is given up.
+    pub fn given_up(&self) -> Option<usize> {
+        self.opened.given_up().map(|rank| rank as usize)
     }
 
     /// Whether the rank closed the region, or ended.
@@ -292,7 +302,7 @@ mod tests {
             // SAFETY: the bytes are the region's, and nobody else has them.
             unsafe { first.write_bytes(0xee, len) };
             assert!(region.words().iter().all(|word| word.peek() == 0));
-            assert_eq!((region.name(), region.handles()), ("region", 1));
+            assert_eq!(region.name(), "region");
         }
         for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {
             assert!(Region::open(&rank, NAMES, "region", words, bytes).is_err());

@@ -104,5 +104,5 @@ pub use error::{Error, Result};
 pub use object::Object;
 pub use protected::{Protected, Request};
 pub use section::{Backoff, Scheme, Section, UnknownScheme};
-pub use server::Server;
+pub use server::{Server, Waker};
 pub use value::Guard;

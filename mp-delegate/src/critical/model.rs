@@ -31,6 +31,10 @@ struct Inner {
     inside: Vec<Word>,
     /// A bit for each seat that is dead.
     dead: Word,
+    /// A bit for each seat of a rank that is gone, of which a thread may still be at work.
+    gone: Word,
+    /// 1 + the seat for whose loss all is given up.
+    given_up: Word,
     healer: Word,
     void: Word,
     protected: RaceMarker,
@@ -65,6 +69,8 @@ impl Model {
             beds: (0..seats).map(|_| (Mutex::new(0), Condvar::new())).collect(),
             inside: some(seats),
             dead: Word::new(0),
+            gone: Word::new(0),
+            given_up: Word::new(0),
             healer: Word::new(0),
             void: Word::new(0),
             protected: RaceMarker::new(),
@@ -101,6 +107,12 @@ impl Model {
             self.wake_all();
         }
         lived
+    }
+
+    /// The seat's rank is gone, whatever the seat is in the middle of.
+    pub(super) fn go(&self, seat: Seat) {
+        self.0.gone.add(1 << seat);
+        self.wake_all();
     }
 
     /// Executes an operation of a seat, which has a number of its own. One may die half way.
@@ -149,7 +161,7 @@ impl Model {
 
     fn broken(&self) -> Option<Stop> {
         // Nobody waits for more than that as long as all live.
-        if self.0.dead.load() == 0 {
+        if self.0.dead.load() | self.0.gone.load() == 0 {
             return None;
         }
         let void = || (self.is_stuck() || self.0.void.load() != 0).then_some(Stop::Void);
@@ -171,8 +183,17 @@ impl Mortal for Model {
     }
 
     fn lost(&self) -> Option<Stop> {
-        let lost = |&seat: &Seat| self.is_dead(seat) && self.mark(seat).load() == seat::ENTERED;
-        (0..self.seats()).find(lost).map(Stop::Lost)
+        if let Some(seat) = self.0.given_up.load().checked_sub(1) {
+            return Some(Stop::Lost(seat as Seat));
+        }
+        let missing = self.0.dead.load() | self.0.gone.load();
+        let lost =
+            |&seat: &Seat| missing >> seat & 1 != 0 && self.mark(seat).load() == seat::ENTERED;
+        let seat = (0..self.seats()).find(lost)?;
+        if self.0.given_up.exchange(0, seat as u64 + 1).is_ok() {
+            self.wake_all();
+        }
+        Some(Stop::Lost(seat))
     }
 
     fn healer(&self) -> &Word {

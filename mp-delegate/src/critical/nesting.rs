@@ -1,9 +1,9 @@
 //! Which critical sections this thread is in the middle of: an operation that asks for another one
 //! which would wait for it gets an error instead of waiting for ever.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-/// Sections within sections, at most.
+/// Sections within sections that are at hand; further ones are elsewhere.
 const DEPTH: usize = 16;
 /// Beside an object's number: by a server, which does nothing else meanwhile.
 const SERVED: u64 = 1 << 63;
@@ -11,6 +11,7 @@ const SERVED: u64 = 1 << 63;
 thread_local! {
     static DEEP: Cell<usize> = const { Cell::new(0) };
     static SECTIONS: [Cell<u64>; DEPTH] = const { [const { Cell::new(0) }; DEPTH] };
+    static FURTHER: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether this thread is in the middle of any operation.
@@ -23,13 +24,10 @@ pub(super) fn is_deep() -> bool {
 /// `served` objects are waited for as long as a server takes for all of its objects.
 #[cold]
 pub(super) fn refuses(object: u64, served: bool) -> bool {
-    let deep = DEEP.get();
-    deep >= DEPTH
-        || SECTIONS.with(|sections| {
-            let within =
-                |section: u64| section & !SERVED == object || served && section & SERVED != 0;
-            sections[..deep].iter().any(|section| within(section.get()))
-        })
+    let within = |section: u64| section & !SERVED == object || served && section & SERVED != 0;
+    let at_hand = DEEP.get().min(DEPTH);
+    SECTIONS.with(|sections| sections[..at_hand].iter().any(|section| within(section.get())))
+        || FURTHER.with_borrow(|further| further.iter().any(|&section| within(section)))
 }
 
 /// The thread is in an operation on an object until this is dropped.
@@ -52,10 +50,18 @@ impl Inside {
                     sections[deep].set(section);
                 }
             });
-            DEEP.set(deep + 1);
+        } else {
+            enter_further(section);
         }
+        DEEP.set(deep + 1);
         Self { section, _not_send: std::marker::PhantomData }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn enter_further(section: u64) {
+    FURTHER.with_borrow_mut(|further| further.push(section));
 }
 
 impl Drop for Inside {
@@ -81,12 +87,24 @@ pub(super) fn leave(section: u64) {
 #[inline(never)]
 fn leave_another(section: u64) {
     let Some(last) = DEEP.get().checked_sub(1) else { return };
-    SECTIONS.with(|sections| {
-        if let Some(at) = sections[..last].iter().rposition(|s| s.get() == section) {
-            (at..last).for_each(|at| sections[at].set(sections[at + 1].get()));
-            DEEP.set(last);
+    let left = FURTHER.with_borrow_mut(|further| {
+        if let Some(at) = further.iter().rposition(|&s| s == section) {
+            further.remove(at);
+            return true;
         }
+        SECTIONS.with(|sections| {
+            let at_hand = &sections[..DEPTH.min(last + 1)];
+            let Some(at) = at_hand.iter().rposition(|s| s.get() == section) else { return false };
+            at_hand[at..].windows(2).for_each(|pair| pair[0].set(pair[1].get()));
+            if !further.is_empty() {
+                sections[DEPTH - 1].set(further.remove(0));
+            }
+            true
+        })
     });
+    if left {
+        DEEP.set(last);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -107,10 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn depth_has_an_end() {
-        let all: Vec<_> = (0..DEPTH as u64 + 3).map(|n| Inside::enter(n, false)).collect();
-        assert!(refuses(1000, false));
-        drop(all);
-        assert!(!refuses(0, false));
+    fn all_are_known_however_many() {
+        const MANY: u64 = 3 * DEPTH as u64;
+        // Left in the same order, backwards, and in another.
+        for step in [1, MANY - 1, 5, 7] {
+            let mut all: Vec<_> = (0..MANY).map(|n| Some(Inside::enter(n, false))).collect();
+            assert!(!refuses(MANY, true));
+            let mut left = vec![false; all.len()];
+            for n in (1..=MANY).map(|n| n * step % MANY) {
+                assert!((0..MANY).all(|other| refuses(other, false) != left[other as usize]));
+                drop(all[n as usize].take());
+                left[n as usize] = true;
+            }
+            assert!((0..MANY).all(|other| !refuses(other, false)) && !is_deep());
+        }
     }
 }

@@ -60,7 +60,26 @@ pub struct Protected<O: Object>(Access<O>);
 enum Access<O: Object> {
     Own(Box<Core<O>>),
     /// More handles than seats: they take turns.
-    Shared(Arc<Mutex<Core<O>>>),
+    Shared(Arc<Crowd<O>>),
+}
+
+/// What handles that share a seat have.
+struct Crowd<O: Object> {
+    family: Arc<Family<O>>,
+    region: Region,
+    /// Held while one of them executes an operation or waits for it: in the middle of an operation it
+    /// can't be waited for.
+    core: Mutex<Core<O>>,
+}
+
+impl<O: Object> Crowd<O> {
+    fn turn(&self) -> Result<MutexGuard<'_, Core<O>>> {
+        let served = self.family.section.scheme.needs_server();
+        if nesting::is_deep() && nesting::refuses(self.region.id(), served) {
+            return Err(Error::Nested { object: self.region.name().to_owned() });
+        }
+        Ok(locked(&self.core))
+    }
 }
 
 /// What one who takes part has.
@@ -93,7 +112,7 @@ struct Family<O: Object> {
     /// The rank's own seats that are taken.
     taken: Mutex<Vec<bool>>,
     /// The handles that share a seat.
-    crowd: Mutex<Weak<Mutex<Core<O>>>>,
+    crowd: Mutex<Weak<Crowd<O>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -174,23 +193,24 @@ impl<O: Object> Protected<O> {
     /// # Errors
     /// [`Error::Bad`] with a [`Scheme::MpServer`], whose channels are between ranks.
     pub fn another(&self) -> Result<Self> {
-        let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
-        let name = place.region.name().to_owned();
+        let (family, place) = (Arc::clone(self.family()), self.place());
         if let Scheme::MpServer(_) = family.section.scheme {
-            return Err(Error::bad(&name, "MpServer has one handle for each rank"));
+            return Err(Error::bad(place.region.name(), "MpServer has one handle for each rank"));
         }
         let seat = locked(&family.taken).iter().any(|taken| !taken);
         if seat && let Ok(core) = Core::sit(Arc::clone(&family), place.clone(), |_, _, _| Ok(())) {
             return Ok(Self(Access::Own(Box::new(core))));
         }
         let mut crowd = locked(&family.crowd);
-        if let Some(core) = crowd.upgrade() {
-            return Ok(Self(Access::Shared(core)));
+        if let Some(shared) = crowd.upgrade() {
+            return Ok(Self(Access::Shared(shared)));
         }
-        let me = place.seats * (1 + place.region.rank()) - 1;
-        let core = Arc::new(Mutex::new(Core::at(Arc::clone(&family), place, me)?));
-        *crowd = Arc::downgrade(&core);
-        Ok(Self(Access::Shared(core)))
+        let me = place.shared_seat();
+        let region = place.region.clone();
+        let core = Mutex::new(Core::at(Arc::clone(&family), place, me)?);
+        let shared = Arc::new(Crowd { family: Arc::clone(&family), region, core });
+        *crowd = Arc::downgrade(&shared);
+        Ok(Self(Access::Shared(shared)))
     }
 
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
@@ -203,7 +223,7 @@ impl<O: Object> Protected<O> {
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.apply(op),
-            Access::Shared(core) => apply_among(core, op),
+            Access::Shared(crowd) => apply_among(crowd, op),
         }
     }
 
@@ -224,7 +244,7 @@ impl<O: Object> Protected<O> {
     pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
         match &mut self.0 {
             Access::Own(core) => core.submit(op).map(Request),
-            Access::Shared(core) => submit_among(core, op),
+            Access::Shared(crowd) => submit_among(crowd, op),
         }
     }
 
@@ -236,7 +256,7 @@ impl<O: Object> Protected<O> {
     pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
         match &mut self.0 {
             Access::Own(core) => core.wait(request.0),
-            Access::Shared(core) => wait_among(core, request),
+            Access::Shared(crowd) => wait_among(crowd, request),
         }
     }
 
@@ -248,7 +268,8 @@ impl<O: Object> Protected<O> {
     pub fn test(&mut self, request: &Request<O>) -> Result<bool> {
         match &mut self.0 {
             Access::Own(core) => core.test(&request.0),
-            Access::Shared(core) => locked(core).test(&request.0),
+            // It was executed when it was submitted.
+            Access::Shared(_) => Ok(true),
         }
     }
 
@@ -259,7 +280,7 @@ impl<O: Object> Protected<O> {
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.0 {
             Access::Own(core) => core.flush(),
-            Access::Shared(core) => locked(core).flush(),
+            Access::Shared(_) => Ok(()),
         }
     }
 
@@ -272,45 +293,55 @@ impl<O: Object> Protected<O> {
     pub fn lock(&mut self) -> Result<Guard<'_, O>> {
         match &mut self.0 {
             Access::Own(core) => core.lock(),
-            Access::Shared(core) => Err(locked(core).bad("a lock needs a seat of its own")),
+            Access::Shared(crowd) => {
+                Err(Error::bad(crowd.region.name(), "a lock needs a seat of its own"))
+            }
         }
     }
 
     /// Whether an operation did not come to its end, so that others are refused.
     pub fn is_poisoned(&self) -> bool {
-        self.with(|core| core.place.head(head::POISONED).load() != 0)
+        self.region().words()[head::POISONED].load() != 0
     }
 
     /// Lets operations go on after one did not come to its end. To be called when the value is
     /// known to be good.
     pub fn clear_poison(&self) {
-        self.with(|core| core.place.head(head::POISONED).store(0));
+        self.region().words()[head::POISONED].store(0);
     }
 
     /// How it is protected.
     pub fn section(&self) -> Section {
-        self.with(|core| core.family.section)
+        self.family().section
     }
 
     /// Tells the object from all others that are open in this process, if all ranks are in it.
     pub(super) fn key(&self) -> Option<u64> {
-        let key = |core: &Core<O>| {
-            let region = &core.place.region;
-            region.is_in_one_process().then(|| region.words().as_ptr() as usize as u64)
-        };
-        self.with(key)
+        let region = self.region();
+        region.is_in_one_process().then(|| region.id())
     }
 
     /// The object's name.
     pub fn name(&self) -> String {
-        self.with(|core| core.name().to_owned())
+        self.region().name().to_owned()
     }
 
-    fn with<T>(&self, look: impl FnOnce(&Core<O>) -> T) -> T {
+    fn family(&self) -> &Arc<Family<O>> {
         match &self.0 {
-            Access::Own(core) => look(core),
-            Access::Shared(core) => look(&locked(core)),
+            Access::Own(core) => &core.family,
+            Access::Shared(crowd) => &crowd.family,
         }
+    }
+
+    fn region(&self) -> &Region {
+        match &self.0 {
+            Access::Own(core) => &core.place.region,
+            Access::Shared(crowd) => &crowd.region,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.region().clone(), self.family().section.seats + 1)
     }
 
     /// For a server: the seat is given up.
@@ -322,7 +353,7 @@ impl<O: Object> Protected<O> {
             },
             Access::Shared(_) => None,
         };
-        let (family, place) = self.with(|core| (Arc::clone(&core.family), core.place.clone()));
+        let (family, place) = (Arc::clone(self.family()), self.place());
         let Section { len, poison, .. } = family.section;
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
         let value = Value::new(&place.region, len, poison, family.common.as_ref());
@@ -333,20 +364,28 @@ impl<O: Object> Protected<O> {
 
 /// For handles that share a seat.
 #[inline(never)]
-fn apply_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<O::Ret> {
-    locked(core).apply(op)
+fn apply_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<O::Ret> {
+    crowd.turn()?.apply(op)
 }
 
 #[inline(never)]
-fn submit_among<O: Object>(core: &Mutex<Core<O>>, op: O::Op) -> Result<Request<O>> {
-    let mut core = locked(core);
+fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Request<O>> {
+    let mut core = crowd.turn()?;
     let submitted = core.submit(op)?;
     core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
 }
 
 #[inline(never)]
-fn wait_among<O: Object>(core: &Mutex<Core<O>>, request: Request<O>) -> Result<O::Ret> {
-    locked(core).wait(request.0)
+fn wait_among<O: Object>(crowd: &Crowd<O>, request: Request<O>) -> Result<O::Ret> {
+    match request.0 {
+        Submitted::Done(Outcome { fate: Fate::Done, ret }) => Ok(ret),
+        Submitted::Done(Outcome { fate, .. }) => {
+            let place = Place::new(crowd.region.clone(), crowd.family.section.seats + 1);
+            let name = crowd.region.name();
+            Err(Error::of(name, fate, || place.message(place.shared_seat())))
+        }
+        in_flight => crowd.turn()?.wait(in_flight),
+    }
 }
 
 /// What a server needs of an object.
@@ -511,19 +550,19 @@ impl<O: Object> Core<O> {
                 Algorithm::Slot(client.map_err(stopped)?)
             }
             Scheme::MpServer(server) if server == family.rank.id() => {
-                let (names, in_flight) = (mp::Names::first(&name), section.in_flight);
                 // Here already: who closes this without serving closes them, and clients know.
-                let channels =
-                    mp::Served::open::<O::Op, O::Ret>(&family.rank, &names, in_flight, &place)?;
+                let (rank, in_flight) = (&family.rank, section.in_flight);
+                let channels = mp::Served::open::<O::Op, O::Ret>(rank, in_flight, &place)?;
                 Algorithm::Server(Some(channels))
             }
             Scheme::MpServer(server) => {
                 let (rank, in_flight) = (&family.rank, section.in_flight);
-                let client = mp::Client::open::<O::Op>(rank, &name, me, server, in_flight)?;
+                let client = mp::Client::open::<O::Op>(rank, &place, me, server, in_flight)?;
                 Algorithm::Mp(Box::new(client))
             }
         };
         let value = value()?;
+        place.join();
         Ok(Self { family, place, value, me, algorithm, broken: None })
     }
 
@@ -714,6 +753,7 @@ impl<O: Object> Drop for Core<O> {
             Algorithm::Mp(client) => client.part(&self.place),
             _ => {}
         }
+        self.place.part();
         // An algorithm may still expect somebody on a seat that was left in the middle.
         if self.broken.is_some() {
             return;
@@ -727,13 +767,12 @@ impl<O: Object> Drop for Core<O> {
 
 impl<O: Object> fmt::Debug for Protected<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with(|core| {
-            f.debug_struct("Protected")
-                .field("name", &core.name())
-                .field("section", &core.family.section)
-                .field("seat", &core.me)
-                .finish()
-        })
+        let mut shown = f.debug_struct("Protected");
+        shown.field("name", &self.region().name()).field("section", &self.family().section);
+        match &self.0 {
+            Access::Own(core) => shown.field("seat", &core.me).finish(),
+            Access::Shared(_) => shown.finish_non_exhaustive(),
+        }
     }
 }
 

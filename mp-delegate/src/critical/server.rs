@@ -1,6 +1,10 @@
 //! A rank that serves: the loop around the servers' sides of objects.
 
-use std::{fmt, marker::PhantomData};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use mp_core::{
     Rank,
@@ -64,7 +68,10 @@ use super::{
 /// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Whatever
 ///   was asked of the other and not answered is unknown; what is asked from then on goes to this one.
 ///
-/// Where nobody stands by, clients are told at once: with [`Error::Unknown`].
+/// Where nobody stands by, clients are told at once: with [`Error::Unknown`]. Nor do they wait for ever for
+/// a first server: they are told so when one that was [added](Self::add) is gone before it began, when a
+/// rank is lost that had the object open and had asked for nothing, which may have been the one to serve,
+/// and when all handles that are open wait. A server that comes later serves all the same.
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on an object
 /// that is served, by whomever: [`Error::Nested`]. It can use those that are not.
@@ -73,6 +80,7 @@ use super::{
 #[derive(Default)]
 pub struct Server {
     objects: Vec<Box<dyn Serving>>,
+    waker: Waker,
     /// It executes operations in the thread that has it. So it has ended when that has.
     _not_send: PhantomData<*const ()>,
 }
@@ -113,8 +121,15 @@ impl Server {
         }
         if let Some(object) = self.objects.last() {
             object.place().serves().add(1);
+            self.waker.places().push(object.place().clone());
         }
         Ok(())
+    }
+
+    /// What another thread of the rank has this server ask with whether to go on: see
+    /// [`serve_while`](Self::serve_while).
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 
     /// Executes operations until every other rank has closed all of the objects, or ended, or serves
@@ -126,8 +141,32 @@ impl Server {
         self.serve_while(|| true)
     }
 
-    /// [`serve`](Self::serve) as long as `go_on` says so. It is asked often, but not while nothing
-    /// happens.
+    /// [`serve`](Self::serve) as long as `go_on` says so. It is asked often; while there is nothing to
+    /// execute, when a [`Waker`] of this server wakes it.
+    ///
+    /// ```
+    /// use std::sync::{Mutex, mpsc};
+    ///
+    /// use mp_core::World;
+    /// use mp_delegate::critical::{Scheme, Server, objects::Counter};
+    ///
+    /// let rank = World::solo()?;
+    /// let mut server = Server::new();
+    /// let counter = Counter::open(&rank, "count", Scheme::SlotServer)?;
+    /// // It would keep the server from ending by itself.
+    /// let client = counter.another()?;
+    /// server.add(counter)?;
+    /// let (waker, (stop, stopped)) = (server.waker(), mpsc::channel());
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(move || {
+    ///         let _ = stop.send(());
+    ///         waker.wake();
+    ///     });
+    ///     server.serve_while(|| stopped.try_recv().is_err())
+    /// })?;
+    /// drop(client);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As `serve`.
@@ -193,8 +232,9 @@ impl Server {
         if regions.is_empty() {
             return Ok(false);
         }
-        let objects = &mut self.objects;
+        let (objects, waker) = (&mut self.objects, &self.waker);
         Region::wait_for_any(&regions, None, None, || match round(objects) {
+            Ok(false) if waker.was_called() => Some(Ok(true)),
             Ok(false) if !places.iter().all(is_over) => None,
             // What was asked before the others went is there to be seen.
             Ok(false) => match round(objects) {
@@ -218,18 +258,21 @@ fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
 fn is_over(place: &Place) -> bool {
     let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
     let is_out = |rank: usize| place.region.is_gone(rank) || place.stands_by(rank);
-    place.region.handles() <= 2 && { others }.all(is_out)
+    !place.is_open() && { others }.all(is_out)
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.waker.places().clear();
         for object in &self.objects {
             let place = object.place();
             place.serves().add(1u64.wrapping_neg());
+            let (server, me) = (place.head(head::SERVER), place.region.rank() as u64 + 1);
+            // From now on another may serve.
             if object.is_serving() {
-                // From now on another may serve.
-                let me = place.region.rank() as u64 + 1;
-                let _ = place.head(head::SERVER).exchange(me, me | head::LEFT);
+                let _ = server.exchange(me, me | head::LEFT);
+            } else if object.may_begin() {
+                let _ = server.exchange(0, head::LEFT);
             }
             // It may have been the last that stood by.
             place.region.wake_all();
@@ -244,12 +287,61 @@ impl fmt::Debug for Server {
     }
 }
 
+/// Has a server ask whether it is to go on: see [`Server::serve_while`]. It may outlive the server.
+#[derive(Clone)]
+pub struct Waker(Arc<Bell>);
+
+struct Bell {
+    /// Not 0: somebody called since the server heard it.
+    called: Word,
+    /// Of the server's objects.
+    places: Mutex<Vec<Place>>,
+}
+
+impl Default for Waker {
+    fn default() -> Self {
+        Self(Arc::new(Bell { called: Word::new(0), places: Mutex::default() }))
+    }
+}
+
+impl Waker {
+    /// Wakes the server if it rests, and has it ask in any case.
+    pub fn wake(&self) {
+        self.0.called.store(1);
+        if let Some(place) = self.places().first() {
+            // Either the server sees the call before it sleeps, or it is seen sleeping.
+            place.region.fence();
+            place.wake(place.region.rank() * place.seats);
+        }
+    }
+
+    fn was_called(&self) -> bool {
+        self.0.called.peek() != 0 && self.0.called.swap(0) != 0
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waker").finish_non_exhaustive()
+    }
+}
+
 /// An object that is served, of whatever kind.
 trait Serving {
     fn place(&self) -> &Place;
 
     /// Whether it does not merely stand by.
     fn is_serving(&self) -> bool;
+
+    /// Whether anybody can be the first who serves, so that the others know of none when this one
+    /// leaves before.
+    fn may_begin(&self) -> bool {
+        false
+    }
 
     /// Operations that it has found cut short.
     fn cut_short(&self) -> u64;
@@ -318,6 +410,10 @@ impl<O: Object, D: slot::Order> Serving for Slots<O, D> {
         self.served.is_some()
     }
 
+    fn may_begin(&self) -> bool {
+        true
+    }
+
     fn cut_short(&self) -> u64 {
         self.cut_short
     }
@@ -377,10 +473,7 @@ impl<O: Object> Messages<O> {
         }
         let served = match turn.first.take().filter(|_| before == 0) {
             Some(first) => first,
-            None => {
-                let names = mp::Names::later(place);
-                mp::Served::open::<O::Op, O::Ret>(rank, &names, *in_flight, place)?
-            }
+            None => mp::Served::open::<O::Op, O::Ret>(rank, *in_flight, place)?,
         };
         self.served = Some(served);
         // Clients wait for somebody who follows.

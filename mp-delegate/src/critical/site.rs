@@ -112,6 +112,14 @@ pub(super) trait Site {
     /// Whether nobody serves, nor will.
     fn unserved(&self) -> bool;
 
+    /// From here to [`end_wait`](Self::end_wait) a handle waits for a server, if nobody serves yet.
+    /// Whether nobody does.
+    fn begin_wait(&self) -> bool {
+        false
+    }
+
+    fn end_wait(&self) {}
+
     /// Whether there are cores enough to look again and again.
     fn spins(&self) -> bool;
 
@@ -179,9 +187,15 @@ pub(super) mod seat {
     /// How many servers of the rank serve the object, or will when its server is gone. In its first
     /// seat.
     pub(in super::super) const SERVES: usize = 1;
+    /// How many handles of the rank are open, times [`HANDLE`], and how many of them wait for a server
+    /// to come. In its first seat.
+    pub(in super::super) const CREW: usize = 2;
+    pub(in super::super) const HANDLE: u64 = 1 << 32;
+    /// Not 0: the rank asked for something before anybody served. In its first seat.
+    pub(in super::super) const ASKED: usize = 3;
     /// The last panic's message: its length in bytes, then the bytes.
-    pub(in super::super) const MESSAGE: usize = 2;
-    pub(in super::super) const TEXT: usize = 3;
+    pub(in super::super) const MESSAGE: usize = 4;
+    pub(in super::super) const TEXT: usize = 5;
     /// Words of it.
     pub(in super::super) const TEXT_WORDS: usize = 16 - TEXT;
 }
@@ -196,7 +210,7 @@ pub(super) mod head {
     pub(in super::super) const POISONED: usize = 2;
     /// Seats ever taken are below.
     pub(in super::super) const SEATS: usize = 3;
-    /// Who serves: 0 for nobody yet, else 1 + the rank, and [`LEFT`].
+    /// Who serves: 0 for nobody yet, else 1 + the rank, and [`LEFT`]; [`LEFT`] alone when nobody came.
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
@@ -267,14 +281,44 @@ impl Place {
         &self.region.words()[first..first + BLOCK]
     }
 
+    /// The seat that further handles of this rank share.
+    pub(super) fn shared_seat(&self) -> Seat {
+        self.seats * (1 + self.region.rank()) - 1
+    }
+
+    fn first_seat(&self, rank: usize) -> &[Word] {
+        self.seat(rank * self.seats)
+    }
+
     /// How many servers of this rank serve the object, or stand by.
     pub(super) fn serves(&self) -> &Word {
-        &self.seat(self.region.rank() * self.seats)[seat::SERVES]
+        &self.first_seat(self.region.rank())[seat::SERVES]
     }
 
     /// Whether the rank serves the object, or will when its server is gone.
     pub(super) fn stands_by(&self, rank: usize) -> bool {
-        self.seat(rank * self.seats)[seat::SERVES].load() != 0
+        self.first_seat(rank)[seat::SERVES].load() != 0
+    }
+
+    fn crew(&self) -> &Word {
+        &self.first_seat(self.region.rank())[seat::CREW]
+    }
+
+    /// A handle of this rank is opened.
+    pub(super) fn join(&self) {
+        self.crew().add(seat::HANDLE);
+    }
+
+    /// It is closed. A server of this rank may have waited for that.
+    pub(super) fn part(&self) {
+        self.crew().add(seat::HANDLE.wrapping_neg());
+        self.region.fence();
+        self.wake(self.region.rank() * self.seats);
+    }
+
+    /// Whether this rank has handles that ask.
+    pub(super) fn is_open(&self) -> bool {
+        self.crew().load() >= seat::HANDLE
     }
 
     /// The rank that serves, if it is there.
@@ -282,6 +326,15 @@ impl Place {
         let server = self.head(head::SERVER).load();
         let rank = (server & !head::LEFT).checked_sub(1)? as usize;
         (server & head::LEFT == 0 && !self.region.is_gone(rank)).then_some(rank)
+    }
+
+    /// This handle waits for somebody to serve; the others hear of that.
+    #[cold]
+    fn wait_for_the_first(&self) -> bool {
+        self.crew().add(1);
+        self.region.fence();
+        self.region.wake_all();
+        true
     }
 
     /// Whether nobody serves, nor will, where `first` was to begin.
@@ -299,12 +352,34 @@ impl Place {
         if server != 0 && server & head::LEFT == 0 && here(server as usize - 1) {
             return false;
         }
-        let may_come = |rank: usize| match server {
-            // Nobody yet: one of the others may come.
-            0 => rank != self.region.rank() || self.stands_by(rank),
-            _ => self.stands_by(rank),
+        !(0..self.region.ranks()).any(|rank| here(rank) && self.stands_by(rank))
+    }
+
+    /// Whether nobody has served yet, and nobody will: then that is written down for all.
+    #[cold]
+    fn nobody_comes(&self) -> bool {
+        let ranks = || 0..self.region.ranks();
+        // Before the look who stands by: who was lost after it began to is taken for one that does.
+        let is_missing = ranks().any(|rank| {
+            let first = self.first_seat(rank);
+            let was_to_serve = || first[seat::SERVES].load() != 0;
+            let may_have_served = || self.region.is_lost(rank) && first[seat::ASKED].load() == 0;
+            self.region.is_gone(rank) && (was_to_serve() || may_have_served())
+        });
+        // A handle that does not wait may be the one to serve.
+        let all_wait = |rank: usize| {
+            let crew = self.first_seat(rank)[seat::CREW].load();
+            crew != 0 && crew / seat::HANDLE <= crew % seat::HANDLE
         };
-        !(0..self.region.ranks()).any(|rank| here(rank) && may_come(rank))
+        let here = |rank: &usize| !self.region.is_gone(*rank);
+        if !is_missing && !ranks().filter(here).all(all_wait) || !self.nobody_serves(0) {
+            return false;
+        }
+        match self.head(head::SERVER).exchange(0, head::LEFT) {
+            Ok(()) => self.region.wake_all(),
+            Err(server) => return self.nobody_serves(server),
+        }
+        true
     }
 
     /// Writes down why an operation of the seat panicked.
@@ -369,7 +444,12 @@ impl Mortal for Place {
         self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
+    /// A thread of the rank may still come out. But one who hears of the loss gives up his place, and all
+    /// behind it would wait for ever; so all hear of it who look afterwards.
     fn lost(&self) -> Option<Stop> {
+        if let Some(rank) = self.region.given_up() {
+            return Some(Stop::Lost(rank));
+        }
         let first = |is_missing: &dyn Fn(usize) -> bool| {
             (0..self.all_seats())
                 .filter(|&seat| is_missing(self.rank_of(seat)))
@@ -379,7 +459,11 @@ impl Mortal for Place {
         };
         // Whoever has given up, because somebody was lost, may have left as well.
         let lost = first(&|rank| self.region.is_lost(rank));
-        lost.or_else(|| first(&|rank| self.region.is_gone(rank))).map(Stop::Lost)
+        let rank = lost.or_else(|| first(&|rank| self.region.is_gone(rank)))?;
+        if let Err(error) = self.region.give_up(rank) {
+            return Some(error.into());
+        }
+        Some(Stop::Lost(self.region.given_up().unwrap_or(rank)))
     }
 
     fn healer(&self) -> &Word {
@@ -484,17 +568,33 @@ impl Site for Place {
         // Whoever begins to serve now sees the request, or is seen.
         self.region.fence();
         let server = self.head(head::SERVER).peek();
-        // Whoever comes next looks by himself.
-        if server != 0 && server & head::LEFT == 0 {
+        if server == 0 {
+            self.first_seat(self.region.rank())[seat::ASKED].store(1);
+        } else if server & head::LEFT == 0 {
             self.wake((server as usize - 1).saturating_mul(self.seats));
         }
+        // Whoever comes next looks by himself.
     }
 
     #[inline(always)]
     fn unserved(&self) -> bool {
-        let server = self.head(head::SERVER).load();
-        let served = server != 0 && server & head::LEFT == 0;
-        !(served && self.region.ends() == 0) && self.nobody_serves(server)
+        match self.head(head::SERVER).load() {
+            0 => self.nobody_comes(),
+            server => {
+                let served = server & head::LEFT == 0;
+                !(served && self.region.ends() == 0) && self.nobody_serves(server)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn begin_wait(&self) -> bool {
+        self.head(head::SERVER).peek() == 0 && self.wait_for_the_first()
+    }
+
+    #[cold]
+    fn end_wait(&self) {
+        self.crew().add(1u64.wrapping_neg());
     }
 
     #[inline(always)]

@@ -1,6 +1,10 @@
 //! Ranks that die outside of operations, in the middle of one, or with some in flight.
 
-use std::{cell::RefCell, time::Duration};
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use mp_core::{Channel, Rank, Result, Sender, World};
 use mp_delegate::critical::{
@@ -317,6 +321,9 @@ const KEYS: u32 = 40;
 const CHURN: u64 = 1;
 const LOOK: u64 = 2;
 
+/// Whether this process moves keys about.
+static CHURNS: AtomicBool = AtomicBool::new(false);
+
 /// What belongs to a key: several words, of which all or none are there.
 fn value_of(key: u32) -> [u64; 5] {
     [u64::from(key) * 7 + 1; 5]
@@ -333,6 +340,7 @@ impl Object for Restless {
         let mut table = Table::new(state);
         if op != LOOK {
             let mut random = Random::new(op);
+            CHURNS.store(true, Ordering::Release);
             loop {
                 let key = random.below(KEYS.into()) as u32;
                 table.remove(key);
@@ -376,8 +384,10 @@ fn who_follows_repairs_the_object_first() {
                 others.wait()?;
                 if rank.id() == 0 {
                     std::thread::spawn(move || {
-                        // Once it is at it.
-                        std::thread::sleep(Duration::from_millis(20) + delay);
+                        while !CHURNS.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                        std::thread::sleep(delay);
                         die()
                     });
                 }
@@ -554,5 +564,86 @@ fn whoever_is_killed_the_others_come_to_an_end() {
     for seed in 0..4 * Scheme::ALL.len() as u64 {
         let _watchdog = Watchdog::start();
         crate::kills::check(seed, |world| world).unwrap();
+    }
+}
+
+/// Whoever was to serve dies as it has the object open, or is about to begin. One of the others asks for
+/// nothing, and waits for those who do.
+#[test]
+fn nobody_waits_for_a_first_server_that_dies() {
+    for was_added in [false, true] {
+        run(4, 0, |rank| {
+            let mut counter =
+                Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+            let mut others = Together::new(rank)?;
+            let one = Channel::degree(1);
+            match rank.id() {
+                0 => {
+                    let mut server = Server::new();
+                    if was_added {
+                        server.add(counter)?;
+                    }
+                    others.wait()?;
+                    match die() {}
+                }
+                3 => {
+                    others.wait()?;
+                    for other in [1, 2] {
+                        drop(rank.receiver::<u8>("told", other, one)?.receive()?);
+                    }
+                    Ok(())
+                }
+                _ => {
+                    others.wait()?;
+                    unknown(counter.apply(1))?;
+                    rank.sender::<u8>("told", 3, one)?.send(&0)
+                }
+            }
+        });
+    }
+}
+
+/// The rank is lost, but a thread of it has the lock, and gives it up later. Some have given up their
+/// places in the queue by then, and those who come behind hear of it as well.
+#[test]
+fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
+    let _watchdog = Watchdog::start();
+    for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
+        let result = World::threads(4).run(|rank| {
+            let section = Section::new(scheme).seats(2);
+            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                let (tell, told) = std::sync::mpsc::channel();
+                let mut another = counter.another()?;
+                std::thread::spawn(move || {
+                    let guard = another.lock().unwrap();
+                    tell.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(300));
+                    drop(guard);
+                });
+                let _ = told.recv();
+                others.wait()?;
+                panic!("with the lock");
+            }
+            others.wait()?;
+            let (told, one) = ("told", Channel::degree(1));
+            if rank.id() == 3 {
+                for other in [1, 2] {
+                    drop(rank.receiver::<u8>(told, other, one)?.receive()?);
+                }
+                // The lock was given up by then, and the handle is closed.
+                std::thread::sleep(Duration::from_millis(500));
+                return match counter.apply(1) {
+                    // With a lock that has no queue, nobody has given up anything.
+                    Ok(_) if scheme == Scheme::Tas => Ok(()),
+                    ended => lost(ended, 0),
+                };
+            }
+            lost(counter.apply(1), 0)?;
+            rank.sender::<u8>(told, 3, one)?.send(&0)
+        });
+        let error = result.unwrap_err().to_string();
+        assert_eq!(error, "rank 0 panicked: with the lock", "{scheme}");
     }
 }

@@ -225,7 +225,9 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
         let done = AtomicBool::new(false);
         let found = World::threads(2).run(|rank| {
             let mut object = Protected::<Inward>::open(rank, "inward", scheme, |_| ())?;
+            // Of this rank's further handles, which share a seat.
             ITSELF.set(Some(object.another()?));
+            let mut another = object.another()?;
             if rank.id() == 0 {
                 let mut server = Server::new();
                 if scheme.needs_server() {
@@ -237,7 +239,7 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
                 ITSELF.take();
                 return Ok(1);
             }
-            let refused = object.apply(1)?;
+            let refused = object.apply(1)? & another.apply(1)?;
             done.store(true, Ordering::Release);
             ITSELF.take();
             Ok(refused)

@@ -431,3 +431,121 @@ fn who_never_serves_is_not_waited_for() {
         });
     }
 }
+
+/// Also what was sent to one that never looked.
+#[test]
+fn an_object_opened_again_gets_no_operation_of_the_one_before() {
+    on_all(3, |rank| {
+        let open =
+            || Protected::<Counter>::open(rank, "counter", Scheme::MpServer(0), |count| *count = 5);
+        let mut others = Together::new(rank)?;
+        // Asks, and stands by before the other one opens its channels.
+        let mut server = Server::new();
+        if rank.id() == 2 {
+            let mut counter = open()?;
+            drop(counter.submit(1000)?);
+            server.add(counter)?;
+        }
+        others.wait()?;
+        let first = if rank.id() == 2 { None } else { Some(open()?) };
+        others.wait()?;
+        drop((first, server));
+        others.wait()?;
+        let mut counter = open()?;
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            server.add(counter)?;
+            return Ok(server.serve()?);
+        }
+        expect((5..7).contains(&counter.apply(1)?), true)
+    });
+}
+
+/// Who was to serve does not: it leaves as it was about to, or says nothing at all. Another one still can.
+#[test]
+fn nobody_waits_for_a_first_server_that_leaves() {
+    for was_added in [true, false] {
+        on_all(3, |rank| {
+            let section = Scheme::SlotServer;
+            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                let mut server = Server::new();
+                if was_added {
+                    server.add(counter)?;
+                } else {
+                    drop(counter);
+                }
+                others.wait()?;
+                drop(server);
+                return others.wait();
+            }
+            others.wait()?;
+            match counter.apply(1) {
+                Err(CriticalError::Unknown { .. }) => {}
+                other => return expect(format!("{other:?}"), "unknown".to_owned()),
+            }
+            others.wait()?;
+            if rank.id() == 2 {
+                let mut server = Server::new();
+                server.add(counter)?;
+                return Ok(server.serve()?);
+            }
+            while counter.apply(1).is_err() {
+                std::thread::yield_now();
+            }
+            expect((0..1000).contains(&counter.apply(0)?), true)
+        });
+    }
+}
+
+#[test]
+fn serving_ends_with_the_last_handle_of_the_own_rank() {
+    on_all(1, |rank| {
+        let counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let mut client = counter.another()?;
+        let mut server = Server::new();
+        server.add(counter)?;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                (0..10).for_each(|_| _ = client.apply(1).unwrap());
+                // The server rests by then.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                drop(client);
+            });
+            Ok(server.serve()?)
+        })
+    });
+}
+
+#[test]
+fn a_server_that_rests_is_woken_to_ask_whether_to_go_on() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        on_all(2, |rank| {
+            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 1 {
+                counter.apply(1)?;
+                return others.wait();
+            }
+            let mut server = Server::new();
+            server.add(counter)?;
+            let (waker, go_on) = (server.waker(), std::sync::Mutex::new(true));
+            let (waker, go_on) = (&waker, &go_on);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    // It goes on after the first.
+                    waker.wake();
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    *go_on.lock().unwrap() = false;
+                    waker.wake();
+                });
+                server.serve_while(|| *go_on.lock().unwrap())
+            })?;
+            drop(server);
+            waker.wake();
+            others.wait()
+        });
+    }
+}

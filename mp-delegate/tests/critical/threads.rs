@@ -267,3 +267,41 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
     });
     result.unwrap();
 }
+
+/// More than there is room for at hand.
+#[test]
+fn a_thread_holds_as_many_locks_as_it_likes() {
+    let _watchdog = Watchdog::start();
+    let rank = World::solo().unwrap();
+    let open = |number: usize| {
+        Protected::<Counter>::open(&rank, &format!("{number}"), Scheme::Mcs, |_| ()).unwrap()
+    };
+    let mut locks: Vec<_> = (0..40).map(open).collect();
+    let mut more: Vec<_> = (0..40).map(open).collect();
+    let mut again: Vec<_> = locks.iter().map(|lock| lock.another().unwrap()).collect();
+    let guards: Vec<_> = locks.iter_mut().map(|lock| lock.lock().unwrap()).collect();
+    for lock in &mut again {
+        assert!(matches!(lock.apply(1), Err(Error::Nested { .. })));
+    }
+    assert_eq!(more[17].apply(1).unwrap(), 0);
+    drop(guards);
+    for lock in &mut again {
+        assert_eq!(lock.apply(1).unwrap(), 0);
+    }
+}
+
+/// Though their memories begin alike.
+#[test]
+fn objects_of_two_worlds_do_not_exclude_each_other() {
+    let _watchdog = Watchdog::start();
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
+        let worlds = [World::solo().unwrap(), World::solo().unwrap()];
+        let [mut one, mut other] = worlds
+            .each_ref()
+            .map(|rank| Protected::<Counter>::open(rank, "counter", scheme, |_| ()).unwrap());
+        let mut guard = one.lock().unwrap();
+        *guard += other.apply(7).unwrap() + 1;
+        drop(guard);
+        assert_eq!((one.apply(0).unwrap(), other.apply(0).unwrap()), (1, 7));
+    }
+}

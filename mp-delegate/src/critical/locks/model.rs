@@ -111,6 +111,24 @@ fn heals_as_others_come<L: Lock>(
     assert_eq!(model.ended(Ended::Done), 2);
 }
 
+/// Seat 0 has the lock, or is about to have it, when its rank goes, and gives it up all the same. Nobody
+/// waits for ever, also behind one who has given up its place.
+fn outlives_a_rank<L: Lock>(words: usize, lock: impl Fn(usize) -> L + Copy + 'static) {
+    let model = Model::new(words, 3);
+    each(&model, 3, move |me, model| {
+        if me == 1 {
+            model.go(0);
+        }
+        let op = 100 * me as u64;
+        match locked(&mut lock(me), model, me, || model.execute(me, op)) {
+            Ok(()) => model.note(op, Ended::Done),
+            Err(Stop::Lost(0)) => model.note(op, Ended::Lost),
+            Err(other) => panic!("{other:?}"),
+        }
+    });
+    model.check();
+}
+
 const DEATHS: [Case; 2] =
     [Case { seats: 2, times: 2, preemptions: 2 }, Case { seats: 3, times: 1, preemptions: 1 }];
 /// Stores of the first that dies, in a model of two deaths: beyond all of an operation's.
@@ -118,7 +136,7 @@ const STORES: u64 = 12;
 
 macro_rules! models {
     (
-        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
+        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, $gone:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
     ) => { $(
         #[test]
         fn $fair() {
@@ -147,6 +165,12 @@ macro_rules! models {
             explore(2, move || heals_as_others_come($words, $stores, move |$me| $new));
         }
 
+        #[test]
+        fn $gone() {
+            let $seats = 3;
+            explore(2, move || outlives_a_rank($words, move |$me| $new));
+        }
+
         /// Two die, of whom the second may be healing.
         #[test]
         fn $healers() {
@@ -172,12 +196,12 @@ fn unfair(case: Case) -> usize {
 }
 
 models! {
-    tas_takes_turns, tas_outlives_a_seat, tas_outlives_two, tas_is_healed_as_others_come after 2,
+    tas_takes_turns, tas_outlives_a_seat, tas_outlives_two, tas_is_healed_as_others_come after 2, tas_outlives_its_rank,
         |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
-    mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two, mcs_is_healed_as_others_come after 4,
+    mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two, mcs_is_healed_as_others_come after 4, mcs_outlives_its_rank,
         |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
-    clh_takes_turns, clh_outlives_a_seat, clh_outlives_two, clh_is_healed_as_others_come after 5,
+    clh_takes_turns, clh_outlives_a_seat, clh_outlives_two, clh_is_healed_as_others_come after 5, clh_outlives_its_rank,
         |seats, me| Clh::new(0, seats, me), Clh::words(seats), queued;
-    hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two, hyblock_is_healed_as_others_come after 3,
+    hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two, hyblock_is_healed_as_others_come after 3, hyblock_outlives_its_rank,
         |seats, me| Hyb::new(0, me), Hyb::words(seats), queued;
 }

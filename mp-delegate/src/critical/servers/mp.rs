@@ -25,25 +25,16 @@ use crate::critical::{
     site::{Place, Seat, Site, head},
 };
 
-/// The two channels between a client and a server.
-#[derive(Clone, Debug)]
-pub(in crate::critical) struct Names {
-    ask: String,
-    tell: String,
-}
-
-impl Names {
-    /// Of the server that the scheme names.
-    pub(in crate::critical) fn first(object: &str) -> Self {
-        Self { ask: format!("{object}/ask"), tell: format!("{object}/tell") }
+/// Of the two channels between a client and a server. No other object's have it, also of the same name:
+/// what was left in those of one object comes to no server of the next.
+fn name(place: &Place) -> String {
+    /// Bytes of a channel's name.
+    const LONGEST: usize = 64;
+    let mut name = format!("{} of {}", place.region.serial(), place.region.name());
+    while name.len() > LONGEST {
+        name.pop();
     }
-
-    /// Of one that follows. Of two objects of the same name they must differ: clients open them in
-    /// any order.
-    pub(in crate::critical) fn later(place: &Place) -> Self {
-        let serial = place.region.serial();
-        Self { ask: format!("critical/{serial}/ask"), tell: format!("critical/{serial}/tell") }
-    }
+    name
 }
 
 /// Words of a message that has a cache line, beside the channel's own.
@@ -156,12 +147,12 @@ type Ends = (Sender<[u64]>, Receiver<[u64]>);
 impl Way {
     fn connect<Op: Plain, Ret: Plain>(
         &self,
-        names: &Names,
+        place: &Place,
         in_flight: usize,
     ) -> Result<Ends, mp_core::Error> {
-        let Self { rank, server, .. } = self;
-        let ask = rank.sender(&names.ask, *server, requests::<Op, Ret>(in_flight))?;
-        Ok((ask, rank.receiver(&names.tell, *server, responses::<Op, Ret>(in_flight))?))
+        let (Self { rank, server, .. }, name) = (self, name(place));
+        let ask = rank.sender(&name, *server, requests::<Op, Ret>(in_flight))?;
+        Ok((ask, rank.receiver(&name, *server, responses::<Op, Ret>(in_flight))?))
     }
 }
 
@@ -181,7 +172,7 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
                 place.unserved_after(self.first).then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         })??;
-        Ok(self.connect::<Op, Ret>(&Names::later(place), in_flight)?)
+        Ok(self.connect::<Op, Ret>(place, in_flight)?)
     }
 }
 
@@ -240,13 +231,13 @@ impl<Ret: Plain> Answers<Ret> {
 impl<Ret: Plain> Client<Ret> {
     pub(in crate::critical) fn open<Op: Plain>(
         rank: &Rank,
-        object: &str,
+        place: &Place,
         me: Seat,
         server: usize,
         in_flight: usize,
     ) -> Result<Self, mp_core::Error> {
         let way = Way { rank: rank.clone(), me, first: server, server };
-        let (ask, told) = way.connect::<Op, Ret>(&Names::first(object), in_flight)?;
+        let (ask, told) = way.connect::<Op, Ret>(place, in_flight)?;
         Ok(Self::over(way, ask, told, in_flight))
     }
 }
@@ -484,17 +475,17 @@ impl Served {
     /// Of the clients that are still there, and serve nothing themselves.
     pub(in crate::critical) fn open<Op: Plain, Ret: Plain>(
         rank: &Rank,
-        names: &Names,
         in_flight: usize,
         place: &Place,
     ) -> Result<Self, mp_core::Error> {
+        let name = name(place);
         let clients =
             (0..rank.size()).filter(|&other| other != rank.id() && !place.region.is_gone(other));
         let lines = clients.filter(|&other| !place.stands_by(other)).map(|client| {
             Ok(Line {
                 seat: client * place.seats,
-                asked: rank.receiver(&names.ask, client, requests::<Op, Ret>(in_flight))?,
-                tell: rank.sender(&names.tell, client, responses::<Op, Ret>(in_flight))?,
+                asked: rank.receiver(&name, client, requests::<Op, Ret>(in_flight))?,
+                tell: rank.sender(&name, client, responses::<Op, Ret>(in_flight))?,
             })
         });
         let lines = lines.collect::<Result<_, mp_core::Error>>()?;

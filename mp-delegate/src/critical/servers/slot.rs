@@ -313,12 +313,17 @@ impl Client {
         if self.pauses > 0 && site.spins() {
             self.look_seldom(site, || look().is_some());
         }
-        site.wait(self.me, None, head, || {
+        let is_first = site.begin_wait();
+        let waited = site.wait(self.me, None, head, || {
             look().or_else(|| {
                 // What was answered before the end is visible by now.
                 site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
-        })??;
+        });
+        if is_first {
+            site.end_wait();
+        }
+        waited??;
         self.answered = number;
         Ok(())
     }
