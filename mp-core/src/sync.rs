@@ -81,11 +81,15 @@ mod machine {
         /// Sleeps until one of several words is woken, but only while each still has the value
         /// beside it; may return early for no reason. Where the system call for this is not to be
         /// had (before Linux 5.16, or for more than 128 words) it sleeps on the first word alone,
-        /// and not longer than `unsure`.
-        pub(crate) fn sleep_on_any(words: &[(&Self, u32)], unsure: Duration) {
+        /// and not longer than `unsure`. It sleeps for `limit` at most.
+        pub(crate) fn sleep_on_any(
+            words: &[(&Self, u32)],
+            unsure: Duration,
+            limit: Option<Duration>,
+        ) {
             let Some(&(first, expected)) = words.first() else { return };
             if words.len() == 1 {
-                return first.sleep(expected, None);
+                return first.sleep(expected, limit);
             }
             #[cfg(not(miri))]
             if words.len() <= WAITV_MOST {
@@ -98,25 +102,35 @@ mod machine {
                         reserved: 0,
                     })
                     .collect();
-                // SAFETY: the array and the words that it names are alive for the call; the kernel
-                // only reads them. No time limit is given.
+                // Until then, by the monotonic clock.
+                let until = limit.and_then(|limit| {
+                    let clock = nix::time::ClockId::CLOCK_MONOTONIC;
+                    Some(*(nix::time::clock_gettime(clock).ok()? + limit.into()).as_ref())
+                });
+                let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+                // SAFETY: the array, the words that it names, and the time are alive for the call; the
+                // kernel only reads them.
                 let slept = unsafe {
                     nix::libc::syscall(
                         nix::libc::SYS_futex_waitv,
                         waiters.as_ptr(),
                         waiters.len(),
                         0,
-                        std::ptr::null::<nix::libc::timespec>(),
-                        0,
+                        until,
+                        nix::libc::CLOCK_MONOTONIC,
                     )
                 };
-                // Woken, or one of the words has changed already, or a signal came.
-                let early = [nix::errno::Errno::EAGAIN, nix::errno::Errno::EINTR];
+                // Woken, or one of the words has changed already, or a signal came, or it was too long.
+                let early = [
+                    nix::errno::Errno::EAGAIN,
+                    nix::errno::Errno::EINTR,
+                    nix::errno::Errno::ETIMEDOUT,
+                ];
                 if slept >= 0 || early.contains(&nix::errno::Errno::last()) {
                     return;
                 }
             }
-            first.sleep(expected, Some(unsure));
+            first.sleep(expected, Some(limit.map_or(unsure, |limit| limit.min(unsure))));
         }
 
         /// Whether [`sleep_on_any`](Self::sleep_on_any) can sleep on several words here.
@@ -316,7 +330,11 @@ mod model {
         }
 
         /// Of a model's words, only the first.
-        pub(crate) fn sleep_on_any(words: &[(&Self, u32)], _unsure: Duration) {
+        pub(crate) fn sleep_on_any(
+            words: &[(&Self, u32)],
+            _unsure: Duration,
+            _limit: Option<Duration>,
+        ) {
             if let Some(&(first, expected)) = words.first() {
                 first.sleep(expected, None);
             }

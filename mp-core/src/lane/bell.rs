@@ -171,7 +171,7 @@ impl Bell {
                     }
                 }
                 match sure {
-                    true => Futex::sleep_on_any(&words, UNSURE),
+                    true => Futex::sleep_on_any(&words, UNSURE, None),
                     false => self.futex.sleep(own, Some(UNSURE)),
                 }
                 polled.iter().for_each(|polled| polled.wake());

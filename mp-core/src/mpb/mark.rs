@@ -10,6 +10,8 @@
 //! | the same with its highest bit | the same, or ring the bell that all listen to who are let go together |
 //! | `ANY` | ring: several threads of the rank sleep |
 
+use std::time::Duration;
+
 use crate::{
     sync::{AtomicU64, Futex, Ordering},
     wait::{Asymmetry, Flag},
@@ -103,13 +105,20 @@ pub(super) struct Sleeper<'a> {
     setter: Option<usize>,
     /// Of all.
     bell: Option<&'a Futex>,
+    /// How often somebody looks whether there is something to wait for.
+    tick: Option<Duration>,
 }
 
 impl<'a> Sleeper<'a> {
     /// `number` tells it from the other waits of the rank.
     pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
         let word = (u64::from(number) << 32 | u64::from(of(line))) & !TOGETHER;
-        Self { mark, word, setter, bell: None }
+        Self { mark, word, setter, bell: None, tick: None }
+    }
+
+    /// Who looks again after every sleep of that length.
+    pub(super) fn ticking(self, tick: Option<Duration>) -> Self {
+        Self { tick, ..self }
     }
 
     /// Who is also woken by the bell of all.
@@ -138,6 +147,10 @@ impl Flag for Sleeper<'_> {
 
     fn bell(&self) -> Option<&Futex> {
         self.bell
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.tick
     }
 
     /// The line, and 1 + the rank that is to set the flag, if it is known.

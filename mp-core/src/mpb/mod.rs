@@ -60,7 +60,11 @@ mod polled;
 pub(crate) mod region;
 pub(crate) mod spec;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub(crate) use directory::{Descriptor, Outline, layout, retire};
 
@@ -105,12 +109,23 @@ pub struct Mpb {
     opened: Opened,
     asymmetry: Asymmetry,
     wait: Wait,
+    watch: Option<Arc<dyn Watch>>,
     /// How often to look at a flag before the wait proper. Not at all in a crowded world, where
     /// the setter may need this very core.
     looks: AtomicU32,
     /// Tells the rank's waits apart.
     waits: AtomicU32,
     seats: Seats,
+}
+
+/// Looks now and then, during long waits for flags, whether there is still something to wait for: see
+/// [`Mpb::set_watch`].
+pub trait Watch: Send + Sync {
+    /// How long a wait lasts before the first look, and from each look to the next.
+    fn interval(&self) -> Duration;
+
+    /// Returns why the wait is in vain, if it is.
+    fn look(&self) -> Option<Error>;
 }
 
 /// As long as a flag takes that is just under way.
@@ -132,7 +147,7 @@ impl Mpb {
         let looks = AtomicU32::new(looks(&opened.context));
         let waits = AtomicU32::new(0);
         let seats = Seats::default();
-        Ok(Self { opened, asymmetry, wait: Wait::forever(), looks, waits, seats })
+        Ok(Self { opened, asymmetry, wait: Wait::forever(), watch: None, looks, waits, seats })
     }
 
     /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
@@ -182,6 +197,12 @@ impl Mpb {
     /// How calls wait from now on: with which policy, how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
+    }
+
+    /// Has calls that wait for a flag look by `watch`, too, and end with the error that it finds. Only
+    /// waits that last longer than its [interval](Watch::interval) do, so that others cost nothing more.
+    pub fn set_watch(&mut self, watch: Arc<dyn Watch>) {
+        self.watch = Some(watch);
     }
 
     /// Copies private memory to an MPB.
@@ -502,7 +523,9 @@ impl Mpb {
         // The looks were in vain; before the next ones.
         self.looks.store(looks(context), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
-        let mut sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
+        let interval = self.watch.as_ref().map(|watch| watch.interval());
+        let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
+        let mut sleeper = sleeper.ticking(interval);
         // A sleep on two words can have no limit here.
         if together && wait.limit.is_none() && Futex::can_sleep_on_any() {
             sleeper = sleeper.together(opened.bell());
@@ -510,9 +533,18 @@ impl Mpb {
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };
         let watched = std::ptr::from_ref(flag).cast();
         let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);
+        let mut next = interval.map(|interval| Instant::now() + interval);
+        let mut in_vain = || {
+            let (watch, interval, now) = (self.watch.as_ref()?, interval?, Instant::now());
+            if next.is_some_and(|next| now < next) {
+                return None;
+            }
+            next = Some(now + interval);
+            watch.look()
+        };
         let waited = context.wait(wait, doing, watched, &sleeper, || {
             look().or_else(|| {
-                let over = opened.over(setter)?;
+                let over = opened.over(setter).or_else(&mut in_vain)?;
                 // What was set before the end is visible by now.
                 look().or(Some(Err(over)))
             })

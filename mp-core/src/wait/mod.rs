@@ -130,6 +130,11 @@ pub(crate) trait Flag {
         None
     }
 
+    /// After how long a sleep the sleeper looks again, whether it was woken or not.
+    fn tick(&self) -> Option<Duration> {
+        None
+    }
+
     /// Where the descriptors of further channels lie, beside the one that [`Doing`] names; or what
     /// else [`WaitRecord`] says of the operation.
     fn further(&self) -> Vec<u64> {
@@ -330,9 +335,12 @@ fn park<T>(
             return answer;
         }
         let nap = if seen { left } else { Some(left.map_or(UNSURE, |left| left.min(UNSURE))) };
+        let shortest = nap.into_iter().chain(flags.tick()).min();
         match (bell, nap) {
-            (Some(bell), None) => Futex::sleep_on_any(&[bell, (doorbell, heard)], UNSURE),
-            _ => doorbell.sleep(heard, nap),
+            (Some(bell), None) => {
+                Futex::sleep_on_any(&[bell, (doorbell, heard)], UNSURE, shortest);
+            }
+            _ => doorbell.sleep(heard, shortest),
         }
         // Woken, and mostly for this: the barrier above costs as much as half a wake-up.
         if let Some(answer) = poll() {
