@@ -105,7 +105,7 @@ pub struct Options {
 /// A mode, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
-    /// Pointers, through queues behind spin locks: the shared-memory baseline (threads only)
+    /// Pointers, through channels between threads: the shared-memory baseline (threads only)
     ShMem,
     /// By value, without communication threads
     NoKt,

@@ -24,7 +24,6 @@ mod lanes;
 pub mod moved;
 pub mod no_kt;
 mod placement;
-pub mod queue;
 mod record;
 mod roles;
 mod seat;
@@ -47,7 +46,7 @@ use crate::output::Output;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// As a pointer, through queues behind spin locks: the paper's shared-memory baseline.
+    /// As a pointer, through channels between threads: the shared-memory baseline.
     ShMem,
     /// By value, written by the sender into the slot that the receiver reads.
     NoKt,

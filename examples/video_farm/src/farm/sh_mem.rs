@@ -1,14 +1,15 @@
-//! `sh-mem`: frames go from thread to thread as pointers, and come back to be filled again.
+//! `sh-mem`: frames go from thread to thread as pointers, through the channels that a program without this
+//! library would use, and come back to be filled again.
 
 use std::collections::VecDeque;
 use std::thread;
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use onchip::trace::{Detail, Kind, Recorder, Track};
 
 use super::collect::Collection;
 use super::feed::Feed;
 use super::placement::take_place;
-use super::queue::{Consumer, Producer, queue};
 use super::roles::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Recorded, Run, Schedule};
 use crate::error::FarmError;
@@ -28,23 +29,23 @@ enum Order {
 }
 
 struct Emitter {
-    order: Producer<Order>,
-    lanes: Vec<Producer<Frame>>,
-    ready: Consumer<usize>,
-    free: Consumer<Frame>,
+    order: Sender<Order>,
+    lanes: Vec<Sender<Frame>>,
+    ready: Receiver<usize>,
+    free: Receiver<Frame>,
 }
 
 struct Worker {
     id: usize,
-    input: Consumer<Frame>,
-    output: Producer<Frame>,
-    ready: Option<Producer<usize>>,
+    input: Receiver<Frame>,
+    output: Sender<Frame>,
+    ready: Option<Sender<usize>>,
 }
 
 struct Collector {
-    order: Consumer<Order>,
-    lanes: Vec<Consumer<Frame>>,
-    free: Producer<Frame>,
+    order: Receiver<Order>,
+    lanes: Vec<Receiver<Frame>>,
+    free: Sender<Frame>,
 }
 
 /// Runs the farm with emitter, workers and collector as threads.
@@ -95,14 +96,14 @@ fn during<T>(recorder: &Recorder, kind: Kind, what: impl FnOnce() -> T) -> T {
 }
 
 fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
-    let (order_in, order_out) = queue(job.pool());
-    let (free_in, free_out) = queue(job.pool());
-    let (ready_in, ready_out) = queue(job.workers * job.requests_of_a_worker());
+    let (order_in, order_out) = bounded(job.pool().max(1));
+    let (free_in, free_out) = bounded(job.pool().max(1));
+    let (ready_in, ready_out) = bounded((job.workers * job.requests_of_a_worker()).max(1));
     let (mut to_workers, mut from_workers, mut workers) = (Vec::new(), Vec::new(), Vec::new());
     for id in 0..job.workers {
-        let (to_worker, input) = queue(job.degree);
+        let (to_worker, input) = bounded(job.degree.max(1));
         // Room for all: a worker goes on while the collector waits for an older frame of another.
-        let (output, from_worker) = queue(job.pool());
+        let (output, from_worker) = bounded(job.pool().max(1));
         let ready = (job.schedule == Schedule::OnDemand).then(|| ready_in.clone());
         to_workers.push(to_worker);
         from_workers.push(from_worker);
@@ -127,15 +128,15 @@ impl Emitter {
         let mut allocated = 0;
         // A queue without the other end: someone has failed, and says so.
         let mut send = || -> Option<Result<(), FarmError>> {
-            self.order.push(Order::Begin(format)).ok()?;
+            self.order.send(Order::Begin(format)).ok()?;
             loop {
-                let mut frame = match buffers.pop_front().or_else(|| self.free.try_pop()) {
+                let mut frame = match buffers.pop_front().or_else(|| self.free.try_recv().ok()) {
                     Some(frame) => frame,
                     None if job.preload.is_none() && allocated < job.pool() => {
                         allocated += 1;
                         vec![0; len].into_boxed_slice()
                     }
-                    None => during(recorder, Kind::Receive, || self.free.pop())?,
+                    None => during(recorder, Kind::Receive, || self.free.recv()).ok()?,
                 };
                 let more = match job.preload {
                     Some(preload) => sent < job.preloaded_total(preload),
@@ -145,15 +146,17 @@ impl Emitter {
                     },
                 };
                 if !more {
-                    self.order.push(Order::End).ok()?;
+                    self.order.send(Order::End).ok()?;
                     return Some(Ok(()));
                 }
                 let worker = match job.schedule {
                     Schedule::RoundRobin => (sent % job.workers as u64) as usize,
-                    Schedule::OnDemand => during(recorder, Kind::Receive, || self.ready.pop())?,
+                    Schedule::OnDemand => {
+                        during(recorder, Kind::Receive, || self.ready.recv()).ok()?
+                    }
                 };
-                self.order.push(Order::To(worker)).ok()?;
-                during(recorder, Kind::Send, || self.lanes[worker].push(frame)).ok()?;
+                self.order.send(Order::To(worker)).ok()?;
+                during(recorder, Kind::Send, || self.lanes[worker].send(frame)).ok()?;
                 sent += 1;
             }
         };
@@ -166,15 +169,15 @@ impl Worker {
         let ask = || {
             if let Some(ready) = &self.ready {
                 // An emitter that has sent its last frame hears no more requests.
-                let _ = ready.push(self.id);
+                let _ = ready.send(self.id);
             }
         };
         (0..job.requests_of_a_worker()).for_each(|_| ask());
-        while let Some(mut frame) = during(recorder, Kind::Receive, || self.input.pop()) {
+        while let Ok(mut frame) = during(recorder, Kind::Receive, || self.input.recv()) {
             // Asked for before the work, so that the next frame is there when this one is done.
             ask();
             recorder.compute(1.0, || gray_in_place(&mut frame));
-            if during(recorder, Kind::Send, || self.output.push(frame)).is_err() {
+            if during(recorder, Kind::Send, || self.output.send(frame)).is_err() {
                 return;
             }
         }
@@ -184,24 +187,24 @@ impl Worker {
 impl Collector {
     /// `None` when the emitter has stopped before the end of the stream.
     fn run(self, job: &Job, recorder: &Recorder) -> Result<Option<Run>, FarmError> {
-        let Some(Order::Begin(format)) = self.order.pop() else {
+        let Ok(Order::Begin(format)) = self.order.recv() else {
             return Ok(None);
         };
         let mut collection = Collection::open(job, format)?;
         loop {
-            let frame = match during(recorder, Kind::Receive, || self.order.pop()) {
-                Some(Order::To(worker)) => {
-                    during(recorder, Kind::Receive, || self.lanes[worker].pop())
+            let frame = match during(recorder, Kind::Receive, || self.order.recv()) {
+                Ok(Order::To(worker)) => {
+                    during(recorder, Kind::Receive, || self.lanes[worker].recv())
                 }
-                Some(Order::End) => return collection.finish().map(Some),
-                Some(Order::Begin(_)) | None => return Ok(None),
+                Ok(Order::End) => return collection.finish().map(Some),
+                Ok(Order::Begin(_)) | Err(_) => return Ok(None),
             };
-            let Some(frame) = frame else {
+            let Ok(frame) = frame else {
                 return Ok(None);
             };
             during(recorder, Kind::Compute, || collection.take(&frame[..format.size.gray_len()]))?;
             // An emitter that has sent its last frame needs no more buffers.
-            let _ = self.free.push(frame);
+            let _ = self.free.send(frame);
         }
     }
 }
