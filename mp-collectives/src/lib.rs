@@ -9,6 +9,7 @@
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;
+mod calls;
 pub mod collectives;
 pub mod exchange;
 pub mod experiments;

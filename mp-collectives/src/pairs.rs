@@ -20,7 +20,9 @@
 //! 5. Two ranks that [exchange](Pairs::exchange) a line in the same operation know from it that the
 //!    other one has taken all that was sent before, and say nothing.
 //!
-//! Lines are counted in 64 bits, which do not come round.
+//! Lines are counted in 64 bits, which do not come round. What a line's flag says are the lower 32 of
+//! them, which tell it from all that the slot may hold, and above them the [mark](Mpb::mark) of the
+//! sender's call, which the receiver compares with its own.
 
 use mp_model::mpb::{Line, Mpb};
 
@@ -49,6 +51,19 @@ struct Counts {
     /// Of those: how many are known to be taken.
     taken: u64,
     received: u64,
+}
+
+/// What the flag of a line says: its number and the call's mark. A number before which a line's flag has
+/// carried goes into the bit between them, which is not compared.
+#[inline(always)]
+pub(crate) fn marked<M: Mpb>(mpb: &M, number: u64) -> u64 {
+    u64::from(number as u32) | mpb.mark()
+}
+
+/// Whether a flag is that of the line of this number.
+#[inline(always)]
+pub(crate) fn is_line(number: u64) -> impl Fn(u64) -> bool {
+    move |seen| seen as u32 == number as u32
 }
 
 /// A line that is to be sent or received.
@@ -137,10 +152,10 @@ impl Pairs {
         }
         let slot = |number| Line { rank: to, line: self.slot_line(me, number) };
         let (upper, around) = pieces.split_at(self.up_to_the_end(sent + 1, pieces.len()));
-        mpb.set_flags_with(slot(sent + 1), sent + 1, upper).await?;
+        mpb.set_flags_with(slot(sent + 1), marked(mpb, sent + 1), upper).await?;
         if !around.is_empty() {
             let number = sent + 1 + self.count(upper.len());
-            mpb.set_flags_with(slot(number), number, around).await?;
+            mpb.set_flags_with(slot(number), marked(mpb, number), around).await?;
         }
         Ok(())
     }
@@ -158,7 +173,8 @@ impl Pairs {
         // The last one comes after all others. To look at one that is being written would take it
         // away from the writer.
         let line = self.slot_line(from, last);
-        mpb.wait_flag_from(from, line, |seen| seen == last).await?;
+        let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
+        mpb.compare_mark(from, seen)?;
         let (upper, around) = pieces.split_at_mut(self.up_to_the_end(received + 1, pieces.len()));
         mpb.flag_payloads(self.slot_line(from, received + 1), upper).await?;
         if !around.is_empty() {
@@ -185,7 +201,8 @@ impl Pairs {
         }
         let (to, from) = (self.next_to(mpb.rank(), other), self.next_from(other));
         let flag = Line { rank: other, line: to.line };
-        mpb.exchange_flags(flag, to.number, own, from.line, from.number, theirs).await?;
+        let number = marked(mpb, to.number);
+        mpb.exchange_flags(flag, number, own, from.line, from.number, theirs).await?;
         self.exchanged(other, to.number);
         Ok(())
     }
@@ -211,8 +228,8 @@ impl Pairs {
         from: usize,
     ) -> Result<(), M::Error> {
         let last = self.counts[from].received + self.count(bytes);
-        mpb.wait_flag_from(from, self.slot_line(from, last), |seen| seen == last).await?;
-        Ok(())
+        let seen = mpb.wait_flag_from(from, self.slot_line(from, last), is_line(last)).await?;
+        mpb.compare_mark(from, seen)
     }
 
     pub(crate) async fn wait_until_taken<M: Mpb>(

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::future::{Ready, ready};
+use std::sync::Arc;
 
 use mp_core::{Plain, mpb};
 use mp_model::interrupts::Interrupts;
@@ -9,6 +10,7 @@ use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
 
 use crate::broadcast::{BroadcastError, OptionsError};
+use crate::calls::{Board, Checked, Mark};
 use crate::exchange::ExchangeError;
 use crate::layout::LayoutError;
 use crate::reduce::ReduceError;
@@ -33,34 +35,60 @@ use crate::two_sided::NoRoom;
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct RealMpb<M = mpb::Mpb>(M);
+pub struct RealMpb<M = mpb::Mpb> {
+    mpb: M,
+    pub(crate) checked: Checked,
+}
 
 impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
     /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened, or of a reference to them.
     pub fn new(mpb: M) -> Self {
-        Self(mpb)
+        Self { mpb, checked: Checked::default() }
+    }
+
+    /// Where ranks compare what they call.
+    pub(crate) fn checked(mpb: M) -> Self {
+        let checked = Checked::new(mpb.borrow().ranks());
+        Self { mpb, checked }
+    }
+
+    /// Begins a call.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, mark: Mark) {
+        self.checked.begin(mark);
     }
 
     #[inline(always)]
     fn mpb(&self) -> &mpb::Mpb {
-        self.0.borrow()
+        self.mpb.borrow()
+    }
+
+    #[inline(always)]
+    fn compared(&mut self) -> (&mpb::Mpb, &mut Checked) {
+        (self.mpb.borrow(), &mut self.checked)
     }
 }
 
 impl RealMpb {
     /// The buffers, which other threads of the rank may use meanwhile.
     pub fn get_ref(&self) -> &mpb::Mpb {
-        &self.0
+        &self.mpb
     }
 
     /// The buffers, to set how calls wait.
     pub fn get_mut(&mut self) -> &mut mpb::Mpb {
-        &mut self.0
+        &mut self.mpb
+    }
+
+    /// As the fronts of a communicator that has this board.
+    pub(crate) fn watch(&mut self, board: &Arc<Board>) {
+        self.checked.share(board.history());
+        self.mpb.set_watch(Arc::clone(board) as Arc<dyn mpb::Watch>);
     }
 
     /// The buffers again.
     pub fn into_inner(self) -> mpb::Mpb {
-        self.0
+        self.mpb
     }
 }
 
@@ -271,6 +299,34 @@ macro_rules! at_once {
         }
 
         #[inline(always)]
+        fn mark(&self) -> u64 {
+            self.checked.mark()
+        }
+
+        #[inline(always)]
+        fn compare_mark(&self, from: usize, seen: u64) -> Result<(), RealError> {
+            self.checked.compare_mark(self.mpb(), from, seen)
+        }
+
+        #[inline(always)]
+        fn announce(
+            &mut self,
+            flag: Line,
+            value: u64,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            done(match self.checked.announced() {
+                Some(calls) => self.mpb().set_flag_with(real(flag), value, &calls),
+                None => self.mpb().set_flag(real(flag), value),
+            })
+        }
+
+        #[inline(always)]
+        fn compare(&mut self, from: usize, line: usize) -> Result<(), RealError> {
+            let (mpb, checked) = self.compared();
+            checked.compare(mpb, from, line)
+        }
+
+        #[inline(always)]
         fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, RealError>> {
             done(self.mpb().flag(line))
         }
@@ -332,11 +388,16 @@ impl<M: Borrow<mpb::Mpb>> Mpb for RealMpb<M> {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), RealError>> {
         let mpb = self.mpb();
-        let exchanged = mpb
-            .set_flag_with(real(flag), value, payload)
-            .and_then(|()| mpb.wait_flag_from(flag.rank, line, |seen| seen == awaited))
-            .and_then(|_| mpb.flag_payload(line, target));
-        done(exchanged)
+        let exchanged = mpb.set_flag_with(real(flag), value, payload).and_then(|()| {
+            mpb.wait_flag_from(flag.rank, line, |seen| seen as u32 == awaited as u32)
+        });
+        ready(match exchanged {
+            Ok(seen) => match self.checked.compare_mark(mpb, flag.rank, seen) {
+                Ok(()) => mpb.flag_payload(line, target).map_err(RealError::from),
+                differs => differs,
+            },
+            Err(error) => Err(error.into()),
+        })
     }
 
     #[inline(always)]

@@ -58,6 +58,12 @@ impl Call {
         self
     }
 
+    /// Of elements of a type that is known by its name and size.
+    pub fn of_named(mut self, name: impl Into<String>, size: usize) -> Self {
+        self.element = Some(ElementType { name: name.into(), size, align: size });
+        self
+    }
+
     /// Of so many elements of this type.
     pub fn elements<T: Plain>(mut self, count: usize) -> Self {
         self.count = Some(count);
@@ -147,6 +153,11 @@ pub struct Calls {
 }
 
 impl Calls {
+    /// What groups of ranks called, as far as that is known.
+    pub fn of(groups: Vec<Callers>) -> Self {
+        Self { groups }
+    }
+
     /// Of each rank's call.
     pub(crate) fn new(calls: Vec<Call>) -> Self {
         let mut groups: Vec<Callers> = Vec::new();

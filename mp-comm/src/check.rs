@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-/// The environment variable that turns [checks](Check) on where it is set, to anything but 0.
+/// The environment variable that turns [checks](Check) on where it is set, and off where it is set to 0.
 pub const CHECK_VARIABLE: &str = "ONCHIP_CHECK";
 
+/// The most ranks that compare their calls by default: what they need for it grows with the square of their
+/// number.
+const RANKS: usize = 64;
+
 /// Whether all ranks say what they call before they do it, and compare: for debugging. What all must call
-/// together, and not all call alike, is then an error at all of them, which names who called what;
-/// otherwise it may wait for ever, or give anything. Compared are the operation, the root, the elements'
+/// together, and not all call alike, is then an error at all of them, which names who called what, and
+/// nobody has gone on. Compared are the operation, the root, the elements'
 /// type and number, what combines them, and the settings; and the order, of blocking and
 /// [immediate](crate::Ledger) operations together.
 ///
@@ -15,7 +19,8 @@ pub const CHECK_VARIABLE: &str = "ONCHIP_CHECK";
 /// returns at once all the same. All ranks must do it, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Where [`CHECK_VARIABLE`] says so.
+    /// Where [`CHECK_VARIABLE`] says so; where it says nothing, in programs with debug assertions, in
+    /// communicators of up to 64 ranks.
     #[default]
     Environment,
     /// No.
@@ -28,13 +33,15 @@ pub enum Check {
 }
 
 impl Check {
-    /// Whether they do.
-    pub fn is_on(self) -> bool {
+    /// Returns whether so many ranks do.
+    pub fn is_on(self, ranks: usize) -> bool {
         match self {
-            Check::Environment => {
-                let set = std::env::var_os(CHECK_VARIABLE);
-                set.is_some_and(|value| !value.is_empty() && value != "0")
-            }
+            // There is nobody to compare with.
+            _ if ranks < 2 => false,
+            Check::Environment => match std::env::var_os(CHECK_VARIABLE) {
+                Some(value) => !value.is_empty() && value != "0",
+                None => cfg!(debug_assertions) && ranks <= RANKS,
+            },
             Check::Off => false,
             Check::On | Check::Within(_) => true,
         }

@@ -112,8 +112,7 @@ impl Communicator {
 
     pub(crate) fn set_check(&self, check: Check) {
         self.check.set(check);
-        // One rank has nobody to compare with.
-        self.checks.set(self.size() > 1 && check.is_on());
+        self.checks.set(check.is_on(self.size()));
     }
 
     pub(crate) fn check(&self) -> Check {

@@ -199,6 +199,35 @@ pub trait Mpb {
         }
     }
 
+    /// A mark of the call that the rank is in, in the upper 31 bits, where ranks compare their calls: to be
+    /// in the value of flags whose numbers have 32 bits.
+    fn mark(&self) -> u64 {
+        0
+    }
+
+    /// Compares the mark in a flag that rank `from` has set as part of this call with the own one.
+    fn compare_mark(&self, from: usize, seen: u64) -> Result<(), Self::Error> {
+        let _ = (from, seen);
+        Ok(())
+    }
+
+    /// [`set_flag`](Mpb::set_flag) of a flag that says with its number what the rank calls, where ranks
+    /// compare their calls.
+    fn announce(
+        &mut self,
+        flag: Line,
+        value: u64,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        self.set_flag(flag, value)
+    }
+
+    /// Compares what rank `from` calls with the own call, after a flag was seen that `from`
+    /// [announces](Mpb::announce) in this line of the own MPB.
+    fn compare(&mut self, from: usize, line: usize) -> Result<(), Self::Error> {
+        let _ = (from, line);
+        Ok(())
+    }
+
     /// Reads a flag of the own MPB.
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
 
@@ -257,8 +286,8 @@ pub trait Mpb {
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
     /// What two ranks do that give each other a line: [sets a flag](Mpb::set_flag_with) in the other
-    /// one's MPB, waits until that one has set a line of the own MPB to `awaited`, and reads what is
-    /// beside it.
+    /// one's MPB, waits until that one has set a line of the own MPB to `awaited`, as far as the lower 32
+    /// bits go, and reads what is beside it. The marks are [compared](Mpb::compare_mark).
     fn exchange_flags(
         &mut self,
         flag: Line,
@@ -270,7 +299,9 @@ pub trait Mpb {
     ) -> impl Future<Output = Result<(), Self::Error>> {
         async move {
             self.set_flag_with(flag, value, payload).await?;
-            self.wait_flag_from(flag.rank, line, |seen| seen == awaited).await?;
+            let reached = |seen| seen as u32 == awaited as u32;
+            let seen = self.wait_flag_from(flag.rank, line, reached).await?;
+            self.compare_mark(flag.rank, seen)?;
             self.flag_payload(line, target).await
         }
     }

@@ -60,7 +60,7 @@ impl Central {
         let rank = mpb.rank();
         if rank > 0 {
             let flag = Line { rank: 0, line: self.first_line + rank };
-            mpb.set_flag(flag, self.number).await?;
+            mpb.announce(flag, self.number).await?;
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Central {
         let number = self.number;
         if me > 0 {
             if !arrived {
-                mpb.set_flag(Line { rank: 0, line: line + me }, number).await?;
+                mpb.announce(Line { rank: 0, line: line + me }, number).await?;
             }
             mpb.wait_flag_together(0, line, |passed| passed >= number).await?;
             return Ok(());
@@ -86,6 +86,7 @@ impl Central {
         // mostly there, and no wait is needed for each.
         for rank in (1..ranks).rev() {
             mpb.wait_flag_from(rank, line + rank, |come| come >= number).await?;
+            mpb.compare(rank, line + rank)?;
         }
         mpb.set_flags(line, number).await
     }

@@ -11,6 +11,7 @@ use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
+use crate::calls::{Board, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
@@ -63,6 +64,8 @@ pub struct Barriers<M = RealMpb> {
     mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
+    /// Has come to a barrier, and not waited.
+    arrived: bool,
 }
 
 #[derive(Debug)]
@@ -112,7 +115,7 @@ impl Barriers {
         mut choice: Explanation,
         placement: &Placement,
     ) -> mp_core::Result<Barriers> {
-        let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::new);
+        let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::checked);
         let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
             (Barrier::Central, _) => {
                 let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
@@ -139,7 +142,13 @@ impl Barriers {
             }
         };
         tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
-        Ok(Barriers { mpb, explanation: choice, algorithm })
+        Ok(Barriers { mpb, explanation: choice, algorithm, arrived: false })
+    }
+
+    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
+    /// those of other ranks when they take long.
+    pub(crate) fn watch(&mut self, board: &Arc<Board>) {
+        self.mpb.watch(board);
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -154,6 +163,10 @@ impl Barriers {
     /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others.
     #[inline]
     pub fn wait(&mut self) -> mp_core::Result<()> {
+        if !self.arrived {
+            self.mpb.begin(Mark::barrier());
+        }
+        self.arrived = false;
         match &mut self.algorithm {
             Algorithm::Dissemination(barrier) => complete(barrier.wait(&mut self.mpb))?,
             Algorithm::Central(barrier) => complete(barrier.wait(&mut self.mpb))?,
@@ -171,6 +184,11 @@ impl Barriers {
     /// As [`wait`](Barriers::wait).
     #[inline]
     pub fn arrive(&mut self) -> mp_core::Result<Arrived<'_>> {
+        if self.arrived {
+            self.wait()?;
+        }
+        self.mpb.begin(Mark::barrier());
+        self.arrived = true;
         match &mut self.algorithm {
             Algorithm::Dissemination(barrier) => complete(barrier.arrive(&mut self.mpb))?,
             Algorithm::Central(barrier) => complete(barrier.arrive(&mut self.mpb))?,
@@ -180,10 +198,10 @@ impl Barriers {
 
     /// For a thread that must not be blocked, and where it waits.
     pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
-        let Barriers { mpb, explanation, algorithm } = self;
+        let Barriers { mpb, explanation, algorithm, arrived } = self;
         let mpb = PolledMpb::new(mpb.into_inner());
         let waits = Arc::clone(mpb.waits());
-        (Barriers { mpb, explanation, algorithm }, waits)
+        (Barriers { mpb, explanation, algorithm, arrived }, waits)
     }
 }
 
@@ -191,6 +209,7 @@ impl Barriers<PolledMpb> {
     /// [`wait`](Barriers::wait), which the blocking one does not call because one future more around
     /// an algorithm costs what a barrier feels.
     pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::barrier());
         match &mut self.algorithm {
             Algorithm::Dissemination(barrier) => barrier.wait(&mut self.mpb).await?,
             Algorithm::Central(barrier) => barrier.wait(&mut self.mpb).await?,

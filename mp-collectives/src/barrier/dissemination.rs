@@ -176,7 +176,7 @@ impl Dissemination {
         self.arrived = true;
         if let Some(first) = self.rounds.first() {
             for &flag in &first.sets {
-                mpb.set_flag(flag, self.number).await?;
+                mpb.announce(flag, self.number).await?;
             }
         }
         Ok(())
@@ -194,11 +194,12 @@ impl Dissemination {
         for Step { sets, waits } in &self.rounds {
             if !mem::take(&mut told) {
                 for &flag in sets {
-                    mpb.set_flag(flag, number).await?;
+                    mpb.announce(flag, number).await?;
                 }
             }
             for &Awaited { setter, line } in waits {
                 mpb.wait_flag_from(setter, line, |come| come >= number).await?;
+                mpb.compare(setter, line)?;
             }
         }
         Ok(())

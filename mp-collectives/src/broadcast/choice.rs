@@ -48,7 +48,13 @@ impl Machine {
     /// The more there are, the further a root runs ahead of ranks that share its core, and the fewer
     /// turns they take. Each rank has them for every other one, so that many ranks have few.
     pub fn slots(self) -> usize {
-        if self.ranks <= 16 { 64 } else { 16 }
+        match self.ranks {
+            ..=16 => 64,
+            17..=128 => 16,
+            // Each line that a pair has more is one for the square of the ranks.
+            129..=256 => 4,
+            _ => 2,
+        }
     }
 
     /// k, the degree of the tree.

@@ -10,6 +10,7 @@ use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::{
     Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
 };
+use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
@@ -109,7 +110,7 @@ impl Broadcasts {
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?);
-        let mpb = RealMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         Ok(Broadcasts {
             machine,
             forced: algorithm,
@@ -119,6 +120,12 @@ impl Broadcasts {
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
             mpb,
         })
+    }
+
+    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
+    /// those of other ranks when they take long.
+    pub(crate) fn watch(&mut self, board: &Arc<Board>) {
+        self.mpb.watch(board);
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -136,6 +143,7 @@ impl Broadcasts {
     /// root that does not exist.
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
         let message = bytemuck::cast_slice_mut(message);
         let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
         self.told.tell("broadcast", || {
@@ -165,7 +173,13 @@ impl Broadcasts {
 impl Broadcasts<PolledMpb> {
     /// [`broadcast`](Broadcasts::broadcast), which the blocking one does not call because one future
     /// more around an algorithm costs what a short message feels.
-    pub(crate) async fn run(&mut self, message: &mut [u8], root: usize) -> mp_core::Result<()> {
+    pub(crate) async fn run<T: Plain>(
+        &mut self,
+        message: &mut [T],
+        root: usize,
+    ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
+        let message = bytemuck::cast_slice_mut(message);
         let choice = self.explain(message.len());
         self.told.tell("broadcast", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;

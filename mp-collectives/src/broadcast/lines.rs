@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::oc_bcast::BroadcastError;
 use super::routes::{Above, Route, Routes};
-use crate::pairs::{Numbered, Pairs};
+use crate::pairs::{Numbered, Pairs, is_line, marked};
 
 /// What can be chosen. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,8 @@ impl LineBcast {
         // One line: as `broadcast_many` does it, without what it takes to have many.
         if let Some(Above { parent, .. }) = route.above {
             let Numbered { number, line } = pairs.next_from(parent);
-            mpb.wait_flag_from(parent, line, |seen| seen == number).await?;
+            let seen = mpb.wait_flag_from(parent, line, is_line(number)).await?;
+            mpb.compare_mark(parent, seen)?;
             mpb.flag_payload(line, message).await?;
             if let Some(flag) = pairs.says_taken(mpb.rank(), parent, number - 1, number) {
                 mpb.set_flag(flag, number).await?;
@@ -120,7 +121,8 @@ impl LineBcast {
             if let Some(before) = pairs.must_wait(child, number) {
                 pairs.wait_until_taken(mpb, child, before).await?;
             }
-            mpb.set_flag_with(Line { rank: child, line }, number, message).await?;
+            let value = marked(mpb, number);
+            mpb.set_flag_with(Line { rank: child, line }, value, message).await?;
         }
         Ok(())
     }

@@ -277,7 +277,7 @@ impl OcBcast {
                 let Some(Above { parent, index, notifier }) = route.above else {
                     mpb.put(chunk, own).await?;
                     for &rank in route.told_children() {
-                        mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                        mpb.announce(Line { rank, line: notify }, stamp.value()).await?;
                     }
                     continue;
                 };
@@ -285,8 +285,9 @@ impl OcBcast {
                     let reached = |value| stamp.is_reached(value);
                     flow.notified = mpb.wait_flag_from(notifier, notify, reached).await?;
                 }
+                mpb.compare(notifier, notify)?;
                 for &rank in &route.told_siblings {
-                    mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                    mpb.announce(Line { rank, line: notify }, stamp.value()).await?;
                 }
                 let source = Line { rank: parent, line };
                 let direct = route.children.is_empty() && flow.options.leaves == Leaves::Direct;
@@ -300,7 +301,7 @@ impl OcBcast {
                     mpb.set_flag(done, stamp.value()).await?;
                 }
                 for &rank in route.told_children() {
-                    mpb.set_flag(Line { rank, line: notify }, stamp.value()).await?;
+                    mpb.announce(Line { rank, line: notify }, stamp.value()).await?;
                 }
                 if !direct {
                     mpb.get(own, chunk).await?;

@@ -1,12 +1,15 @@
 //! What a communicator keeps for its collective operations, and how they find it.
 
 use std::cell::{RefCell, RefMut};
+use std::ops::Range;
+use std::sync::Arc;
 
-use mp_comm::{Call, Communicator, Error, Result};
+use mp_comm::{Call, Callers, Calls, Communicator, Error, Result};
 
 use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
+use crate::calls::Board;
 use crate::exchange::Exchanges;
 use crate::members::{Members, names};
 use crate::reduce::Reductions;
@@ -21,6 +24,7 @@ pub(super) struct Fronts {
     barriers: Slot<Barriers>,
     exchanges: Slot<Exchanges>,
     settings: RefCell<Settings>,
+    board: Arc<Board>,
 }
 
 /// Settings, and how many ranks they are for.
@@ -36,7 +40,10 @@ impl Fronts {
             let ranks = communicator.size();
             let handed_down = joint.handed_down::<HandedDown>();
             let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
+            let (rank, members) = (joint.rank(), joint.world_ranks());
+            let board = Arc::new(Board::new(rank, members, joint.name("called")));
             Ok(Fronts {
+                board,
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
@@ -44,6 +51,19 @@ impl Fronts {
                 settings: settings.unwrap_or_default().into(),
             })
         })
+    }
+
+    /// What is not in use right now.
+    fn close(&self) {
+        fn close<F>(slot: &Slot<F>) {
+            if let Ok(mut slot) = slot.try_borrow_mut() {
+                slot.take();
+            }
+        }
+        close(&self.barriers);
+        close(&self.broadcasts);
+        close(&self.reductions);
+        close(&self.exchanges);
     }
 
     pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
@@ -55,6 +75,57 @@ impl Fronts {
         joint.set_check(settings.check);
         joint.hand_down(HandedDown { ranks: of.size(), settings: settings.clone() });
         self.settings.replace(settings);
+        Ok(())
+    }
+
+    /// Compares, where ranks [check](super::Check) what they call, what each sends to each other with what
+    /// that one expects.
+    #[cold]
+    pub(super) fn check_counts(
+        of: &Communicator,
+        told: impl Fn(&Settings) -> Call,
+        sent: &[Range<usize>],
+        expected: &[Range<usize>],
+    ) -> Result<()> {
+        let fronts = Fronts::of(of)?;
+        fronts.check(of, &told)?;
+        let ranks = of.size();
+        let counts = |blocks: &[Range<usize>]| {
+            let lengths = blocks.iter().map(|block| block.len() as u64);
+            // What does not fit is another error, at this rank.
+            lengths.chain(std::iter::repeat(0)).take(ranks).collect::<Vec<_>>()
+        };
+        let own = [counts(sent), counts(expected)].concat();
+        let mut all = vec![0; own.len() * ranks];
+        {
+            let mut slot = take(Exchanges::slot(fronts))?;
+            let front = match &mut *slot {
+                Some(front) => front,
+                empty => empty.insert(open(of, fronts)?),
+            };
+            front.all_gather(&own, &mut all).map_err(|error| of_communicator(of, error))?;
+        }
+        for from in 0..ranks {
+            for to in 0..ranks {
+                let sent = all[from * 2 * ranks + to];
+                let expected = all[to * 2 * ranks + ranks + from];
+                if sent == expected {
+                    continue;
+                }
+                let call = |text: String| {
+                    let mut call = told(&fronts.settings.borrow());
+                    call.name = format!("{} that {text}", call.name).into();
+                    call
+                };
+                let sends = call(format!("sends {sent} elements to rank {to}"));
+                let expects = call(format!("expects {expected} elements from rank {from}"));
+                let calls = Calls::of(vec![
+                    Callers { call: sends, ranks: vec![from] },
+                    Callers { call: expects, ranks: vec![to] },
+                ]);
+                return Err(Error::CallsDiffer(Box::new(calls)));
+            }
+        }
         Ok(())
     }
 
@@ -80,7 +151,12 @@ pub(super) trait Front: Sized {
 
     fn slot(fronts: &Fronts) -> &Slot<Self>;
 
-    fn open(members: Members<'_>, name: &str, settings: &Settings) -> mp_core::Result<Self>;
+    fn open(
+        members: Members<'_>,
+        name: &str,
+        settings: &Settings,
+        board: &Arc<Board>,
+    ) -> mp_core::Result<Self>;
 }
 
 impl Front for Barriers {
@@ -91,9 +167,15 @@ impl Front for Barriers {
         &fronts.barriers
     }
 
-    fn open(members: Members<'_>, name: &str, settings: &Settings) -> mp_core::Result<Self> {
+    fn open(
+        members: Members<'_>,
+        name: &str,
+        settings: &Settings,
+        board: &Arc<Board>,
+    ) -> mp_core::Result<Self> {
         let mut front = Barriers::open(members, name, settings.barrier.clone())?;
         front.set_wait(settings.wait);
+        front.watch(board);
         Ok(front)
     }
 }
@@ -106,9 +188,15 @@ impl Front for Broadcasts {
         &fronts.broadcasts
     }
 
-    fn open(members: Members<'_>, name: &str, settings: &Settings) -> mp_core::Result<Self> {
+    fn open(
+        members: Members<'_>,
+        name: &str,
+        settings: &Settings,
+        board: &Arc<Board>,
+    ) -> mp_core::Result<Self> {
         let mut front = Broadcasts::open(members, name, settings.broadcast)?;
         front.set_wait(settings.wait);
+        front.watch(board);
         Ok(front)
     }
 }
@@ -121,9 +209,15 @@ impl Front for Reductions {
         &fronts.reductions
     }
 
-    fn open(members: Members<'_>, name: &str, settings: &Settings) -> mp_core::Result<Self> {
+    fn open(
+        members: Members<'_>,
+        name: &str,
+        settings: &Settings,
+        board: &Arc<Board>,
+    ) -> mp_core::Result<Self> {
         let mut front = Reductions::open(members, name, settings.reduce)?;
         front.set_wait(settings.wait);
+        front.watch(board);
         Ok(front)
     }
 }
@@ -136,9 +230,15 @@ impl Front for Exchanges {
         &fronts.exchanges
     }
 
-    fn open(members: Members<'_>, name: &str, settings: &Settings) -> mp_core::Result<Self> {
+    fn open(
+        members: Members<'_>,
+        name: &str,
+        settings: &Settings,
+        board: &Arc<Board>,
+    ) -> mp_core::Result<Self> {
         let mut front = Exchanges::open(members, name, settings.exchange)?;
         front.set_wait(settings.wait);
+        front.watch(board);
         Ok(front)
     }
 }
@@ -167,25 +267,57 @@ pub(super) fn call<'a, F: Front>(
     };
     match call(front) {
         Ok(()) => Ok(slot),
-        Err(error) => Err(of_communicator(of, error)),
+        Err(error) => {
+            drop(slot);
+            Err(failed(of, error))
+        }
     }
+}
+
+/// After a call that failed. If ranks called something else, this one makes no calls any more.
+#[cold]
+pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
+    let fronts = match Fronts::of(of) {
+        Ok(fronts) => fronts,
+        Err(error) => return error,
+    };
+    let error = match error {
+        // Whoever found that another rank called something else has closed its buffers.
+        mp_core::Error::Disconnected { .. } => fronts.board.found_by_others().unwrap_or(error),
+        error => error,
+    };
+    let error = of_communicator(of, error);
+    if matches!(error, Error::CallsDiffer(_)) {
+        fronts.board.end();
+        fronts.close();
+    }
+    error
 }
 
 #[cold]
 fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
+    if let Some(error) = fronts.board.ended() {
+        return Err(of_communicator(of, error));
+    }
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    Ok(F::open(members, &joint.name(F::NAME), &fronts.settings.borrow())?)
+    Ok(F::open(members, &joint.name(F::NAME), &fronts.settings.borrow(), &fronts.board)?)
 }
 
 /// With the communicator's numbers.
 #[cold]
-pub(super) fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
+fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
     if let mp_core::Error::PeerLost { rank: world_rank, .. } = error
         && let Some(rank) = of.joint().world_ranks().iter().position(|&rank| rank == world_rank)
     {
         return Error::PeerLost { rank, world_rank };
     }
-    Error::World(error)
+    match error {
+        mp_core::Error::Other(other) => match other.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(other) => Error::World(mp_core::Error::Other(other)),
+        },
+        error => Error::World(error),
+    }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use mp_comm::{Call, Communicator, Result};
 use mp_core::Plain;
 
-use self::kept::{Fronts, call, of_communicator};
+use self::kept::{Fronts, call, failed};
 pub use self::settings::{CHECK_VARIABLE, Check, Settings};
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
@@ -588,8 +588,11 @@ impl Collectives for Communicator {
         receive: &mut [T],
         receive_blocks: &[Range<usize>],
     ) -> Result<()> {
-        let told = exchange_told::<T>("all_to_all_varying", None, None);
-        call(self, told, None, |front: &mut Exchanges| {
+        if self.joint().checks() {
+            let told = all_to_all_told::<T>;
+            Fronts::check_counts(self, told, send_blocks, receive_blocks)?;
+        }
+        call(self, all_to_all_told::<T>, None, |front: &mut Exchanges| {
             front.all_to_all_varying(send, send_blocks, receive, receive_blocks)
         })?;
         Ok(())
@@ -608,8 +611,10 @@ impl Collectives for Communicator {
         buffer: &mut [T],
         blocks: &[Range<usize>],
     ) -> Result<()> {
-        let told = exchange_told::<T>("all_to_all_varying", None, None);
-        call(self, told, None, |front: &mut Exchanges| {
+        if self.joint().checks() {
+            Fronts::check_counts(self, all_to_all_told::<T>, blocks, blocks)?;
+        }
+        call(self, all_to_all_told::<T>, None, |front: &mut Exchanges| {
             front.all_to_all_in_place_varying(buffer, blocks)
         })?;
         Ok(())
@@ -691,6 +696,11 @@ fn exchange_told<T: Plain>(
     move |settings| said::exchange::<T>(name, count, root, &settings.exchange)
 }
 
+/// What is told of an exchange of which each rank says how much it sends and expects.
+fn all_to_all_told<T: Plain>(settings: &Settings) -> Call {
+    said::exchange::<T>("all_to_all_varying", None, None, &settings.exchange)
+}
+
 /// What is told of a reduction.
 #[inline(always)]
 fn told_of<T: Plain, O>(
@@ -730,7 +740,11 @@ impl Arrived<'_> {
     #[inline]
     pub fn wait(mut self) -> Result<()> {
         match &mut *self.barriers {
-            Some(barriers) => barriers.wait().map_err(|e| of_communicator(self.communicator, e)),
+            Some(barriers) => {
+                let waited = barriers.wait();
+                drop(self.barriers);
+                waited.map_err(|error| failed(self.communicator, error))
+            }
             None => Ok(()),
         }
     }

@@ -123,7 +123,7 @@ impl SharedAllGather {
         let line = options.buffer_line(ranks, 0, put);
         mpb.put(chunk, Line { rank: me, line }).await?;
         for rank in after(me, ranks) {
-            mpb.set_flag(Line { rank, line: options.put_line(me) }, put).await?;
+            mpb.announce(Line { rank, line: options.put_line(me) }, put).await?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use mp_model::mpb::{Mpb, complete};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::real::RealMpb;
@@ -81,9 +82,16 @@ impl Exchanges {
         let lines = Ways::lines(machine, settings).ok_or_else(|| {
             mp_core::Error::other("exchanges that take more lines than there can be")
         })?;
-        let mpb = RealMpb::new(members.private_mpb(names::EXCHANGES, name, Mpbs::lines(lines))?);
+        let mpb =
+            RealMpb::checked(members.private_mpb(names::EXCHANGES, name, Mpbs::lines(lines))?);
         let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
         Ok(Exchanges { mpb, ways, told: Told::new() })
+    }
+
+    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
+    /// those of other ranks when they take long.
+    pub(crate) fn watch(&mut self, board: &Arc<Board>) {
+        self.mpb.watch(board);
     }
 
     /// How calls wait from now on: with which policy, how long.
@@ -104,6 +112,7 @@ impl Exchanges {
         all: &mut [T],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Gather, Some(own.len()), Some(root)));
         let mut traffic = Gather::new(&self.mpb, own, all, Blocks::Equal, root)?;
         self.exchange(&mut traffic)
     }
@@ -121,6 +130,7 @@ impl Exchanges {
         blocks: &[Range<usize>],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::GatherVarying, None, Some(root)));
         let mut traffic = Gather::new(&self.mpb, own, all, Blocks::At(blocks), root)?;
         self.exchange(&mut traffic)
     }
@@ -136,6 +146,8 @@ impl Exchanges {
         buffer: &mut [T],
         root: usize,
     ) -> mp_core::Result<()> {
+        let count = self.at_root(buffer, root);
+        self.mpb.begin(Mark::new::<T>(Kind::Gather, Some(count), Some(root)));
         let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
         self.exchange(&mut traffic)
     }
@@ -152,6 +164,7 @@ impl Exchanges {
         blocks: &[Range<usize>],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::GatherVarying, None, Some(root)));
         let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
         self.exchange(&mut traffic)
     }
@@ -169,6 +182,7 @@ impl Exchanges {
         own: &mut [T],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Scatter, Some(own.len()), Some(root)));
         let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::Equal, root)?;
         self.exchange(&mut traffic)
     }
@@ -186,6 +200,7 @@ impl Exchanges {
         own: &mut [T],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ScatterVarying, None, Some(root)));
         let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::At(blocks), root)?;
         self.exchange(&mut traffic)
     }
@@ -201,6 +216,8 @@ impl Exchanges {
         buffer: &mut [T],
         root: usize,
     ) -> mp_core::Result<()> {
+        let count = self.at_root(buffer, root);
+        self.mpb.begin(Mark::new::<T>(Kind::Scatter, Some(count), Some(root)));
         let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
         self.exchange(&mut traffic)
     }
@@ -217,6 +234,7 @@ impl Exchanges {
         blocks: &[Range<usize>],
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ScatterVarying, None, Some(root)));
         let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
         self.exchange(&mut traffic)
     }
@@ -228,6 +246,7 @@ impl Exchanges {
     /// As [above](Exchanges#errors).
     #[inline]
     pub fn all_gather<T: Plain>(&mut self, own: &[T], all: &mut [T]) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllGather, Some(own.len()), None));
         let traffic = AllGather::new(&self.mpb, own, all, Blocks::Equal)?;
         self.exchange_to_all(traffic)
     }
@@ -244,6 +263,7 @@ impl Exchanges {
         all: &mut [T],
         blocks: &[Range<usize>],
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllGatherVarying, None, None));
         let traffic = AllGather::new(&self.mpb, own, all, Blocks::At(blocks))?;
         self.exchange_to_all(traffic)
     }
@@ -254,6 +274,8 @@ impl Exchanges {
     /// As [above](Exchanges#errors).
     #[inline]
     pub fn all_gather_in_place<T: Plain>(&mut self, all: &mut [T]) -> mp_core::Result<()> {
+        let count = all.len() / self.mpb.ranks();
+        self.mpb.begin(Mark::new::<T>(Kind::AllGather, Some(count), None));
         let traffic = AllGather::in_place(&self.mpb, all, Blocks::Equal)?;
         self.exchange_to_all(traffic)
     }
@@ -269,6 +291,7 @@ impl Exchanges {
         all: &mut [T],
         blocks: &[Range<usize>],
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllGatherVarying, None, None));
         let traffic = AllGather::in_place(&self.mpb, all, Blocks::At(blocks))?;
         self.exchange_to_all(traffic)
     }
@@ -280,6 +303,7 @@ impl Exchanges {
     /// As [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all<T: Plain>(&mut self, send: &[T], receive: &mut [T]) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(send.len()), None));
         let (send, receive) = ((send, Blocks::Equal), (receive, Blocks::Equal));
         let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
         self.exchange(&mut traffic)
@@ -298,6 +322,7 @@ impl Exchanges {
         receive: &mut [T],
         receive_blocks: &[Range<usize>],
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllToAllVarying, None, None));
         let (send, receive) =
             ((send, Blocks::At(send_blocks)), (receive, Blocks::At(receive_blocks)));
         let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
@@ -311,6 +336,7 @@ impl Exchanges {
     /// As [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all_in_place<T: Plain>(&mut self, buffer: &mut [T]) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(buffer.len()), None));
         let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::Equal)?;
         self.exchange(&mut traffic)
     }
@@ -326,6 +352,7 @@ impl Exchanges {
         buffer: &mut [T],
         blocks: &[Range<usize>],
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllToAllVarying, None, None));
         let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::At(blocks))?;
         self.exchange(&mut traffic)
     }
@@ -343,6 +370,11 @@ impl Exchanges {
     /// This rank.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
+    }
+
+    /// Elements of a block where the root's buffer is for those of all.
+    fn at_root<T>(&self, buffer: &[T], root: usize) -> usize {
+        if self.mpb.rank() == root { buffer.len() / self.mpb.ranks() } else { buffer.len() }
     }
 
     #[inline]
@@ -383,6 +415,11 @@ impl Exchanges {
 impl Exchanges<PolledMpb> {
     pub(crate) fn mpb(&self) -> &PolledMpb {
         &self.mpb
+    }
+
+    /// Begins a call, before the [traffic](Self::run) of which is known to be right.
+    pub(crate) fn begin(&mut self, mark: Mark) {
+        self.mpb.begin(mark);
     }
 
     pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {

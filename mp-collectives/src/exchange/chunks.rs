@@ -134,6 +134,7 @@ impl Got {
             let line = options.put_line(from);
             self.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
         }
+        mpb.compare(from, options.put_line(from))?;
         let line = options.buffer_line(ranks, destination, number);
         mpb.get(Line { rank: from, line }, chunk).await?;
         self.count = number;
@@ -209,7 +210,7 @@ impl ChunkExchange {
         }
         let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
         mpb.put(chunk, Line { rank: me, line }).await?;
-        mpb.set_flag(Line { rank: to, line: options.put_line(me) }, counts.put).await
+        mpb.announce(Line { rank: to, line: options.put_line(me) }, counts.put).await
     }
 }
 

@@ -17,7 +17,7 @@ use super::Extremes;
 use super::traffic::Traffic;
 use crate::broadcast::LineOptionsError;
 use crate::others::{after, before};
-use crate::pairs::{Numbered, Pairs};
+use crate::pairs::{Numbered, Pairs, is_line, marked};
 
 /// One rank's part in a series of exchanges of short blocks.
 #[derive(Debug)]
@@ -95,7 +95,8 @@ impl LineExchange {
             if let Some(before) = pairs.must_wait(rank, number) {
                 pairs.wait_until_taken(mpb, rank, before).await?;
             }
-            mpb.set_flag_with(Line { rank, line }, number, block).await?;
+            let value = marked(mpb, number);
+            mpb.set_flag_with(Line { rank, line }, value, block).await?;
         }
         Ok(())
     }
@@ -117,7 +118,8 @@ impl LineExchange {
                 continue;
             }
             let Numbered { number, line } = pairs.next_from(rank);
-            mpb.wait_flag_from(rank, line, |seen| seen == number).await?;
+            let seen = mpb.wait_flag_from(rank, line, is_line(number)).await?;
+            mpb.compare_mark(rank, seen)?;
             mpb.flag_payload(line, block).await?;
             if let Some(flag) = pairs.says_taken(me, rank, number - 1, number) {
                 mpb.set_flag(flag, number).await?;

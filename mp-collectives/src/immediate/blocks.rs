@@ -7,6 +7,7 @@ use mp_core::Plain;
 
 use super::collectives::{Buffer, Element, Immediate, Settings, Told};
 use super::request::CollectiveRequest;
+use crate::calls::{Kind, Mark};
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter};
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
@@ -23,6 +24,14 @@ impl Layout {
         match self {
             Layout::Equal => Blocks::Equal,
             Layout::At(ranges) => Blocks::At(ranges),
+        }
+    }
+
+    /// What travels of an exchange's call: of blocks that are equally long, how long they are.
+    fn mark<T>(&self, kind: Kind, count: usize, root: Option<usize>) -> Mark {
+        match self {
+            Layout::Equal => Mark::new::<T>(kind, Some(count), root),
+            Layout::At(_) => Mark::new::<T>(kind.varying(), None, root),
         }
     }
 
@@ -109,6 +118,7 @@ impl Immediate {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (own, all, blocks) = (own.as_ref(), all.as_mut(), layout.blocks());
+                exchanges.begin(layout.mark::<T>(Kind::Gather, own.len(), Some(root)));
                 let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, root)?;
                 exchanges.run(&mut traffic).await
             })
@@ -154,6 +164,7 @@ impl Immediate {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (buffer, blocks) = (buffer.as_mut(), layout.blocks());
+                exchanges.begin(layout.mark::<T>(Kind::Gather, count, Some(root)));
                 let mut traffic = Gather::in_place(exchanges.mpb(), buffer, blocks, root)?;
                 exchanges.run(&mut traffic).await
             })
@@ -203,6 +214,7 @@ impl Immediate {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (all, own, blocks) = (all.as_ref(), own.as_mut(), layout.blocks());
+                exchanges.begin(layout.mark::<T>(Kind::Scatter, own.len(), Some(root)));
                 let mut traffic = Scatter::new(exchanges.mpb(), all, own, blocks, root)?;
                 exchanges.run(&mut traffic).await
             })
@@ -248,6 +260,7 @@ impl Immediate {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (buffer, blocks) = (buffer.as_mut(), layout.blocks());
+                exchanges.begin(layout.mark::<T>(Kind::Scatter, count, Some(root)));
                 let mut traffic = Scatter::in_place(exchanges.mpb(), buffer, blocks, root)?;
                 exchanges.run(&mut traffic).await
             })
@@ -296,6 +309,7 @@ impl Immediate {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 let (own, all, blocks) = (own.as_ref(), all.as_mut(), layout.blocks());
+                exchanges.begin(layout.mark::<T>(Kind::AllGather, own.len(), None));
                 let traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
                 exchanges.run_to_all(traffic).await
             })
@@ -335,6 +349,7 @@ impl Immediate {
         self.submit(told, all, move |algorithms, all| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
+                exchanges.begin(layout.mark::<T>(Kind::AllGather, count, None));
                 let traffic = AllGather::in_place(exchanges.mpb(), all.as_mut(), layout.blocks())?;
                 exchanges.run_to_all(traffic).await
             })
@@ -384,6 +399,8 @@ impl Immediate {
         self.submit(told, (send, receive), move |algorithms, (send, receive)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
+                let count = send.as_ref().len();
+                exchanges.begin(outgoing.mark::<T>(Kind::AllToAll, count, None));
                 let send = (send.as_ref(), outgoing.blocks());
                 let receive = (receive.as_mut(), incoming.blocks());
                 let mut traffic = AllToAll::new(exchanges.mpb(), send, receive)?;
@@ -424,6 +441,8 @@ impl Immediate {
         self.submit(told, buffer, move |algorithms, buffer| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
+                let count = buffer.as_ref().len();
+                exchanges.begin(layout.mark::<T>(Kind::AllToAll, count, None));
                 let mut traffic =
                     AllToAll::in_place(exchanges.mpb(), buffer.as_mut(), layout.blocks())?;
                 exchanges.run(&mut traffic).await

@@ -269,9 +269,7 @@ impl Immediate {
             said::broadcast::<T>(name, count, root, &settings.broadcasts)
         });
         self.submit(told, message, move |all, message| {
-            Box::pin(async move {
-                all.broadcasts()?.run(bytemuck::cast_slice_mut(message.as_mut()), root).await
-            })
+            Box::pin(async move { all.broadcasts()?.run(message.as_mut(), root).await })
         })
     }
 

@@ -7,12 +7,14 @@ use std::task::Poll;
 use mp_core::{Plain, mpb};
 use mp_model::mpb::{Line, Mpb};
 
+use crate::calls::{Checked, Mark};
 use crate::real::{RealError, at_once, done, real};
 
 /// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
 /// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
 #[derive(Debug)]
 pub struct PolledMpb {
+    pub(crate) checked: Checked,
     polled: Arc<mpb::Polled>,
     waits: Arc<Waits>,
 }
@@ -55,19 +57,22 @@ impl PolledMpb {
     pub fn new(mpb: mpb::Mpb) -> Self {
         let polled = Arc::new(mpb::Polled::new(mpb));
         let places = Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)] };
-        PolledMpb { polled, waits: Arc::new(Waits(Mutex::new(places))) }
+        let checked = Checked::new(polled.mpb().ranks());
+        PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
     /// Of further buffers for the same operations.
     pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
         let (polled, waits) = (Arc::new(mpb::Polled::new(mpb)), Arc::clone(waits));
         waits.lock().all.push(Arc::clone(&polled));
-        PolledMpb { polled, waits }
+        let checked = Checked::new(polled.mpb().ranks());
+        PolledMpb { polled, checked, waits }
     }
 
     /// Of buffers that others use as well, who alone answer for them.
     pub(super) fn shared(polled: &Arc<mpb::Polled>, waits: &Arc<Waits>) -> Self {
-        PolledMpb { polled: Arc::clone(polled), waits: Arc::clone(waits) }
+        let (polled, waits) = (Arc::clone(polled), Arc::clone(waits));
+        PolledMpb { polled, checked: Checked::default(), waits }
     }
 
     /// Where operations on these wait.
@@ -75,9 +80,19 @@ impl PolledMpb {
         &self.waits
     }
 
+    /// Begins a call.
+    pub(crate) fn begin(&mut self, mark: Mark) {
+        self.checked.begin(mark);
+    }
+
     #[inline(always)]
     fn mpb(&self) -> &mpb::Mpb {
         self.polled.mpb()
+    }
+
+    #[inline(always)]
+    fn compared(&mut self) -> (&mpb::Mpb, &mut Checked) {
+        (self.polled.mpb(), &mut self.checked)
     }
 
     fn wait(

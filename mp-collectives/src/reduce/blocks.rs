@@ -144,7 +144,7 @@ impl BlockReduce {
             mpb.put(bytemuck::cast_slice(segment), Line { rank: mpb.rank(), line }).await?;
             for rank in after(mpb.rank(), self.ranks) {
                 let flag = Line { rank, line: self.put_line(mpb.rank()) };
-                mpb.set_flag(flag, self.segment).await?;
+                mpb.announce(flag, self.segment).await?;
             }
             self.combine(mpb, segment, operation, line, false).await?;
         }
@@ -182,7 +182,7 @@ impl BlockReduce {
                     let elements = bytemuck::cast_slice(&vector[segments.block(index, rank)]);
                     let line = self.own_line(number, rank);
                     mpb.put(elements, Line { rank: me, line }).await?;
-                    mpb.set_flag(Line { rank, line: self.put_line(me) }, number).await?;
+                    mpb.announce(Line { rank, line: self.put_line(me) }, number).await?;
                 }
             }
             if index > 0 {
@@ -243,7 +243,7 @@ impl BlockReduce {
                 let line = self.own_line(self.segment, rank);
                 let elements = bytemuck::cast_slice(&block[piece(block.len())]);
                 mpb.put(elements, Line { rank: me, line }).await?;
-                mpb.set_flag(Line { rank, line: self.put_line(me) }, self.segment).await?;
+                mpb.announce(Line { rank, line: self.put_line(me) }, self.segment).await?;
             }
             if start == 0 {
                 // While the others' elements are on their way.
@@ -279,6 +279,7 @@ impl BlockReduce {
                 let flag = self.put_line(rank);
                 self.put[rank] = mpb.wait_flag_from(rank, flag, |put| put >= number).await?;
             }
+            mpb.compare(rank, self.put_line(rank))?;
         }
         for (index, own) in own.chunks_mut(piece).enumerate() {
             let mut fold = Fold::new(operation, me, own, &mut self.scratch);

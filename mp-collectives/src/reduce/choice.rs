@@ -17,10 +17,14 @@ pub(super) const SEGMENTS: usize = 2;
 
 /// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
 /// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
-/// the segment of all ranks' blocks should stay in a cache of the second level.
+/// the segment of all ranks' blocks should stay in a cache of the second level. Each rank has a block for
+/// each, twice: of many ranks' not more than [`MOST_LINES`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 1024)
+    (2048 / ranks).clamp(32, 1024).min((MOST_LINES / (ranks * ranks)).max(1))
 }
+
+/// Lines of all ranks' blocks: 128 MiB, of which there are two.
+const MOST_LINES: usize = 1 << 20;
 
 /// How all ranks get the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::broadcast::Machine;
 use crate::calibration;
+use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::real::{RealError, RealMpb};
@@ -122,7 +123,7 @@ impl Reductions {
         let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).proposing(trees.word());
-        let mpb = RealMpb::new(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
+        let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();
         let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
@@ -143,6 +144,12 @@ impl Reductions {
         })
     }
 
+    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
+    /// those of other ranks when they take long.
+    pub(crate) fn watch(&mut self, board: &Arc<Board>) {
+        self.mpb.watch(board);
+    }
+
     /// How calls wait from now on: with which policy, how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.mpb.get_mut().set_wait(wait);
@@ -161,6 +168,7 @@ impl Reductions {
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllReduce, Some(vector.len()), None));
         let (mpb, operation) = (&mut self.mpb, &operation);
         let bytes = size_of_val(vector);
         if bytes.wrapping_sub(1) < self.exchanged
@@ -196,6 +204,7 @@ impl Reductions {
         operation: impl Operation<T>,
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce);
@@ -270,6 +279,7 @@ impl Reductions {
         result: &mut [T],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, Some(vector.len()), None));
         let parts = Parts::new(&self.mpb, vector, result, Blocks::Equal)?;
         self.reduce_scatter_of(parts, &operation)
     }
@@ -286,6 +296,7 @@ impl Reductions {
         result: &mut [T],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatterVarying, Some(vector.len()), None));
         let parts = Parts::new(&self.mpb, vector, result, Blocks::At(blocks))?;
         self.reduce_scatter_of(parts, &operation)
     }
@@ -300,6 +311,7 @@ impl Reductions {
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, Some(vector.len()), None));
         let parts = Parts::in_place(&self.mpb, vector, Blocks::Equal)?;
         self.reduce_scatter_of(parts, &operation)
     }
@@ -315,6 +327,7 @@ impl Reductions {
         blocks: &[Range<usize>],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatterVarying, Some(vector.len()), None));
         let parts = Parts::in_place(&self.mpb, vector, Blocks::At(blocks))?;
         self.reduce_scatter_of(parts, &operation)
     }
@@ -342,6 +355,7 @@ impl Reductions {
         operation: &O,
         prefix: Prefix,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(scan_mark::<T>(vector.len(), prefix));
         let mpb = &mut self.mpb;
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
@@ -363,6 +377,15 @@ impl Reductions {
     }
 }
 
+#[inline(always)]
+fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
+    let kind = match prefix {
+        Prefix::Inclusive => Kind::Scan,
+        Prefix::Exclusive => Kind::ExclusiveScan,
+    };
+    Mark::new::<T>(kind, Some(count), None)
+}
+
 /// What the blocking forms do, which do not call these because one future more around an algorithm
 /// costs what a short vector feels.
 impl Reductions<PolledMpb> {
@@ -375,6 +398,7 @@ impl Reductions<PolledMpb> {
         vector: &mut [T],
         operation: &O,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::AllReduce, Some(vector.len()), None));
         let choice = self.explain_all_reduce(size_of_val(vector));
         self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
@@ -395,6 +419,7 @@ impl Reductions<PolledMpb> {
         operation: &O,
         root: usize,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
         let choice = self.explain_reduce(size_of_val(vector));
         self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
@@ -419,6 +444,7 @@ impl Reductions<PolledMpb> {
         parts: &mut Parts<'_, T>,
         operation: &O,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, None, None));
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let choice = self.explain_reduce_scatter(bytes);
         self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
@@ -436,6 +462,7 @@ impl Reductions<PolledMpb> {
         operation: &O,
         prefix: Prefix,
     ) -> mp_core::Result<()> {
+        self.mpb.begin(scan_mark::<T>(vector.len(), prefix));
         let choice = self.explain_scan(size_of_val(vector));
         self.told.tell("scan", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;

@@ -194,6 +194,7 @@ impl ChunkReduce {
                 let got = Line { rank: below, line: self.got_line(me) };
                 let before = self.scratch.elements::<T>(own.len());
                 mpb.wait_flag_from(below, flag, |put| put >= chunk).await?;
+                mpb.compare(below, flag)?;
                 mpb.get(Line { rank: below, line }, bytemuck::cast_slice_mut(before)).await?;
                 mpb.set_flag(got, chunk).await?;
                 prepend(operation, before, own);
@@ -223,7 +224,7 @@ impl ChunkReduce {
             self.got[reader] = mpb.wait_flag_from(reader, line, |got| got >= chunk).await?;
         }
         mpb.put(elements, Line { rank: me, line: self.buffer_line() }).await?;
-        mpb.set_flag(Line { rank: reader, line: self.put_line(me) }, chunk).await
+        mpb.announce(Line { rank: reader, line: self.put_line(me) }, chunk).await
     }
 
     /// What the children of a tree have of this chunk, the nearest one's first.
@@ -237,6 +238,7 @@ impl ChunkReduce {
         let (chunk, line, got) = (self.chunk, self.buffer_line(), self.got_line(mpb.rank()));
         for &Child { rank, is_above } in children {
             mpb.wait_flag_from(rank, self.put_line(rank), |put| put >= chunk).await?;
+            mpb.compare(rank, self.put_line(rank))?;
             let there = Line { rank, line };
             combine_from(mpb, there, sum, operation, is_above, &mut self.scratch).await?;
             mpb.set_flag(Line { rank, line: got }, chunk).await?;
@@ -257,6 +259,7 @@ impl ChunkReduce {
         for rank in 0..ranks {
             if rank != me {
                 mpb.wait_flag_from(rank, put + rank, |put| put >= chunk).await?;
+                mpb.compare(rank, put + rank)?;
             }
             fold.get(mpb, Line { rank, line }).await?;
             if rank != me {

@@ -15,7 +15,7 @@ use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
 use crate::others::after;
-use crate::pairs::{Numbered, Pairs};
+use crate::pairs::{Numbered, Pairs, is_line, marked};
 use crate::real::{RealError, RealMpb};
 
 /// One rank's part in a series of reductions of few elements.
@@ -119,8 +119,9 @@ impl LineReduce {
         let theirs: &mut [u8] = bytemuck::cast_slice_mut::<u128, u8>(&mut theirs);
         let theirs = &mut theirs[..size_of_val(vector)];
         let (flag, own) = (Line { rank: other, line: to.line }, bytemuck::cast_slice(vector));
+        let number = marked(mpb, to.number);
         let exchanged =
-            complete(mpb.exchange_flags(flag, to.number, own, from.line, from.number, theirs));
+            complete(mpb.exchange_flags(flag, number, own, from.line, from.number, theirs));
         if exchanged.is_ok() {
             self.pairs.exchanged(other, to.number);
             combine(operation, vector, bytemuck::cast_slice(theirs), me == 0);
@@ -282,7 +283,8 @@ impl LineReduce {
             pairs.wait_until_taken(mpb, to, before).await?;
         }
         let own = bytemuck::cast_slice(vector);
-        mpb.set_flag_with(Line { rank: to, line }, number, own).await
+        let value = marked(mpb, number);
+        mpb.set_flag_with(Line { rank: to, line }, value, own).await
     }
 
     /// Of two ranks: the other one's vector in one line, combined with the own one.
@@ -296,7 +298,8 @@ impl LineReduce {
         let (me, other) = (mpb.rank(), 1 - mpb.rank());
         let Numbered { number, line } = self.pairs.next_from(other);
         let theirs = self.scratch.elements::<T>(vector.len());
-        mpb.wait_flag_from(other, line, |seen| seen == number).await?;
+        let seen = mpb.wait_flag_from(other, line, is_line(number)).await?;
+        mpb.compare_mark(other, seen)?;
         mpb.flag_payload(line, bytemuck::cast_slice_mut(theirs)).await?;
         if let Some(flag) = self.pairs.says_taken(me, other, number - 1, number) {
             mpb.set_flag(flag, number).await?;

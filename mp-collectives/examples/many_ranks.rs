@@ -1,0 +1,77 @@
+//! Many ranks on few cores: they start, meet in a barrier, add eight bytes each, and end. Prints what that
+//! takes of time and memory.
+//!
+//! ```text
+//! cargo run --release -p mp-collectives --example many_ranks -- 1024 threads
+//! cargo run --release -p mp-collectives --example many_ranks -- 1024 processes
+//! ```
+//!
+//! As many processes need as many descriptors in the one that starts them (`ulimit -n`).
+
+use std::time::Instant;
+
+use mp_collectives::collectives::{Check, Collectives, Settings};
+use mp_collectives::reduce::Sum;
+use mp_comm::Communicator;
+use mp_core::{Error, Rank, Result, World};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let ranks = arguments.next().and_then(|ranks| ranks.parse().ok()).unwrap_or(1024);
+    let kind = arguments.next().unwrap_or("threads".to_owned());
+    let world = match kind.as_str() {
+        "threads" => World::threads(ranks),
+        "processes" => World::processes(ranks),
+        other => return Err(Error::other(format!("{other} are neither threads nor processes"))),
+    };
+    let began = Instant::now();
+    let told = world.run(meet)?;
+    let took = began.elapsed().as_secs_f64();
+    if let Some([barrier, sum, memory]) = told.into_iter().flatten().next() {
+        println!(
+            "{ranks} {kind}: {took:.2} s in all; barrier {barrier:.3} s, all-reduce {sum:.3} s; {memory:.0} MB"
+        );
+    }
+    Ok(())
+}
+
+/// Rank 0's figures: seconds, and megabytes while all are there.
+fn meet(rank: &Rank) -> Result<Option<[f64; 3]>> {
+    let world = Communicator::world(rank);
+    world.set_collectives(Settings { check: Check::Off, ..Default::default() })?;
+    world.barrier()?;
+    let began = Instant::now();
+    world.barrier()?;
+    let barrier = began.elapsed().as_secs_f64();
+    let began = Instant::now();
+    let mut sum = [rank.id() as u64];
+    world.all_reduce(&mut sum, Sum)?;
+    let reduced = began.elapsed().as_secs_f64();
+    let ranks = rank.size() as u64;
+    if sum[0] != ranks * (ranks - 1) / 2 {
+        return Err(Error::other(format!("{} is not the sum", sum[0])));
+    }
+    let memory = if rank.id() == 0 { megabytes()? } else { 0.0 };
+    world.barrier()?;
+    Ok((rank.id() == 0).then_some([barrier, reduced, memory]))
+}
+
+/// Of this process, and of those that have the same parent: what each has of its own, and its share of what
+/// they share.
+fn megabytes() -> Result<f64> {
+    let parent = std::os::unix::process::parent_id();
+    let siblings = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))?;
+    let program = std::fs::read_link("/proc/self/exe")?;
+    let mut kilobytes = 0;
+    for process in siblings.split_whitespace() {
+        let here = |what: &str| format!("/proc/{process}/{what}");
+        if std::fs::read_link(here("exe")).is_ok_and(|other| other == program)
+            && let Ok(memory) = std::fs::read_to_string(here("smaps_rollup"))
+        {
+            let share = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let number = share.and_then(|share| share.split_whitespace().next()?.parse().ok());
+            kilobytes += number.unwrap_or(0);
+        }
+    }
+    Ok(f64::from(kilobytes) / 1e3)
+}

@@ -1,0 +1,557 @@
+//! The cheap check that all ranks call the same, which is always on: kind, elements' type and number, and
+//! root travel in 31 bits, the call's *mark*, in lines that travel anyway.
+//!
+//! 1. A rank that begins a call notes its mark with the call's number in its [`History`].
+//! 2. A line with a payload beside its flag has the mark above the flag's number
+//!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). Whoever waits for the line compares.
+//! 3. A flag without a payload has the last marks beside it ([`Mpb::announce`](mp_model::mpb::Mpb::announce)):
+//!    the rank may have gone on to its next calls before the flag is looked at.
+//! 4. What never meets in a line, as a broadcast and a barrier, waits for ever. In a communicator, a rank
+//!    that waits long puts its history on a [`Board`], and looks at those of the others.
+//!
+//! A rank that finds another call than its own ends with
+//! [`CallsDiffer`](mp_comm::Error::CallsDiffer). In a communicator it also closes its buffers, and says
+//! on its board that it makes no calls any more, so that the others end as well.
+//!
+//! ```text
+//! mark      kind: 5 bits | type: 7 | root: 7 | elements: 12
+//! history   the last four: number of the call: 33 bits | mark
+//! ```
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use mp_comm::{Call, Callers, Calls};
+use mp_core::Rank;
+use mp_core::mpb::{Line, Mpb, Mpbs, Watch};
+
+use crate::members::names;
+use crate::real::RealError;
+
+const MARK_BITS: u32 = 31;
+const MARK: u64 = (1 << MARK_BITS) - 1;
+/// Above a line's number of 32 bits, and the one that it carries into.
+const SHIFT: u32 = u64::BITS - MARK_BITS;
+const TYPE_SHIFT: u32 = 19;
+const ROOT_SHIFT: u32 = 12;
+const KIND_SHIFT: u32 = 26;
+const COUNT: u64 = (1 << ROOT_SHIFT) - 1;
+/// Numbers of elements from here on are told by some bits of them.
+const MANY: u64 = 1 << (ROOT_SHIFT - 1);
+/// Roots from here on are told by what is left when they are divided by it.
+const ROOTS: usize = 126;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Barrier = 1,
+    Broadcast,
+    Reduce,
+    AllReduce,
+    Scan,
+    ExclusiveScan,
+    ReduceScatter,
+    ReduceScatterVarying,
+    Gather,
+    GatherVarying,
+    Scatter,
+    ScatterVarying,
+    AllGather,
+    AllGatherVarying,
+    AllToAll,
+    AllToAllVarying,
+}
+
+impl Kind {
+    /// The same of blocks that need not be equally long.
+    pub(crate) fn varying(self) -> Self {
+        match self {
+            Kind::ReduceScatter => Kind::ReduceScatterVarying,
+            Kind::Gather => Kind::GatherVarying,
+            Kind::Scatter => Kind::ScatterVarying,
+            Kind::AllGather => Kind::AllGatherVarying,
+            Kind::AllToAll => Kind::AllToAllVarying,
+            other => other,
+        }
+    }
+}
+
+/// In the order of [`Kind`].
+const NAMES: [&str; 16] = [
+    "barrier",
+    "broadcast",
+    "reduce",
+    "all_reduce",
+    "scan",
+    "exclusive_scan",
+    "reduce_scatter",
+    "reduce_scatter_varying",
+    "gather",
+    "gather_varying",
+    "scatter",
+    "scatter_varying",
+    "all_gather",
+    "all_gather_varying",
+    "all_to_all",
+    "all_to_all_varying",
+];
+
+/// Types that a mark names. Others are told apart by a number made of their names.
+const TYPES: [(&str, usize); 16] = [
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("u64", 8),
+    ("u128", 16),
+    ("usize", 8),
+    ("i8", 1),
+    ("i16", 2),
+    ("i32", 4),
+    ("i64", 8),
+    ("i128", 16),
+    ("isize", 8),
+    ("f32", 4),
+    ("f64", 8),
+    ("bool", 1),
+    ("char", 4),
+];
+const TYPE_MASK: u64 = 0x7f;
+
+/// The number of a type: constant where this is inlined.
+#[inline(always)]
+fn code_of<T>() -> u64 {
+    let name = type_name::<T>();
+    match name {
+        "u8" => 1,
+        "u16" => 2,
+        "u32" => 3,
+        "u64" => 4,
+        "u128" => 5,
+        "usize" => 6,
+        "i8" => 7,
+        "i16" => 8,
+        "i32" => 9,
+        "i64" => 10,
+        "i128" => 11,
+        "isize" => 12,
+        "f32" => 13,
+        "f64" => 14,
+        "bool" => 15,
+        "char" => 16,
+        _ => {
+            // The last bytes say most of a path.
+            let name = name.as_bytes();
+            let last = |count: usize| name[name.len().saturating_sub(count)..].iter();
+            let number = last(8).fold(name.len() as u64, |number, &byte| {
+                number.rotate_left(7).wrapping_add(u64::from(byte))
+            });
+            let number =
+                number.wrapping_add(size_of::<T>() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            32 + (number >> 32) % (TYPE_MASK - 31)
+        }
+    }
+}
+
+/// A call in 31 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+impl Mark {
+    /// Of so many elements of a type, where all ranks have as many; from or to a root, if there is one.
+    #[inline(always)]
+    pub(crate) fn new<T>(kind: Kind, count: Option<usize>, root: Option<usize>) -> Self {
+        let count = match count {
+            None => 0,
+            Some(count) if (count as u64) < MANY - 1 => count as u64 + 1,
+            Some(count) => {
+                MANY | (count as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (65 - ROOT_SHIFT)
+            }
+        };
+        let root = root.map_or(0, |root| 1 + (root % ROOTS) as u64);
+        let parts = (kind as u64) << KIND_SHIFT | code_of::<T>() << TYPE_SHIFT;
+        Self(parts | root << ROOT_SHIFT | count)
+    }
+
+    /// Of a call without elements.
+    #[inline(always)]
+    pub(crate) fn barrier() -> Self {
+        Self((Kind::Barrier as u64) << KIND_SHIFT)
+    }
+
+    /// The call, as far as the bits tell.
+    fn call(self, ranks: usize) -> Call {
+        let name = (self.0 >> KIND_SHIFT).checked_sub(1).and_then(|kind| NAMES.get(kind as usize));
+        let mut call = Call::new(name.copied().unwrap_or("something else"));
+        if let Some(root) = ((self.0 >> ROOT_SHIFT & 0x7f) as usize).checked_sub(1) {
+            call = if ranks <= ROOTS { call.root(root) } else { call };
+        }
+        let code = (self.0 >> TYPE_SHIFT & TYPE_MASK) as usize;
+        let known = code.checked_sub(1).and_then(|code| TYPES.get(code));
+        call = match (code, known) {
+            (0, _) => call,
+            (_, Some(&(name, size))) => call.of_named(name, size),
+            _ => call.of_named(format!("elements of type no. {code}"), 0),
+        };
+        call.count = match self.0 & COUNT {
+            0 => None,
+            count if count < MANY => Some(count as usize - 1),
+            _ => None,
+        };
+        if self.0 & COUNT >= MANY {
+            call = call.settings(format!("{} elements or more (no. {})", MANY - 1, self.0 & COUNT));
+        }
+        call
+    }
+}
+
+impl fmt::Debug for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.call(0))
+    }
+}
+
+/// Calls that are remembered.
+const REMEMBERED: usize = 4;
+/// Bytes of them.
+const BYTES: usize = REMEMBERED * size_of::<u64>();
+
+/// A rank's last calls. Written by one thread at a time.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    count: AtomicU64,
+    entries: [AtomicU64; REMEMBERED],
+    /// What differs, when that was found.
+    found: Mutex<Option<Difference>>,
+}
+
+/// Two ranks that call something else.
+#[derive(Clone, Copy, Debug)]
+struct Difference([(usize, Mark); 2]);
+
+impl Difference {
+    fn new(one: (usize, Mark), other: (usize, Mark)) -> Self {
+        Self(if one.0 < other.0 { [one, other] } else { [other, one] })
+    }
+
+    fn error(self, ranks: usize) -> mp_core::Error {
+        let told =
+            |(rank, mark): (usize, Mark)| Callers { call: mark.call(ranks), ranks: vec![rank] };
+        let calls = Calls::of(self.0.map(told).to_vec());
+        mp_core::Error::other(mp_comm::Error::CallsDiffer(Box::new(calls)))
+    }
+
+    /// As a rank shows it to the others.
+    fn words(self) -> [u64; 2] {
+        self.0.map(|(rank, mark)| (rank as u64) << MARK_BITS | mark.0)
+    }
+
+    fn of_words(words: [u64; 2]) -> Self {
+        Self(words.map(|word| ((word >> MARK_BITS) as usize, Mark(word & MARK))))
+    }
+}
+
+/// A call's number and mark, in a word.
+#[derive(Clone, Copy)]
+struct Entry(u64);
+
+impl Entry {
+    #[inline(always)]
+    fn new(number: u64, mark: Mark) -> Self {
+        Self(number << MARK_BITS | mark.0)
+    }
+
+    fn number(self) -> u64 {
+        self.0 >> MARK_BITS
+    }
+
+    fn mark(self) -> Mark {
+        Mark(self.0 & MARK)
+    }
+
+    /// Whether two ranks called something else at the same place.
+    #[inline(always)]
+    fn differs(self, other: Self) -> bool {
+        let difference = self.0 ^ other.0;
+        difference != 0 && difference >> MARK_BITS == 0 && self.number() != 0
+    }
+}
+
+impl History {
+    #[inline(always)]
+    fn note(&self, mark: Mark) -> Entry {
+        // Relaxed: others read it only in the same thread, or as a hint.
+        let number = (self.count.load(Ordering::Relaxed) + 1) & (u64::MAX >> MARK_BITS);
+        self.count.store(number, Ordering::Relaxed);
+        let entry = Entry::new(number, mark);
+        self.entries[number as usize % REMEMBERED].store(entry.0, Ordering::Relaxed);
+        entry
+    }
+
+    fn found(&self) -> Option<Difference> {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the first difference that was found.
+    fn differs(&self, difference: Difference) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(difference);
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        for (bytes, entry) in bytes.as_chunks_mut().0.iter_mut().zip(&self.entries) {
+            *bytes = entry.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        bytes
+    }
+}
+
+/// What the calls of one front have to do with those of other ranks: part of the MPBs that they go by.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// None where calls are not compared.
+    history: Option<Arc<History>>,
+    /// The call that goes on.
+    now: u64,
+    /// For each rank: the last call that was compared.
+    compared: Vec<u64>,
+}
+
+impl Checked {
+    pub(crate) fn new(ranks: usize) -> Self {
+        Self { history: Some(Arc::default()), now: 0, compared: vec![0; ranks] }
+    }
+
+    /// Has the calls numbered together with those of other fronts.
+    pub(crate) fn share(&mut self, history: &Arc<History>) {
+        self.history = Some(Arc::clone(history));
+    }
+
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, mark: Mark) {
+        if let Some(history) = &self.history {
+            self.now = history.note(mark).0;
+        }
+    }
+
+    /// As [`Mpb::mark`](mp_model::mpb::Mpb::mark).
+    #[inline(always)]
+    pub(crate) fn mark(&self) -> u64 {
+        self.now << SHIFT
+    }
+
+    /// What goes beside a flag that [announces](mp_model::mpb::Mpb::announce).
+    #[inline(always)]
+    pub(crate) fn announced(&self) -> Option<[u8; BYTES]> {
+        self.history.as_ref().map(|history| history.bytes())
+    }
+
+    #[inline(always)]
+    pub(crate) fn compare_mark(&self, mpb: &Mpb, from: usize, seen: u64) -> Result<(), RealError> {
+        if seen >> SHIFT == self.now & MARK {
+            return Ok(());
+        }
+        Err(self.differ(mpb, Entry(self.now).mark(), (from, Mark(seen >> SHIFT))))
+    }
+
+    #[inline(always)]
+    pub(crate) fn compare(&mut self, mpb: &Mpb, from: usize, line: usize) -> Result<(), RealError> {
+        if self.compared.get(from).is_none_or(|&compared| compared == self.now) {
+            return Ok(());
+        }
+        self.compared[from] = self.now;
+        let Some(history) = &self.history else { return Ok(()) };
+        let mut there = [0u64; REMEMBERED];
+        mpb.flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
+        // Also those that went by without a line from one to the other.
+        let mut both = history.entries.iter().zip(there);
+        let differs =
+            both.find(|(mine, there)| Entry(mine.load(Ordering::Relaxed)).differs(Entry(*there)));
+        match differs {
+            Some((mine, there)) => {
+                let mine = Entry(mine.load(Ordering::Relaxed)).mark();
+                Err(self.differ(mpb, mine, (from, Entry(there).mark())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn differ(&self, mpb: &Mpb, mine: Mark, theirs: (usize, Mark)) -> RealError {
+        let difference = Difference::new((mpb.rank(), mine), theirs);
+        if let Some(history) = &self.history {
+            history.differs(difference);
+        }
+        difference.error(mpb.ranks()).into()
+    }
+}
+
+/// Where the ranks of a communicator show their calls when something takes long, or is wrong. The line of
+/// a rank in its own MPB: [`ENDED`] or not, its history, and the difference that was found.
+pub(crate) struct Board {
+    rank: Rank,
+    members: Vec<usize>,
+    name: String,
+    history: Arc<History>,
+    /// This rank makes no calls any more.
+    ended: AtomicBool,
+    mpb: OnceLock<Option<Mpb>>,
+}
+
+/// What the flag of a rank's line says whose calls have ended.
+const ENDED: u64 = 2;
+const WORDS: usize = REMEMBERED + 2;
+
+impl Board {
+    pub(crate) fn new(rank: Rank, members: Vec<usize>, name: String) -> Self {
+        let (history, ended, mpb) = (Arc::default(), AtomicBool::new(false), OnceLock::new());
+        Self { rank, members, name, history, ended, mpb }
+    }
+
+    pub(crate) fn history(&self) -> &Arc<History> {
+        &self.history
+    }
+
+    /// Why this rank makes no calls any more.
+    pub(crate) fn ended(&self) -> Option<mp_core::Error> {
+        let ended = self.ended.load(Ordering::Relaxed);
+        self.history.found().filter(|_| ended).map(|found| found.error(self.members.len()))
+    }
+
+    /// None where there is no memory for it.
+    fn mpb(&self) -> Option<&Mpb> {
+        let mpbs = names::COMMUNICATORS.mpbs(Mpbs::lines(1));
+        let open = || self.rank.mpb_of(&self.name, &self.members, mpbs).ok();
+        self.mpb.get_or_init(open).as_ref()
+    }
+
+    /// Shows this rank's calls.
+    fn show(&self, mpb: &Mpb) -> mp_core::Result<()> {
+        let state = if self.ended.load(Ordering::Relaxed) { ENDED } else { 1 };
+        let mut words = [0; WORDS];
+        let (calls, found) = words.split_at_mut(REMEMBERED);
+        for (word, entry) in calls.iter_mut().zip(&self.history.entries) {
+            *word = entry.load(Ordering::Relaxed);
+        }
+        if let Some(difference) = self.history.found() {
+            found.copy_from_slice(&difference.words());
+        }
+        let line = Line { rank: mpb.rank(), line: 0 };
+        mpb.set_flag_with(line, state, bytemuck::bytes_of(&words))
+    }
+
+    /// Says that this rank makes no calls any more, because ranks called something else.
+    #[cold]
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(mpb) = self.mpb() {
+            // Who can't be told finds the buffers closed.
+            let _ = self.show(mpb);
+        }
+    }
+
+    /// What differs, if another rank has found something.
+    pub(crate) fn found_by_others(&self) -> Option<mp_core::Error> {
+        let mpb = self.mpb()?;
+        self.look_at_others(mpb, false).ok()??;
+        self.history.found().map(|found| found.error(mpb.ranks()))
+    }
+
+    fn look_at_others(&self, mpb: &Mpb, compare: bool) -> mp_core::Result<Option<()>> {
+        let me = mpb.rank();
+        for rank in (0..mpb.ranks()).filter(|&rank| rank != me) {
+            let mut line = [0u64; 1 + WORDS];
+            mpb.get(Line { rank, line: 0 }, bytemuck::bytes_of_mut(&mut line))?;
+            let [state, calls @ .., first, second] = line;
+            let found = if state == ENDED {
+                Some(Difference::of_words([first, second]))
+            } else if compare {
+                let mut both = self.history.entries.iter().zip(calls);
+                both.find_map(|(mine, there)| {
+                    let (mine, there) = (Entry(mine.load(Ordering::Relaxed)), Entry(there));
+                    let difference = || Difference::new((me, mine.mark()), (rank, there.mark()));
+                    mine.differs(there).then(difference)
+                })
+            } else {
+                None
+            };
+            if let Some(found) = found {
+                self.history.differs(found);
+                return Ok(Some(()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Watch for Board {
+    /// So that what many ranks look at each other's lines for is little beside all else.
+    fn interval(&self) -> Duration {
+        Duration::from_millis(250 + self.members.len() as u64)
+    }
+
+    fn look(&self) -> Option<mp_core::Error> {
+        let mpb = self.mpb()?;
+        self.show(mpb).ok()?;
+        self.look_at_others(mpb, true).ok()??;
+        self.history.found().map(|found| found.error(mpb.ranks()))
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Board").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_tell_calls_apart_and_name_them() {
+        let of = |mark: Mark| mark.call(8).to_string();
+        let mark = Mark::new::<f32>(Kind::AllReduce, Some(2), None);
+        assert_eq!(of(mark), "all_reduce of 2 f32");
+        assert_eq!(of(Mark::new::<u32>(Kind::AllReduce, Some(2), None)), "all_reduce of 2 u32");
+        assert_eq!(
+            of(Mark::new::<u8>(Kind::Broadcast, Some(0), Some(7))),
+            "broadcast of 0 u8 with root 7"
+        );
+        assert_eq!(of(Mark::barrier()), "barrier");
+        assert_eq!(
+            of(Mark::new::<i64>(Kind::GatherVarying, None, Some(0))),
+            "gather_varying of i64 with root 0"
+        );
+        let many = |count| Mark::new::<u8>(Kind::Gather, Some(count), None);
+        let all: Vec<_> = (2040..2060).chain([1 << 20, 1 << 21, 1 << 30]).map(many).collect();
+        for (place, one) in all.iter().enumerate() {
+            assert!(all[..place].iter().all(|other| other != one), "{one:?}");
+            assert!(one.0 <= MARK);
+        }
+        assert!(NAMES[Kind::AllToAllVarying as usize - 1].ends_with("all_varying"));
+        for (code, (name, size)) in TYPES.iter().enumerate() {
+            let call = Mark((code as u64 + 1) << TYPE_SHIFT).call(2);
+            assert_eq!(call.element.map(|e| (e.name, e.size)), Some(((*name).to_owned(), *size)));
+        }
+        assert_eq!(code_of::<f64>(), 14);
+        assert_ne!(code_of::<[u8; 3]>(), code_of::<[u8; 4]>());
+    }
+
+    #[test]
+    fn calls_are_compared_at_the_same_place_alone() {
+        let (one, other) = (History::default(), History::default());
+        let broadcast = Mark::new::<u8>(Kind::Broadcast, Some(1), Some(0));
+        let mine = one.note(broadcast);
+        for mark in [broadcast, Mark::barrier(), Mark::barrier()] {
+            other.note(mark);
+        }
+        let there = other.entries.each_ref().map(|entry| Entry(entry.load(Ordering::Relaxed)));
+        assert!(there.iter().all(|&entry| !mine.differs(entry)));
+        let mine = one.note(broadcast);
+        assert_eq!(there.iter().filter(|&&entry| mine.differs(entry)).count(), 1);
+    }
+}
