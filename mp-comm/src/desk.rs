@@ -51,6 +51,9 @@ impl Want {
     }
 }
 
+/// The receive of a message that is to be dropped: there is none of this number.
+pub(crate) const NOBODY: usize = usize::MAX;
+
 /// How far a receive has got.
 #[derive(Debug)]
 pub(crate) enum Receiving {
@@ -135,6 +138,9 @@ impl Desk {
             if let Some(error) =
                 posted.want.refuses(&envelope, || self.element(envelope.fingerprint))
             {
+                if posted.pattern.is_together() {
+                    self.store.take(place);
+                }
                 return Err(error);
             }
             if let Some(arrived) = self.store.take(place) {
@@ -148,7 +154,8 @@ impl Desk {
         Ok(place)
     }
 
-    /// The receive that this message is for. Those before it that can't take it fail.
+    /// The receive that this message is for, which may be [`NOBODY`]. Those before it that can't take
+    /// it fail.
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
         let mut at = 0;
         while let Some(&place) = self.waiting.get(at) {
@@ -160,7 +167,13 @@ impl Desk {
             self.waiting.remove(at);
             let posted = &self.receives[place];
             match posted.want.refuses(envelope, || self.element(envelope.fingerprint)) {
-                Some(error) => self.receives[place].state = Receiving::Failed(error),
+                Some(error) => {
+                    let together = posted.pattern.is_together();
+                    self.receives[place].state = Receiving::Failed(error);
+                    if together {
+                        return Some(NOBODY);
+                    }
+                }
                 None => {
                     self.receives[place].state = Receiving::Coming;
                     self.matched(envelope);

@@ -6,7 +6,7 @@ use crate::{
     cartesian::Cartesian,
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
-    error::Result,
+    error::{Error, Result},
 };
 
 /// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or
@@ -104,21 +104,31 @@ impl<T: Plain> Halo<'_, T> {
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::receive_into`];
     /// [`Error::Misuse`](crate::Error::Misuse) when the block has another length than
-    /// [`len`](Self::len), or a neighbour's has other extents.
+    /// [`len`](Self::len), or a neighbour's has other extents. What was refused is dropped: the next
+    /// exchange finds nothing of it.
     pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
         if block.len() != self.len() {
             return misuse(format!("a block of {} elements, not {}", block.len(), self.len()));
         }
+        let mut differs = Ok(());
         for dimension in 0..self.extents.len() {
             let outer = self.extents[..dimension].iter().product::<usize>();
             let inner = self.extents[dimension + 1..].iter().product::<usize>() * self.row;
-            if outer == 1 {
-                self.exchange_whole(dimension, self.width * inner, block)?;
-            } else {
-                self.exchange_strips(dimension, inner, block)?;
+            let exchanged = match outer {
+                1 => self.exchange_whole(dimension, self.width * inner, block),
+                _ => self.exchange_strips(dimension, inner, block),
+            };
+            match exchanged {
+                // The neighbours in the other dimensions wait for this rank.
+                Err(
+                    error @ (Error::Misuse(_)
+                    | Error::Truncated { .. }
+                    | Error::OtherElements { .. }),
+                ) => differs = differs.and(Err(error)),
+                exchanged => exchanged?,
             }
         }
-        Ok(())
+        differs
     }
 
     /// Of a dimension whose borders each lie in one piece of `len` elements.

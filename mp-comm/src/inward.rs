@@ -6,7 +6,7 @@ use mp_core::{
 };
 
 use crate::{
-    desk::{Desk, Receiving},
+    desk::{Desk, NOBODY, Receiving},
     elements::{ElementType, Landing},
     error::Error,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
@@ -271,7 +271,7 @@ impl Inward {
                 // Its message is passed over.
                 Err(error) => {
                     desk.fail(place, error);
-                    body.to = To::Receive(usize::MAX);
+                    body.to = To::Receive(NOBODY);
                 }
             }
         }

@@ -227,7 +227,8 @@ impl<'a> Joint<'a> {
         self.communicator.send_in(Stream::Together, elements, to, tag)
     }
 
-    /// [`Communicator::receive_into`] in the stream of joint operations.
+    /// [`Communicator::receive_into`] in the stream of joint operations. A message that it refuses is
+    /// dropped, and the next operation does not find it.
     ///
     /// # Errors
     /// As that.

@@ -227,6 +227,10 @@ impl<B: BufferMut> Start for PersistentReceive<'_, B> {
 macro_rules! requests {
     ($($name:ident, $bound:path $(, $life:lifetime)?;)*) => {$(
         impl<B: $bound $(+ $life)?> Sealed for $name<'_, B> {
+            fn is_active(&self) -> bool {
+                matches!(self.state, State::Started(_))
+            }
+
             fn under_way(&mut self) -> Option<UnderWay<'_>> {
                 self.state.request()?.under_way()
             }

@@ -56,6 +56,12 @@ pub(crate) mod sealed {
     }
 
     pub trait Sealed {
+        /// Whether it was started and not waited for: one that is not has nothing that could be done.
+        #[doc(hidden)]
+        fn is_active(&self) -> bool {
+            true
+        }
+
         /// `None` when it is done.
         #[doc(hidden)]
         fn under_way(&mut self) -> Option<UnderWay<'_>>;
@@ -95,6 +101,10 @@ use sealed::{Sealed, UnderWay};
 pub trait Pending: Sealed {}
 
 impl<P: Pending + ?Sized> Sealed for &mut P {
+    fn is_active(&self) -> bool {
+        (**self).is_active()
+    }
+
     fn under_way(&mut self) -> Option<UnderWay<'_>> {
         (**self).under_way()
     }
@@ -496,10 +506,11 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     Ok(())
 }
 
-/// Waits until one of several requests is done (`MPI_Waitany`); which.
+/// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A
+/// [persistent](Communicator::persistent_send) request that is not started is passed over.
 ///
 /// # Errors
-/// As [`wait_all`], and when there are none.
+/// As [`wait_all`], and when there are none to wait for.
 pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
     match wait_some(requests)?.first() {
         Some(&first) => Ok(first),
@@ -507,28 +518,28 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
     }
 }
 
-/// Waits until at least one of several requests is done (`MPI_Waitsome`); which are. None, when
-/// there are none.
+/// Waits until at least one of several requests is done (`MPI_Waitsome`), and returns which are: none
+/// where there are none to wait for. A persistent request that is not started is passed over.
 ///
 /// # Errors
 /// As [`wait_all`].
 pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    let settled = work(requests, None, |settled| {
-        settled.is_empty() || settled.iter().any(|&settled| settled)
-    })?;
-    Ok(places(&settled))
+    let (done, _) = work(requests, None, |done, active| done > 0 || active == 0)?;
+    Ok(done)
 }
 
-/// Whether all of several requests are done (`MPI_Testall`).
+/// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
+/// started.
 ///
 /// # Errors
 /// As [`wait_all`].
 pub fn test_all<P: Pending>(requests: &mut [P]) -> Result<bool> {
-    let all = |settled: &[bool]| settled.iter().all(|&settled| settled);
-    Ok(all(&work(requests, Some(Duration::ZERO), all)?))
+    let (done, active) = work(requests, Some(Duration::ZERO), |done, active| done == active)?;
+    Ok(done.len() == active)
 }
 
-/// A request that is done, if one is (`MPI_Testany`).
+/// Returns a request that is done, if one is (`MPI_Testany`). A persistent request that is not started
+/// is passed over.
 ///
 /// # Errors
 /// As [`wait_all`].
@@ -536,17 +547,14 @@ pub fn test_any<P: Pending>(requests: &mut [P]) -> Result<Option<usize>> {
     Ok(test_some(requests)?.first().copied())
 }
 
-/// Which of several requests are done (`MPI_Testsome`).
+/// Returns which of several requests are done (`MPI_Testsome`). A persistent request that is not started
+/// is passed over.
 ///
 /// # Errors
 /// As [`wait_all`].
 pub fn test_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    let any = |settled: &[bool]| settled.iter().any(|&settled| settled);
-    Ok(places(&work(requests, Some(Duration::ZERO), any)?))
-}
-
-fn places(settled: &[bool]) -> Vec<usize> {
-    (0..settled.len()).filter(|&place| settled[place]).collect()
+    let (done, _) = work(requests, Some(Duration::ZERO), |done, _| done > 0)?;
+    Ok(done)
 }
 
 /// Those of several requests that are under way.
@@ -575,30 +583,32 @@ fn under_way<P: Pending>(requests: &mut [P]) -> Result<UnderWays<'_>> {
     Ok(all)
 }
 
-/// Works until `enough` requests are settled; which are.
+/// Works until `enough` requests are done, by their number and that of the active ones. Returns which
+/// are done, and how many are active.
 fn work<P: Pending>(
     requests: &mut [P],
     limit: Option<Duration>,
-    enough: impl Fn(&[bool]) -> bool,
-) -> Result<Vec<bool>> {
-    let mut settled = vec![true; requests.len()];
+    enough: impl Fn(usize, usize) -> bool,
+) -> Result<(Vec<usize>, usize)> {
+    let mut settled: Vec<bool> = requests.iter().map(|request| request.is_active()).collect();
+    let count = |settled: &[bool]| settled.iter().filter(|&&settled| settled).count();
+    let active = count(&settled);
     let UnderWays { engine, handles, places, mut landings } = under_way(requests)?;
     places.iter().for_each(|&place| settled[place] = false);
-    if !enough(&settled)
+    if !enough(count(&settled), active)
         && let Some(engine) = engine
     {
         engine.borrow_mut().work(&handles, &mut landings, &mut [], limit, |engine| {
             for (&handle, &place) in handles.iter().zip(&places) {
                 settled[place] = settled[place] || engine.is_settled(handle);
             }
-            enough(&settled)
+            enough(count(&settled), active)
         })?;
     }
     drop(landings);
-    for (request, _) in requests.iter_mut().zip(&settled).filter(|(_, settled)| **settled) {
-        request.settle();
-    }
-    Ok(settled)
+    let done: Vec<usize> = (0..requests.len()).filter(|&place| settled[place]).collect();
+    done.iter().for_each(|&place| requests[place].settle());
+    Ok((done, active))
 }
 
 impl<B: Buffer + 'static> std::fmt::Debug for SendRequest<B> {

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use mp_core::SharedBuffer;
 
-use crate::wire::{Envelope, Inline};
+use crate::{
+    communicator::Stream,
+    wire::{Envelope, Inline},
+};
 
 /// Which messages a receive or probe takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,12 @@ impl Pattern {
         self.context == envelope.context
             && self.source.is_none_or(|source| source == envelope.source)
             && self.tag.is_none_or(|tag| tag == envelope.tag)
+    }
+
+    /// Whether it is a receive of an operation that all ranks call together. What such a receive refuses
+    /// is dropped: nobody else will ever ask for it, and the next operation must not find it.
+    pub(crate) fn is_together(&self) -> bool {
+        self.context & 1 == Stream::Together as u32
     }
 
     /// Whether it takes anything from this rank.

@@ -197,3 +197,40 @@ fn borders_of_any_size() {
         borders(&grid, &[8], 150_001, 2)
     });
 }
+
+/// A rank whose block differs is an error for it and its neighbours, and the next exchange works: also of
+/// ranks that only heard of it in one of several dimensions.
+#[test]
+fn a_halo_works_after_one_that_differed() {
+    for (ranks, dimensions) in [(3, &[3][..]), (4, &[2, 2])] {
+        for len in [1, 100, 20_000] {
+            on_all(ranks, |rank| {
+                let world = Communicator::world(rank);
+                let periodic = vec![false; dimensions.len()];
+                let grid = world.cartesian(dimensions, &periodic)?.ok_or_else(missing)?;
+                let own = vec![1; dimensions.len()];
+                for _ in 0..2 {
+                    let more = if grid.rank() == 1 { len + 1 } else { len };
+                    let mut odd = grid.halo::<u64>(&own, &[more], 1)?;
+                    let neighbours = ranks == 3 || grid.rank() != 2;
+                    let mut block = vec![5; odd.len()];
+                    ensure!(odd.exchange(&mut block).is_err() == neighbours, "{}", grid.rank());
+                    let mut other = grid.halo::<u8>(&own, &[len], 1)?;
+                    let mut alien = grid.halo::<i8>(&own, &[len], 1)?;
+                    let exchanged = match grid.rank() {
+                        0 => alien.exchange(&mut vec![1; other.len()]),
+                        _ => other.exchange(&mut vec![1; other.len()]),
+                    };
+                    ensure!(exchanged.is_err() || grid.rank() + 1 == ranks, "{}", grid.rank());
+                    let mut halo = grid.halo::<u64>(&own, &[len], 1)?;
+                    let mut block = vec![grid.rank() as u64; halo.len()];
+                    halo.exchange(&mut block)?;
+                    if ranks == 3 && grid.rank() == 1 {
+                        ensure!((block[0], block[3 * len - 1]) == (0, 2), "other borders");
+                    }
+                }
+                Ok(())
+            });
+        }
+    }
+}

@@ -382,3 +382,37 @@ fn an_exchange_with_an_error_does_the_rest() {
         Ok(())
     });
 }
+
+/// Persistent requests that were not started, or waited for since, are no requests to wait for.
+#[test]
+fn inactive_requests_are_passed_over() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let other = 1 - world.rank();
+        let post = |tag| world.persistent_receive([0u32], other, tag);
+        let mut posted = [post(0), post(1), post(2)];
+        ensure!(wait_any(&mut posted).is_err(), "none was started");
+        ensure!(wait_some(&mut posted)?.is_empty(), "none was started");
+        ensure!(test_any(&mut posted)?.is_none(), "none was started");
+        ensure!(test_some(&mut posted)?.is_empty(), "none was started");
+        ensure!(test_all(&mut posted)?, "none is under way");
+        wait_all(&mut posted)?;
+        for started in [2, 1, 2] {
+            posted[started].start()?;
+            world.send(&[7u32], other, started as u32)?;
+            ensure!(wait_any(&mut posted)? == started, "another than {started}");
+            // Until somebody asks for it.
+            ensure!(test_some(&mut posted)? == [started], "another than {started}");
+            posted[started].wait()?;
+            ensure!(test_any(&mut posted)?.is_none(), "{started} was waited for");
+        }
+        let mut sends =
+            [world.persistent_send([1u8], other, 3), world.persistent_send([2], other, 3)];
+        ensure!(wait_any(&mut sends).is_err(), "none was started");
+        sends[1].start()?;
+        ensure!(wait_any(&mut sends)? == 1, "the one that was started");
+        sends[1].wait()?;
+        world.receive::<u8>(other, 3)?;
+        Ok(())
+    });
+}

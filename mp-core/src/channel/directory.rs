@@ -583,7 +583,12 @@ impl Drop for Opened {
             let mut heap = self.context.lock_heap()?;
             let descriptor = self.descriptor()?;
             let (me, channel) = (self.context.me, (self.block, Some(&self.agreement)));
-            leave(&self.context, &mut heap, descriptor, channel, me, self.end, Leaving::Closed)
+            // What a panic leaves behind is no orderly end.
+            let leaving = match std::thread::panicking() {
+                true => Leaving::Ended { lost: true, released: true },
+                false => Leaving::Closed,
+            };
+            leave(&self.context, &mut heap, descriptor, channel, me, self.end, leaving)
         };
         // A heap too broken for that is found by the next who allocates.
         let _ = closed();

@@ -233,9 +233,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.opened.descriptor_offset().bytes()
     }
 
-    /// The messages one after another, until the sender is gone. See [`Messages`].
+    /// The messages one after another, until the sender has closed its end. See [`Messages`].
     pub fn iter(&self) -> Messages<'_, M> {
-        Messages { receiver: self }
+        Messages { receiver: self, failed: false }
     }
 
     #[inline]
@@ -696,23 +696,33 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another; ends when there can be no more. Why, the next
-/// [`receive`](Receiver::receive) tells: [`Error::Disconnected`] when every sender has closed,
-/// [`Error::PeerLost`] when one was lost, [`Error::GuardsHeld`] when the messages were kept.
+/// The messages of a channel one after another. Ends when every sender has closed its end. Any other
+/// error of [`receive`](Receiver::receive) is the last item: [`Error::PeerLost`] when a sender was lost,
+/// by a panic or by dying, [`Error::GuardsHeld`] when the messages were kept.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
+    failed: bool,
 }
 
 impl<'a, M: Message + ?Sized> Iterator for Messages<'a, M> {
-    type Item = Guard<'a, M>;
+    type Item = Result<Guard<'a, M>>;
 
-    fn next(&mut self) -> Option<Guard<'a, M>> {
-        self.receiver.receive().ok()
+    fn next(&mut self) -> Option<Result<Guard<'a, M>>> {
+        if self.failed {
+            return None;
+        }
+        match self.receiver.receive() {
+            Err(Error::Disconnected { .. }) => None,
+            received => {
+                self.failed = received.is_err();
+                Some(received)
+            }
+        }
     }
 }
 
 impl<'a, M: Message + ?Sized> IntoIterator for &'a Receiver<M> {
-    type Item = Guard<'a, M>;
+    type Item = Result<Guard<'a, M>>;
     type IntoIter = Messages<'a, M>;
 
     fn into_iter(self) -> Messages<'a, M> {
@@ -721,7 +731,7 @@ impl<'a, M: Message + ?Sized> IntoIterator for &'a Receiver<M> {
 }
 
 impl<'a, M: Message + ?Sized> IntoIterator for &'a mut Receiver<M> {
-    type Item = Guard<'a, M>;
+    type Item = Result<Guard<'a, M>>;
     type IntoIter = Messages<'a, M>;
 
     fn into_iter(self) -> Messages<'a, M> {

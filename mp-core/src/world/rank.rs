@@ -191,7 +191,7 @@ impl Rank {
     ///         return Ok(0);
     ///     }
     ///     let tasks = rank.shared_receiver::<u64>("tasks", &queue, Channel::degree(8))?;
-    ///     Ok(tasks.iter().map(|task| *task).sum())
+    ///     tasks.iter().map(|task| Ok(*task?)).sum()
     /// })?;
     /// assert_eq!(sums[1] + sums[2], 5050);
     /// # Ok::<(), mp_core::Error>(())

@@ -189,7 +189,7 @@ fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()>
     // What is left is received as buffers or as guards, or not at all.
     match random.below(3) {
         0 => while from.receive_buffer().is_ok() {},
-        1 => drop(from.iter().map(|message| message.len()).sum::<usize>()),
+        1 => drop(from.iter().map(|message| Ok(message?.len())).sum::<Result<usize>>()?),
         _ => {}
     }
     Ok(())

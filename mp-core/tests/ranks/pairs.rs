@@ -8,7 +8,7 @@ use std::{
 use mp_core::{Channel, Error, Plain, Rank, Result, SegmentError};
 
 use crate::{
-    support::{Random, SIZES, on_all},
+    support::{Random, SIZES, on_all, run_on_all_with},
     types::*,
 };
 
@@ -51,7 +51,7 @@ fn stream<T: Plain>(rank: &Rank, degree: u32, count: u64) -> Result<u64> {
         let guard = match i % 4 {
             0 => receiver.receive()?,
             1 => receiver.receive_timeout(Duration::from_secs(30))?,
-            2 => receiver.iter().next().ok_or_else(|| Error::other("the end too soon"))?,
+            2 => receiver.iter().next().ok_or_else(|| Error::other("the end too soon"))??,
             _ if degree == 0 => receiver.receive()?,
             _ => loop {
                 match receiver.try_receive()? {
@@ -107,6 +107,7 @@ fn a_hundred_thousand_messages_in_order() {
                 let receiver = rank.receiver::<u64>("numbers", 0, channel)?;
                 let mut next = 0;
                 for number in &receiver {
+                    let number = number?;
                     ensure!(*number == next, "{} instead of {next}", *number);
                     next += 1;
                     sum += *number;
@@ -378,7 +379,7 @@ fn what_was_published_before_the_close_is_delivered() {
                 rank.receiver::<u8>("closed", 0, Channel::degree(1))?.receive()?;
                 // Opened after the other end was closed.
                 let receiver = rank.receiver::<u32>(&name, 0, Channel::degree(degree))?;
-                let got: Vec<u32> = receiver.iter().map(|i| *i).collect();
+                let got = receiver.iter().map(|i| Ok(*i?)).collect::<Result<Vec<u32>>>()?;
                 ensure!(got == (0..degree).collect::<Vec<_>>(), "{got:?}");
                 for error in [
                     receiver.receive().err(),
@@ -497,7 +498,7 @@ fn stream_once(rank: &Rank, name: &str) -> Result<()> {
         return (0..5).try_for_each(|i| sender.send(&i));
     }
     let receiver = rank.receiver::<u64>(name, 0, Channel::degree(2))?;
-    let got: Vec<u64> = receiver.iter().map(|i| *i).collect();
+    let got = receiver.iter().map(|i| Ok(*i?)).collect::<Result<Vec<u64>>>()?;
     ensure!(got == [0, 1, 2, 3, 4], "{got:?}");
     Ok(())
 }
@@ -539,7 +540,7 @@ fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
                 rank.sender::<u64>("again", 1, channel)?.send(&i)
             } else {
                 let receiver = rank.receiver::<u64>("again", 0, channel)?;
-                let got: Vec<u64> = receiver.iter().map(|i| *i).collect();
+                let got = receiver.iter().map(|i| Ok(*i?)).collect::<Result<Vec<u64>>>()?;
                 ensure!(got == [i], "round {i}: {got:?}");
                 Ok(())
             }
@@ -709,4 +710,38 @@ fn time_limits_hold_at_every_degree() {
         }
         Ok(())
     });
+}
+
+/// The end of a sender that panics is a loss: a loop over its messages does not take it for the last.
+#[test]
+fn a_sender_that_panics_is_lost() {
+    let all = run_on_all_with(
+        2,
+        |world| world,
+        |rank| {
+            if rank.id() == 0 {
+                let mut sender = rank.sender::<u64>("numbers", 1, Channel::degree(8))?;
+                (0..3).try_for_each(|i| sender.send(&i))?;
+                panic!("in the middle");
+            }
+            let receiver = rank.receiver::<u64>("numbers", 0, Channel::degree(8))?;
+            let mut got = Vec::new();
+            let mut messages = receiver.iter();
+            let error = loop {
+                match messages.next() {
+                    Some(Ok(number)) => got.push(*number),
+                    Some(Err(error)) => break error,
+                    None => return Err(Error::other("it looks like the end")),
+                }
+            };
+            ensure!(got == [0, 1, 2], "{got:?}");
+            ensure!(matches!(error, Error::PeerLost { rank: 0, .. }), "{error}");
+            ensure!(messages.next().is_none(), "more than the error");
+            Ok(())
+        },
+    );
+    for (kind, ended) in all.each() {
+        let text = ended.unwrap_err().to_string();
+        assert!(text.contains("rank 0") && !text.contains("rank 1"), "{kind}: {text}");
+    }
 }

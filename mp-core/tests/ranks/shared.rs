@@ -72,7 +72,8 @@ fn every_message_reaches_one_receiver_once() {
                     }
                 } else if (3..3 + receivers).contains(&rank.id()) {
                     let receiver = rank.shared_receiver::<u64>(&name, &parties, channel)?;
-                    received = receiver.iter().map(|message| *message).collect();
+                    received =
+                        receiver.iter().map(|message| Ok(*message?)).collect::<Result<_>>()?;
                     let end = receiver.receive().err();
                     ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
                     for sender in 0..senders {
@@ -192,11 +193,11 @@ fn ranks_leave_early() {
             3 => {
                 let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
                 // Fewer when the other receiver was fast.
-                sum = receiver.iter().take(5).map(|i| *i).sum();
+                sum = receiver.iter().take(5).map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
             _ => {
                 let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
-                sum = receiver.iter().map(|i| *i).sum();
+                sum = receiver.iter().map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
         }
         // Who got what differs from run to run; all together must not.
@@ -333,7 +334,7 @@ fn shared_channels_that_can_not_be_are_errors() {
             let receiver = rank.shared_receiver::<u64>("z", &Parties::new(0..3, [0]), one);
             ensure!(receiver.is_ok(), "another name");
             drop(sender);
-            let mut got: Vec<u64> = y.iter().map(|m| *m).collect();
+            let mut got = y.iter().map(|m| Ok(*m?)).collect::<Result<Vec<u64>>>()?;
             got.sort_unstable();
             ensure!(got == [1, 2], "{got:?}");
             return Ok(());

@@ -436,7 +436,7 @@ fn every_policy_does_the_same() {
                         return Ok(0);
                     }
                     let from = rank.shared_receiver::<u64>("sum", &parties, Channel::degree(2))?;
-                    Ok(from.iter().map(|i| *i).sum())
+                    from.iter().map(|i| Ok(*i?)).sum()
                 },
             );
             assert_eq!(sums[0], 4950 * (size as u64 - 1));
@@ -522,7 +522,8 @@ fn a_world_of_one_needs_no_run() {
     sender.send(b"hello").unwrap();
     sender.send_buffer(rank.buffer_from(b"longer than five").unwrap()).unwrap();
     drop(sender);
-    let got: Vec<_> = receiver.iter().map(|message| message.to_vec()).collect();
+    let got =
+        receiver.iter().map(|message| Ok(message?.to_vec())).collect::<Result<Vec<_>>>().unwrap();
     assert_eq!(got, [b"hello".to_vec(), b"longer than five".to_vec()]);
 }
 

@@ -125,6 +125,7 @@ impl Farm {
         let mut to = self.delegate(rank, plan, threads, self.workers + 1)?;
         let mut last = None;
         for task in &from {
+            let task = task?;
             let n = task[1];
             ensure!(*task == message(0, n), "task {n}: {task:?}");
             ensure!(last < Some(n), "task {n} after {last:?}");

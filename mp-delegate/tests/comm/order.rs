@@ -146,6 +146,7 @@ fn among_several(rank: &Rank, producers: usize, threads: usize, degree: u32) -> 
     // The channel is full by then.
     std::thread::sleep(std::time::Duration::from_millis(2));
     for received in &from {
+        let received = received?;
         let (producer, n) = (received[0] as usize, received[1]);
         ensure!(*received == message(producer, n), "another message than {n} of {producer}");
         ensure!(next[producer] <= n, "message {n} of {producer} is out of order");
@@ -208,6 +209,7 @@ fn threads_shared_by_all_ranks() {
                 let mut done =
                     threads.delegate(rank.sender::<u64>("done", collector, Channel::degree(1))?);
                 for task in &work {
+                    let task = task?;
                     drop(done.send(task.iter().sum::<u64>()));
                 }
                 return Ok(0);

@@ -131,7 +131,10 @@ fn taken_back_at_any_moment() {
                         true => rank.shared_receiver::<[u64]>("some", &all, channel)?,
                         false => rank.receiver::<[u64]>("some", 0, channel)?,
                     };
-                    return Ok(from.iter().map(|message| message[0]).collect::<Vec<u64>>());
+                    return from
+                        .iter()
+                        .map(|message| Ok(message?[0]))
+                        .collect::<Result<Vec<u64>>>();
                 }
                 let threads = CommThreads::start(threads)?;
                 let mut to = threads.delegate(match shared {

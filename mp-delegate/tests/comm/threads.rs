@@ -166,6 +166,7 @@ fn shut_down_with_requests_outstanding() {
             let from = rank.receiver::<[u64]>("end", 0, channel)?;
             let mut arrived = Vec::new();
             for message in &from {
+                let message = message?;
                 ensure!(*message == [message[0]; 4], "a torn message");
                 arrived.push(message[0]);
             }
@@ -309,7 +310,7 @@ fn drop_own_sender(last: bool) {
         let mut task = Context::from_waker(&waker);
         let second = std::pin::Pin::new(&mut requests[1]);
         ensure!(second.poll(&mut task).is_pending(), "no room");
-        let received = from.iter().map(|message| *message).collect::<Vec<u64>>();
+        let received = from.iter().map(|message| Ok(*message?)).collect::<Result<Vec<u64>>>()?;
         let sent = wait_all(requests).into_iter().flatten().collect::<Vec<u64>>();
         ensure!(sent == received, "{sent:?} were sent, {received:?} received");
         ensure!(sent.starts_with(&[0, 1]) && (last || sent.len() == 5), "{sent:?} were sent");
