@@ -245,7 +245,8 @@ pub enum Cause {
     Exit(i32),
     /// Its process was ended by this signal.
     Signal(i32),
-    /// Its process ended in a way that nobody saw.
+    /// Its process ended in a way that could not be seen: the process that started it ignores
+    /// `SIGCHLD`, or something in it waits for children that are not its own.
     Vanished,
 }
 
@@ -265,7 +266,9 @@ impl std::fmt::Display for RankFailure {
                     Err(_) => write!(f, "signal {signal}"),
                 }
             }
-            Cause::Vanished => write!(f, "rank {rank} vanished"),
+            Cause::Vanished => {
+                write!(f, "rank {rank} vanished: how could not be seen (is SIGCHLD ignored?)")
+            }
         }
     }
 }

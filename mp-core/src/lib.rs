@@ -27,7 +27,7 @@ mod world;
 /// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
 /// [`World::launch`].
 pub mod launch {
-    pub use crate::world::{Ending, Launched, Seen, Sink, Stream};
+    pub use crate::world::{Ending, Launched, Piece, RanksOutput, Stream, see_children};
 }
 
 /// Sends handed to other threads of the process: what communication threads are made of.

@@ -10,13 +10,16 @@ use std::{
     collections::HashMap,
     fs,
     io::{self, BufRead, BufReader, Read, Write},
-    os::{fd::BorrowedFd, unix::fs::MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, Result, World, launch::Launched};
+use mp_core::{
+    Cause, Channel, Error, Result, World,
+    launch::{Ending, Launched, Stream},
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use support::{Watchdog, watchdog::children_of};
@@ -24,7 +27,7 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 32] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -52,6 +55,11 @@ const CASES: [Case; 27] = [
     ("jobs", jobs, threads_with_names_run_their_own_worlds),
     ("rivals", rivals, threads_without_names_are_told_that_they_are_alike),
     ("replayed", replayed, earlier_worlds_are_not_run_again),
+    ("slow-reader", slow_reader, a_slow_reader_delays_no_notice_of_a_death),
+    ("endless-line", endless_line, a_line_without_end_keeps_nobody_waiting),
+    ("moved", moved, a_launched_world_may_move_to_another_thread),
+    ("launched-rank", launched_rank, || ()),
+    ("deaf", deaf, deaths_are_seen_where_children_are_ignored),
 ];
 
 fn main() {
@@ -561,14 +569,12 @@ fn launch_shells(ranks: usize, script: &str) -> Result<Vec<Option<mp_core::launc
 }
 
 fn end_of(mut launched: Launched) -> Vec<Option<mp_core::launch::Ending>> {
-    let none: &[BorrowedFd<'_>] = &[];
-    let mut print = |rank: usize, _: mp_core::launch::Stream, bytes: &[u8]| {
-        print!("{rank}: {}", text(bytes));
-    };
-    while launched.any_running() {
-        launched.step(none, None, Some(&mut print)).unwrap();
+    for piece in launched.take_output(Stream::Out).unwrap() {
+        print!("{}: {}", piece.rank, text(&piece.bytes));
     }
-    launched.drain(&mut print).unwrap();
+    while launched.any_running() {
+        launched.step(&[], None).unwrap();
+    }
     (0..launched.size()).map(|rank| launched.ending(rank)).collect()
 }
 
@@ -1018,4 +1024,162 @@ fn limits_are_kept_or_named() {
         let output = run(program("limits").arg(limit));
         assert!(succeeded(&output).contains(name), "{limit}: {}", text(&output.stdout));
     }
+}
+
+/// Rank 0 writes more than anybody reads; rank 1 dies; rank 2 waits for it.
+fn slow_reader() -> Result<()> {
+    let failed = World::processes(3).run(|rank| match rank.id() {
+        0 => {
+            let line = [b"x".repeat(999), b"\n".to_vec()].concat();
+            Ok((0..8_000).try_for_each(|_| std::io::stdout().write_all(&line))?)
+        }
+        1 => {
+            let mut started = rank.sender::<u8>("started", 2, Channel::degree(1))?;
+            started.send(&1)?;
+            // Rank 0 has filled what takes its output.
+            std::thread::sleep(Duration::from_millis(500));
+            match support::scenarios::die() {}
+        }
+        _ => {
+            rank.receiver::<u8>("started", 1, Channel::degree(1))?.receive()?;
+            let end = rank.receiver::<u8>("never", 1, Channel::degree(1))?.receive().map(drop);
+            std::io::stderr().write_all(b"rank 2 knows\n")?;
+            match end {
+                Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+                other => Err(Error::other(format!("{other:?}"))),
+            }
+        }
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "rank 1 was killed by SIGKILL");
+    println!("all lines");
+    Ok(())
+}
+
+fn a_slow_reader_delays_no_notice_of_a_death() {
+    let _watchdog = Watchdog::start();
+    let mut child =
+        program("slow-reader").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let mut said = [0; 13];
+    err.read_exact(&mut said).unwrap();
+    assert_eq!(text(&said), "rank 2 knows\n");
+    // Only now.
+    let lines: Vec<String> =
+        std::io::BufRead::lines(std::io::BufReader::new(out)).map(|line| line.unwrap()).collect();
+    assert_eq!((lines.len(), lines.last().map(String::as_str)), (8_001, Some("all lines")));
+    assert!(child.wait().unwrap().success());
+}
+
+/// A rank in the middle of a line waits for one that writes before it answers.
+fn endless_line() -> Result<()> {
+    World::processes(2).run(|rank| {
+        let letter = [b'a' + rank.id() as u8];
+        let one = Channel::degree(1);
+        if rank.id() == 0 {
+            std::io::stdout().write_all(&letter.repeat(1_500_000))?;
+            std::io::stdout().flush()?;
+            rank.sender::<u8>("go", 1, one)?.send(&1)?;
+            rank.receiver::<u8>("answer", 1, one)?.receive()?;
+            return Ok(std::io::stdout().write_all(b"aaa\n")?);
+        }
+        rank.receiver::<u8>("go", 0, one)?.receive()?;
+        let line = [letter.repeat(99_999), b"\n".to_vec()].concat();
+        (0..30).try_for_each(|_| std::io::stdout().write_all(&line))?;
+        rank.sender::<u8>("answer", 0, one)?.send(&1)
+    })?;
+    Ok(())
+}
+
+fn a_line_without_end_keeps_nobody_waiting() {
+    let output = run(&mut program("endless-line"));
+    let (mut long, mut lines) = (0, 0);
+    for line in succeeded(&output).lines() {
+        let letter = line.as_bytes()[0];
+        assert!(line.bytes().all(|b| b == letter), "a line of two ranks");
+        match letter {
+            b'a' => long += line.len(),
+            _ => {
+                assert_eq!(line.len(), 99_999);
+                lines += 1;
+            }
+        }
+    }
+    assert_eq!((long, lines), (1_500_003, 30));
+}
+
+/// What `moved` launches.
+fn launched_rank() -> Result<()> {
+    World::processes(2).run(|rank| {
+        println!("rank {} runs", rank.id());
+        // The thread that launched it ends.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut to = rank.sender::<u64>("x", 1 - rank.id(), Channel::degree(1))?;
+        to.send(&5)?;
+        let from = rank.receiver::<u64>("x", 1 - rank.id(), Channel::degree(1))?;
+        println!("rank {} has {}", rank.id(), *from.receive()?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn moved() -> Result<()> {
+    let program = std::env::current_exe()?;
+    let launch = || -> Result<_> {
+        let world = World::processes(2).args(["launched-rank"]);
+        let mut launched = world.launch(program, false)?;
+        let mut output = launched.take_output(Stream::Out).unwrap();
+        let mut said = Vec::new();
+        while said.iter().filter(|&&byte| byte == b'\n').count() < 2 {
+            said.extend(output.next().unwrap().bytes);
+        }
+        Ok((launched, output, said))
+    };
+    let spawned = std::thread::scope(|scope| scope.spawn(launch).join());
+    let (mut launched, output, mut said) = spawned.unwrap()?;
+    said.extend(output.flat_map(|piece| piece.bytes));
+    while launched.any_running() {
+        launched.step(&[], None)?;
+    }
+    assert_eq!([0, 1].map(|rank| launched.ending(rank)), [Some(Ending::Exited(0)); 2]);
+    assert!(launched.failure(true).is_none());
+    std::io::stdout().write_all(&said)?;
+    Ok(())
+}
+
+fn a_launched_world_may_move_to_another_thread() {
+    let output = run(&mut program("moved"));
+    let mut lines: Vec<_> = succeeded(&output).lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0 has 5", "rank 0 runs", "rank 1 has 5", "rank 1 runs"]);
+}
+
+/// Ranks that die one after another, many of them with the heap's lock.
+fn deaf() -> Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    const RANKS: usize = 5;
+    // SAFETY: to ignore a signal runs no code.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }.map_err(std::io::Error::from)?;
+    for round in 0..20 {
+        let failed = World::processes(RANKS).run(|rank| -> Result<()> {
+            let mut random = support::Random::new(round * 100 + rank.id() as u64);
+            let life = Duration::from_micros(1_000 + random.below(5_000));
+            std::thread::spawn(move || {
+                std::thread::sleep(life);
+                match support::scenarios::die() {}
+            });
+            loop {
+                drop(rank.buffer_zeroed::<u8>(64)?);
+            }
+        });
+        let Err(Error::RanksFailed(failed)) = failed else { panic!("{failed:?}") };
+        let causes: Vec<_> = failed.failures.into_iter().map(|failure| failure.cause).collect();
+        assert_eq!(causes, [const { Cause::Vanished }; RANKS]);
+    }
+    // Who ends well is not missed.
+    assert_eq!(World::processes(3).run(|rank| Ok(rank.id()))?, [0, 1, 2]);
+    Ok(())
+}
+
+fn deaths_are_seen_where_children_are_ignored() {
+    succeeded(&run(&mut program("deaf")));
 }

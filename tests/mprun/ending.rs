@@ -4,14 +4,20 @@
 use std::{
     fs,
     io::Read,
+    process::Stdio,
     time::{Duration, Instant},
 };
 
-use super::harness::{Signal, kill, launch, marked, mprun, unread, until};
+use super::harness::{Signal, kill, launch, marked, mprun, start, this_program, unread, until};
 
 super::trials![
     the_first_failed_rank_gives_the_status,
     a_failure_in_rank_code_is_told_with_its_words,
+    a_failure_in_rank_code_ends_those_that_compute_or_wait,
+    a_failure_that_all_come_to_know_in_time_is_the_programs,
+    a_rank_that_leaves_in_the_middle_is_named,
+    ranks_are_seen_to_end_by_an_mprun_whose_parent_ignores_children,
+    ranks_that_ignore_sigterm_are_killed,
     a_rank_that_is_killed_at_any_moment_ends_the_others,
     survivors_may_end_by_themselves_and_then_must,
     the_time_limit_ends_with_124_and_says_who_waits,
@@ -35,8 +41,6 @@ fn the_first_failed_rank_gives_the_status() {
         end("real-time")
             .expect_code(168)
             .expect_err(&format!("rank {who} was killed by signal 40"));
-        // Ending in the middle is no failure of that process, but one of those that waited.
-        end("exit-0").expect_code(1).expect_err("was lost");
         end("nothing").expect_code(1).expect_err("was closed by its other end");
     }
     let failing = |script: &str| mprun(&["-n", "2", "sh", "-c", script]).done();
@@ -74,6 +78,71 @@ fn a_rank_that_is_killed_at_any_moment_ends_the_others() {
         let done = run.done().expect_code(137).expect_err("was killed by SIGKILL");
         assert!(!done.err.contains("mprun: ended"), "the others ended by themselves: {done:#?}");
     }
+}
+
+fn a_failure_in_rank_code_ends_those_that_compute_or_wait() {
+    for (how, words) in [("panic", "panicked: so be it"), ("error", "failed: no such picture")] {
+        for others in ["compute", "wait"] {
+            for who in ["0", "2"] {
+                let run = launch(&["-n", "3", "--grace", "0.3"], &["among", how, others, who]);
+                let ended = if who == "0" { "1 and 2" } else { "0 and 1" };
+                run.done()
+                    .expect_code(1)
+                    .expect_err(&format!("mprun: rank {who} {words}\n"))
+                    .expect_err(&format!("mprun: ended ranks {ended}\n"))
+                    // Its `run` returns, and says what became of the others.
+                    .expect_err("was killed by SIGTERM");
+            }
+        }
+    }
+}
+
+fn a_failure_that_all_come_to_know_in_time_is_the_programs() {
+    let done = launch(&["-n", "3", "--grace", "60"], &["mended"]).done().expect_code(0);
+    assert_eq!(done.out, "3 rounds\n");
+    assert!(!done.err.contains("mprun"), "{done:#?}");
+}
+
+fn a_rank_that_leaves_in_the_middle_is_named() {
+    for who in ["0", "1"] {
+        let done = launch(&["-n", "3"], &["end", "exit-0", who]).done().expect_code(1);
+        let done = done.expect_err(&format!("mprun: rank {who} ended with exit status 0 in the"));
+        // The others' results say so as well.
+        done.expect_err(&format!("rank {who} ended early with exit status 0"));
+    }
+}
+
+fn ranks_are_seen_to_end_by_an_mprun_whose_parent_ignores_children() {
+    let ignoring = |command: &[&str]| {
+        let args = [&["--ignore-signal=CHLD"], command].concat();
+        start("env", &args, Stdio::null()).done()
+    };
+    if !ignoring(&["true"]).status.success() {
+        return; // an old `env`
+    }
+    let run = |program: &[&str]| {
+        let launched = [env!("CARGO_BIN_EXE_mprun"), "-n", "3", this_program(), "--program"];
+        ignoring(&[&launched, program].concat())
+    };
+    let done = run(&["lines", "1"]).expect_code(0);
+    assert!(!done.err.contains("mprun:"), "{done:#?}");
+    run(&["end", "exit", "1"]).expect_code(7).expect_err("rank 1 ended with exit status 7");
+    run(&["end", "kill", "2"]).expect_code(137).expect_err("rank 2 was killed by SIGKILL");
+}
+
+fn ranks_that_ignore_sigterm_are_killed() {
+    let stubborn = format!("trap '' TERM; echo ready; {FOR_EVER}");
+    let run = |option: &str| mprun(&["-n", "2", "--grace=0.2", option, "sh", "-c", &stubborn]);
+    run("--timeout=0.5").done().expect_code(124).expect_err("mprun: ended ranks 0 and 1");
+    let mut asked = run("--timeout=60");
+    asked.await_out("ready");
+    asked.signal(Signal::SIGTERM);
+    asked.done().expect_code(137).expect_err("mprun: ended ranks 0 and 1");
+    // In Rust, and in a world whose rank has failed.
+    launch(&["-n", "3", "--grace=0.2"], &["among", "panic", "ignore", "1"])
+        .done()
+        .expect_code(1)
+        .expect_err("mprun: ended ranks 0 and 2");
 }
 
 /// A script for ranks 0 and 1.

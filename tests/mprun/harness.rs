@@ -120,7 +120,8 @@ pub fn this_program() -> &'static str {
     PATH.get_or_init(|| std::env::current_exe().unwrap().to_str().unwrap().to_owned())
 }
 
-fn start(program: &str, args: &[&str], input: Stdio) -> Run {
+/// A program with these arguments.
+pub fn start(program: &str, args: &[&str], input: Stdio) -> Run {
     spawn(command(program, args), input)
 }
 

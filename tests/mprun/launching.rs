@@ -16,6 +16,7 @@ super::trials![
     a_rank_that_leaves_early_is_lost_to_the_others,
     a_program_that_is_no_rank_is_warned_about,
     wrong_usage_ends_with_2,
+    numbers_too_large_are_refused_with_their_limit,
     what_cannot_be_started_ends_with_127_or_126,
     the_number_of_ranks_is_what_the_machine_can_run,
     the_size_of_the_segment_is_the_smaller_one_asked_for,
@@ -120,7 +121,7 @@ fn many_worlds_take_no_more_memory_than_some() {
 fn a_rank_that_leaves_early_is_lost_to_the_others() {
     for _ in 0..5 {
         let done = launch(&["-n", "3"], &["early"]).done().expect_code(0);
-        assert_eq!(done.out, "rank 1 vanished\n", "{}", done.err);
+        assert_eq!(done.out, "rank 1 ended early with exit status 0\n", "{}", done.err);
     }
 }
 
@@ -147,6 +148,22 @@ fn wrong_usage_ends_with_2() {
     ] {
         let done = mprun(args).done().expect_code(2);
         assert!(!done.err.is_empty() && done.out.is_empty(), "{args:?}: {done:#?}");
+    }
+}
+
+fn numbers_too_large_are_refused_with_their_limit() {
+    for ranks in ["1025", "99999999999", "18446744073709551615", "18446744073709551616"] {
+        let done = mprun(&["-n", ranks, "true"]).done().expect_code(2);
+        let limit =
+            if ranks.len() < 20 || ranks.ends_with('5') { "1 to 1024" } else { "too large" };
+        done.expect_err(limit).expect_err(ranks);
+    }
+    for option in ["--grace", "--timeout"] {
+        for time in ["1e19", "1e300", "inf", "nan", "1000000001"] {
+            let done = mprun(&[option, time, "true"]).done().expect_code(2);
+            done.expect_err("0 to 1000000000 seconds").expect_err(option);
+        }
+        mprun(&["-n", "1", option, "1e9", "true"]).done().expect_code(0);
     }
 }
 

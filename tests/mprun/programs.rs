@@ -25,6 +25,8 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "churn" => churn(),
         "memory" => memory(),
         "end" => end(&args[0], number(1)),
+        "among" => among(&args[0], &args[1], number(2)),
+        "mended" => mended(),
         "hang" => hang(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
         "pingpong" => pingpong(&args[0]),
@@ -245,6 +247,59 @@ fn end(how: &str, who: usize) -> onchip::Result<()> {
         std::thread::sleep(Duration::from_secs(60));
         Ok(())
     })?;
+    Ok(())
+}
+
+/// Rank `who` fails while the others do something else, or wait for somebody else.
+fn among(how: &str, others: &str, who: usize) -> onchip::Result<()> {
+    world().run(|rank| {
+        let everybody = Communicator::world(rank);
+        if rank.id() == who {
+            // When the others are where they are to be.
+            for other in (0..rank.size()).filter(|&other| other != who) {
+                everybody.receive_vec::<u8>(other, 1)?;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            return match how {
+                "panic" => panic!("so be it"),
+                _ => Err(Error::other("no such picture")),
+            };
+        }
+        if others == "ignore" {
+            use nix::sys::signal::{SigSet, Signal};
+            let mut set = SigSet::empty();
+            set.add(Signal::SIGTERM);
+            set.thread_block().map_err(std::io::Error::from)?;
+        }
+        everybody.send(&[0u8], who, 1)?;
+        if others == "wait" {
+            // From anybody: the others live.
+            everybody.receive_vec::<u8>(ANY_SOURCE, 2)?;
+        }
+        std::thread::sleep(Duration::from_secs(600));
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// In each world rank 1 fails, the others take their time, and the program goes on.
+fn mended() -> onchip::Result<()> {
+    for round in 0..3 {
+        let outcome = world().run(|rank| {
+            if rank.id() == 1 {
+                return Err(Error::other("no more"));
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            Ok(())
+        });
+        match outcome {
+            Err(Error::RanksFailed(RanksFailed { failures })) if failures.len() == 1 => {}
+            other => panic!("{round}: {other:?}"),
+        }
+    }
+    if onchip::caller() {
+        println!("3 rounds");
+    }
     Ok(())
 }
 

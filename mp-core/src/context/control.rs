@@ -104,6 +104,13 @@ impl WorldControl {
         let _ = first.compare_exchange(0, rank + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// A round, and the first rank whose code failed in it, as long as it is not over.
+    pub(crate) fn failing(&self) -> Option<(u32, u32)> {
+        let round = self.rounds.load(Ordering::Relaxed);
+        let word = self.first_failed.load(Ordering::Relaxed);
+        Some((round, word.checked_sub(1).filter(|_| word & OVER == 0)?))
+    }
+
     /// The first rank whose code failed in this round, or in the last one if it is over.
     pub(crate) fn first_failed(&self) -> Option<u32> {
         (self.first_failed.load(Ordering::Relaxed) & !OVER).checked_sub(1)
@@ -119,6 +126,8 @@ pub(crate) struct RankControl {
     dead: AtomicU32,
     /// Rounds that it has left.
     pub(crate) left: AtomicU32,
+    /// How its process ended, as an `Ending`'s word; set before `dead`.
+    pub(crate) ending: AtomicU32,
     /// The process that was started as this rank and has found that out; 0 for none yet.
     pub(crate) claimed: AtomicU32,
     /// The process that has entered as this rank; for a thread, the process of all ranks.

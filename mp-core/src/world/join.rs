@@ -16,11 +16,11 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     at_end, burial, harness,
-    launch::Briefing,
+    launch::{Briefing, Ending},
     limits, outcome,
     rank::Rank,
     site::{self, Call, Within},
-    summons::{self, OUTPUT_FD, SEGMENT_FD, Summons},
+    summons::{self, BELL_FD, OUTPUT_FD, SEGMENT_FD, Summons},
 };
 use crate::{
     context::{Context, RankState},
@@ -41,6 +41,8 @@ pub(crate) struct Assignment {
     briefing: Briefing,
     /// Where the rank's standard output really goes.
     output: OwnedFd,
+    /// Wakes the launcher, to look who has failed.
+    bell: OwnedFd,
     /// A rank's code runs: worlds made in it are its own affair.
     inside: AtomicBool,
     meant: Meant,
@@ -68,6 +70,7 @@ fn find() -> Result<Option<Assignment>> {
     };
     let segment = Segment::attach(summons::descriptor(SEGMENT_FD), true, super::parts())?;
     let output = summons::descriptor(OUTPUT_FD);
+    let bell = summons::descriptor(BELL_FD);
     let briefing = Briefing::read(&segment)?;
     briefing.open_files.map_or(Ok(()), limits::restore)?;
     let assignment = Assignment {
@@ -76,6 +79,7 @@ fn find() -> Result<Option<Assignment>> {
         segment: Arc::new(segment),
         briefing,
         output,
+        bell,
         inside: AtomicBool::new(false),
         meant: Meant::default(),
         round: Mutex::new(()),
@@ -286,6 +290,10 @@ impl Assignment {
             _ => RankState::Finished,
         };
         let _ = burial::end(context, self.rank, state);
+        if ended.is_err() {
+            // An eventfd takes a number of 64 bits. Full, it has been rung.
+            let _ = nix::unistd::write(&self.bell, &1u64.to_ne_bytes());
+        }
         ended
     }
 
@@ -387,7 +395,10 @@ impl Assignment {
         self.await_others(context, || ranks().all(|rank| state(rank).ended()))?;
         let mut outcomes = Vec::new();
         for rank in ranks() {
-            outcomes.push(outcome::read(context, rank)?.unwrap_or(Err(Cause::Vanished)));
+            // How its process ended, if it did before its code; the burial comes after that.
+            let ending = Ending::from_word(context.rank(rank)?.ending.load(Ordering::Relaxed));
+            let posted = outcome::read(context, rank)?;
+            outcomes.push(posted.unwrap_or(Err(ending.map_or(Cause::Vanished, Cause::from))));
         }
         outcome::gather(outcomes)
     }

@@ -2,14 +2,18 @@
 
 use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
 
+use crossbeam_channel::Receiver;
+
 use super::{
     World,
-    launch::{Briefing, Ending, Processes, Program, Seen, Sink, Stream},
+    launch::{Briefing, Ending, Program, Stream},
     limits,
+    pump::{Piece, ROOM},
     report::{self, WorldReport},
+    watch::Processes,
 };
 use crate::{
-    error::{RankFailure, Result},
+    error::{Cause, RankFailure, Result},
     topology::Allowance,
 };
 
@@ -19,8 +23,8 @@ impl World {
     ///
     /// The program is looked for in `PATH` if its name has no slash, and gets the arguments of
     /// [`args`](Self::args). Its ranks' standard output is heard while they run rank code, rank
-    /// 0's always; standard error is the caller's, unless `capture_errors` puts it together by
-    /// lines as well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
+    /// 0's always: take it by [`Launched::take_output`]. Standard error is the caller's, unless
+    /// `capture_errors` puts it together by lines as well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
     /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) do; they are bound as [`bind`](Self::bind) says.
     ///
     /// # Errors
@@ -35,8 +39,8 @@ impl World {
         self.kind = super::Kind::Processes;
         let (asked, args) = (self.policy, self.args.take().unwrap_or_default());
         let cores = Allowance::read()?.parallelism();
-        let cpus = self.cpus()?;
         let context = self.create(asked.unwrap_or_default(), cores)?;
+        let cpus = self.cpus()?;
         let name = program.into();
         let path = PathBuf::from(&name);
         let shown = path.file_name().unwrap_or(&name);
@@ -53,15 +57,37 @@ impl World {
         };
         briefing.post(&context)?;
         let program = Program { path, name, args, capture_errors, first_speaks: true };
-        Ok(Launched { processes: Processes::start(context, &program)? })
+        let (to_out, out) = crossbeam_channel::bounded(ROOM);
+        let (to_err, err) = crossbeam_channel::bounded(ROOM);
+        let processes = Processes::start(context, program, to_out, to_err, None)?;
+        let output = [Some(out), Some(err).filter(|_| capture_errors)];
+        Ok(Launched { processes, output: output.map(|pieces| pieces.map(RanksOutput)) })
     }
 }
 
 /// A world of processes of another program, seen by who launched it. Dropping it ends the
 /// processes that still run.
+///
+/// A thread of its own watches the ranks: those that die are known as dead to the others at once,
+/// whatever the holder of this does.
 #[derive(Debug)]
 pub struct Launched {
     processes: Processes,
+    output: [Option<RanksOutput>; 2],
+}
+
+/// What the ranks of a launched world write, piece by piece, up to its end: that of all ranks.
+/// Ranks that write much have to wait while nobody takes it. Once this is dropped they get an error
+/// or `SIGPIPE` when they write.
+#[derive(Debug)]
+pub struct RanksOutput(Receiver<Piece>);
+
+impl Iterator for RanksOutput {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        self.0.recv().ok()
+    }
 }
 
 impl Launched {
@@ -70,42 +96,34 @@ impl Launched {
         self.processes.context.size()
     }
 
-    /// Sleeps until output comes, a rank ends, one of `wake` is readable, or `timeout` is over.
-    /// Nothing else of a launched world happens outside of this call: ranks that died are known
-    /// as dead to the others from then on.
-    ///
-    /// Output goes to `sink`. Without one it stays in the ranks' pipes, and ranks that write much
-    /// have to wait.
+    /// The ranks' output, for whichever thread is to write it; once. None of standard error unless
+    /// that is captured.
+    pub fn take_output(&mut self, stream: Stream) -> Option<RanksOutput> {
+        self.output[stream as usize].take()
+    }
+
+    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` is
+    /// over. Returns for each of `wake` whether it is readable.
     ///
     /// # Errors
     /// [`Error::Os`](crate::Error::Os), or [`Error::Segment`](crate::Error::Segment) when a rank
-    /// has destroyed the world's memory.
+    /// has destroyed the world's memory: then all ranks have been ended.
     pub fn step(
         &mut self,
         wake: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
-        sink: Option<Sink<'_>>,
-    ) -> Result<Seen> {
-        self.processes.step(wake, timeout, sink)
-    }
-
-    /// Forwards what ended ranks have left in their pipes.
-    ///
-    /// # Errors
-    /// [`Error::Os`](crate::Error::Os).
-    pub fn drain(&mut self, sink: Sink<'_>) -> Result<()> {
-        self.processes.drain(sink)
-    }
-
-    /// Listens to no more output of this kind: a rank that writes more gets an error or
-    /// `SIGPIPE`.
-    pub fn close_output(&mut self, stream: Stream) {
-        self.processes.close_output(stream);
+    ) -> Result<Vec<bool>> {
+        self.processes.step(wake, timeout)
     }
 
     /// Sends a signal, by number, to every rank that still runs.
     pub fn signal(&self, signal: i32) {
-        self.processes.signal(signal);
+        (0..self.size()).for_each(|rank| self.signal_rank(rank, signal));
+    }
+
+    /// Sends a signal, by number, to a rank if it still runs.
+    pub fn signal_rank(&self, rank: usize, signal: i32) {
+        self.processes.signal(rank, signal);
     }
 
     /// Whether any rank's process still runs.
@@ -124,16 +142,29 @@ impl Launched {
         self.processes.entered(rank)
     }
 
-    /// The first rank whose process ended otherwise than with exit status 0.
+    /// The rank whose code failed first in a call of [`World::run`] that is not over, because others
+    /// have not come to its end: as long as they don't, nobody is told. Which call it is, by number, and
+    /// the rank.
+    pub fn failing(&self) -> Option<(u32, usize)> {
+        self.processes.failing()
+    }
+
+    /// What the rank's code failed with, if it has.
+    pub fn last_words(&self, rank: usize) -> Option<Cause> {
+        self.processes.last_words(rank)
+    }
+
+    /// The first rank whose process ended otherwise than with exit status 0, or in the middle of its
+    /// code.
     pub fn first_failed(&self) -> Option<usize> {
         self.processes.first_failed()
     }
 
     /// Which rank is to blame for that, and how it failed: the one whose code had failed first,
-    /// or else the first failed one itself. `None` while its process still runs, and its last
-    /// words are not known.
-    pub fn failure(&self) -> Option<RankFailure> {
-        self.processes.failure().map(|(rank, cause)| RankFailure { rank, cause })
+    /// or else the first failed one itself. None while its process still runs, unless `now` says not
+    /// to wait for that.
+    pub fn failure(&self, now: bool) -> Option<RankFailure> {
+        self.processes.failure(now).map(|(rank, cause)| RankFailure { rank, cause })
     }
 
     /// Who waits for whom in the world, now. Takes a moment when ranks seem to be stuck, to make

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `rank` | what rank code holds |
 //! | `threads` | ranks as threads |
-//! | `processes`, `launch`, `output` | ranks as processes: starting, watching, their output |
+//! | `processes`, `launch`, `watch` | ranks as processes: starting them, watching and burying them |
+//! | `pump`, `output` | what they write, line by line |
 //! | `summons`, `join`, `site` | being such a process; which `run` is meant |
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
@@ -24,11 +25,13 @@ mod limits;
 mod outcome;
 mod output;
 mod processes;
+mod pump;
 mod rank;
 pub mod report;
 mod site;
 mod summons;
 mod threads;
+mod watch;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
 
@@ -36,8 +39,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
-pub use launch::{Ending, Seen, Sink, Stream};
-pub use launched::Launched;
+pub use launch::{Ending, Stream, see_children};
+pub use launched::{Launched, RanksOutput};
+pub use pump::Piece;
 pub use rank::{MemoryUse, Parties, Rank};
 
 use crate::{

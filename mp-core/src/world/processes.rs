@@ -1,15 +1,22 @@
 //! Worlds of processes that the program starts itself, by executing itself again.
 
-use std::{ffi::OsString, io::Write, path::PathBuf};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    path::PathBuf,
+};
 
+use crossbeam_channel::Receiver;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     harness,
-    launch::{Briefing, Ending, Processes, Program, Stream},
+    launch::{Briefing, Ending, Program, Stream},
     limits,
     outcome::{self, gather},
+    pump::{Piece, ROOM},
     site::{self, Call, Turn},
+    watch::Processes,
 };
 use crate::{
     context::Context,
@@ -55,27 +62,12 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         first_speaks: false,
     };
     let size = context.size();
-    let mut processes = Processes::start(context, &program)?;
-    // Through the macros, the test harness takes part of a test's output; they mend no bytes.
-    let mut to_harness = |_: usize, stream: Stream, bytes: &[u8]| {
-        match stream {
-            Stream::Out => print!("{}", String::from_utf8_lossy(bytes)),
-            Stream::Err => eprint!("{}", String::from_utf8_lossy(bytes)),
-        }
-        true
-    };
-    let mut refused = None;
-    let mut to_output = |_: usize, _: Stream, bytes: &[u8]| {
-        if refused.is_none() {
-            let mut out = std::io::stdout().lock();
-            refused = out.write_all(bytes).and_then(|()| out.flush()).err();
-        }
-        refused.is_none()
-    };
-    processes.finish(
-        turn.as_ref().map(Turn::bell),
-        if test.is_some() { &mut to_harness } else { &mut to_output },
-    )?;
+    let (to, pieces) = crossbeam_channel::bounded(ROOM);
+    let stop = turn.as_ref().map(|turn| turn.bell().try_clone_to_owned()).transpose();
+    let stop = stop.map_err(|source| Error::Os { call: "dup", source })?;
+    let mut processes = Processes::start(context, program, to.clone(), to, stop)?;
+    let taken = if test.is_some() { give_to_harness(pieces) } else { write_out(pieces) };
+    processes.finish()?;
     turn.as_ref().map_or(Ok(()), Turn::check)?;
     if let Some(test) = &test
         && (0..size).all(|rank| {
@@ -97,8 +89,30 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     site::remember(call, postcard::to_stdvec(&outcomes)?);
     let values = gather(outcomes)?;
     // Output that a rank has written and nobody will read must not look like a good end.
-    match refused {
-        None => Ok(values),
-        Some(source) => Err(Error::Os { call: "writing the ranks' standard output", source }),
+    match taken {
+        Ok(()) => Ok(values),
+        Err(source) => Err(Error::Os { call: "writing the ranks' standard output", source }),
     }
+}
+
+/// Writes the ranks' output to this program's. After an error, ranks that print see a broken pipe,
+/// as they would without a launcher in between.
+fn write_out(pieces: Receiver<Piece>) -> io::Result<()> {
+    for piece in pieces {
+        let mut out = io::stdout().lock();
+        out.write_all(&piece.bytes)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Through the macros, the test harness takes part of a test's output; they mend no bytes.
+fn give_to_harness(pieces: Receiver<Piece>) -> io::Result<()> {
+    for Piece { stream, bytes, .. } in pieces {
+        match stream {
+            Stream::Out => print!("{}", String::from_utf8_lossy(&bytes)),
+            Stream::Err => eprint!("{}", String::from_utf8_lossy(&bytes)),
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Whether this process was started as a rank, found out before `main`.
 //!
-//! A launcher tells a process its rank by a variable of the environment and three descriptors. The
+//! A launcher tells a process its rank by a variable of the environment and four descriptors. The
 //! first program of this library that finds them takes them: programs that it starts later see that
 //! they are taken. So a rank may run through a shell or a tracer, and what a rank starts is none.
 //!
@@ -32,11 +32,12 @@ use crate::segment::MEMFD_NAME;
 pub(crate) const VARIABLE: &str = "ONCHIP_RANK";
 const TAKEN: &str = "taken";
 
-/// Where ranks find the segment, their real standard output, and the end of a pipe that shows
-/// whether the launcher lives.
+/// Where ranks find the segment, their real standard output, the end of a pipe that shows whether the
+/// launcher lives, and the launcher's bell, an eventfd that they ring when their code has failed.
 pub(crate) const SEGMENT_FD: RawFd = 3;
 pub(crate) const OUTPUT_FD: RawFd = 4;
 pub(crate) const LIFE_FD: RawFd = 5;
+pub(crate) const BELL_FD: RawFd = 6;
 
 /// What a launcher told this process.
 #[derive(Debug)]
@@ -88,8 +89,7 @@ fn take() -> Summons {
             return Summons::None;
         }
         return Summons::Refused(format!(
-            "{VARIABLE} is {}, but descriptors {SEGMENT_FD}, {OUTPUT_FD} and {LIFE_FD} are not the \
-             launcher's: the program in between must hand them on, or remove the variable",
+            "{VARIABLE} is {}, but descriptors {SEGMENT_FD} to {BELL_FD} are not the launcher's: the program in between must hand them on, or remove the variable",
             text.display()
         ));
     }
@@ -106,7 +106,7 @@ fn take() -> Summons {
             let _ = kill(Pid::this(), Signal::SIGKILL);
         },
     }
-    for fd in [SEGMENT_FD, OUTPUT_FD, LIFE_FD] {
+    for fd in [SEGMENT_FD, OUTPUT_FD, LIFE_FD, BELL_FD] {
         // SAFETY: open: it was looked at above, and nothing else of this program has run yet.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
@@ -122,11 +122,12 @@ fn malformed(text: &std::ffi::OsStr) -> Summons {
 
 /// Whether the descriptors are what a launcher hands on, and not somebody else's of these numbers.
 fn are_a_launchers() -> bool {
-    let named = readlink(format!("/proc/self/fd/{SEGMENT_FD}").as_str());
-    let memfd = named.is_ok_and(|name| {
-        name.to_str().is_some_and(|name| name.starts_with(&format!("/memfd:{MEMFD_NAME} ")))
-    });
-    memfd
+    let named = |fd: RawFd, start: &str| {
+        let name = readlink(format!("/proc/self/fd/{fd}").as_str());
+        name.is_ok_and(|name| name.to_str().is_some_and(|name| name.starts_with(start)))
+    };
+    named(SEGMENT_FD, &format!("/memfd:{MEMFD_NAME} "))
+        && named(BELL_FD, "anon_inode:[eventfd]")
         && [OUTPUT_FD, LIFE_FD].into_iter().all(|fd| {
             // SAFETY: `fstat` fails on a number that is not open.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };

@@ -1,8 +1,9 @@
 //! `mprun PROGRAM`: from the start of the ranks to an exit status.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
-    io::{self, PipeReader, Read},
+    io,
     os::fd::AsFd,
     process::ExitCode,
     time::{Duration, Instant},
@@ -11,7 +12,7 @@ use std::{
 use nix::sys::signal::Signal;
 use onchip::{
     Bind, Cause, Error, RankFailure, WaitPolicy, World,
-    launch::{Ending, Launched, Stream},
+    launch::{self, Ending, Launched},
     topology::Allowance,
 };
 
@@ -23,6 +24,7 @@ use super::{
     text::{self, tame},
 };
 
+const ENDED_EARLY: u8 = 1;
 const TIME_OVER: u8 = 124;
 const NOT_STARTED: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -39,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// How long ranks may go on after one has failed, before they are sent SIGTERM; and how long
-    /// after that, before they are sent SIGKILL
+    /// after SIGTERM, be it mprun's or one passed on, before they are sent SIGKILL
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     grace: Duration,
     /// Put the rank's number before each line of output and errors
@@ -57,9 +59,15 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// The longest time that can be asked for, in seconds: 31 years.
+const LONGEST: f64 = 1e9;
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+    if !(0.0..=LONGEST).contains(&number) {
+        return Err(format!("not from 0 to {LONGEST} seconds"));
+    }
+    Ok(Duration::from_secs_f64(number))
 }
 
 /// A size; M is 2^20, and G is 2^30.
@@ -72,18 +80,45 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
+    /// A rank's code has failed in this call of `run`: the others may come to its end until then, and
+    /// the program go on.
+    Failing(Instant, u32),
     /// A rank has failed: the others may end by themselves until then.
     Grace(Instant),
-    /// They were sent SIGTERM, and have until then.
+    /// A SIGTERM was passed on to all: they have until then.
+    Asked(Instant),
+    /// All but the rank that failed were sent SIGTERM, and have until then.
     Terminated(Instant),
+    /// All but the rank that failed were sent SIGKILL. That one hears of their ends, and has until
+    /// then.
+    Alone(Instant),
     Killed,
+}
+
+impl Stage {
+    fn until(&mut self) -> Option<&mut Instant> {
+        match self {
+            Self::Failing(until, _)
+            | Self::Grace(until)
+            | Self::Asked(until)
+            | Self::Terminated(until)
+            | Self::Alone(until) => Some(until),
+            Self::Running | Self::Killed => None,
+        }
+    }
+
+    /// Whether ranks that end now do so because `mprun` wants them to.
+    fn is_by_us(self) -> bool {
+        matches!(self, Self::Terminated(_) | Self::Alone(_) | Self::Killed)
+    }
 }
 
 /// Runs the program, and says with which status `mprun` is to end.
 pub fn run(args: &Args) -> ExitCode {
-    let started =
-        Signals::take().map_err(Error::from).and_then(|signals| Ok((signals, start(args)?)));
-    let (signals, (ranks, output, news)) = match started {
+    let started = launch::see_children()
+        .and_then(|()| Signals::take().map_err(Error::from))
+        .and_then(|signals| Ok((signals, start(args)?)));
+    let (signals, (ranks, output)) = match started {
         Ok(started) => started,
         Err(error) => {
             eprintln!("mprun: {error}");
@@ -96,27 +131,37 @@ pub fn run(args: &Args) -> ExitCode {
         signals,
         ranks,
         output,
-        news,
         stage: Stage::Running,
         timed_out: false,
         announced: None,
-        ended_by_us: Vec::new(),
+        ended_by_us: BTreeSet::new(),
     };
-    let status = run.finish().unwrap_or_else(|error| {
-        run.output.say(&error.to_string());
-        OWN_FAILURE
-    });
-    let Run { signals, ranks, output, news, .. } = run;
-    // After an error of our own they may still run.
-    drop(ranks);
-    drop(news);
+    let watched = run.watch();
+    if watched.is_err() {
+        run.ranks.signal(Signal::SIGKILL as i32);
+    }
     // From here on a signal ends this process, be it in the middle of a write that blocks.
-    let _ = signals.give_back();
+    let _ = run.signals.give_back();
+    // What `mprun` says of an end comes behind what the ranks have said, if somebody reads that.
+    run.output.settle(args.grace);
+    let status = match watched {
+        Ok(()) => {
+            run.announce(true);
+            run.tell_the_rest();
+            run.status()
+        }
+        Err(error) => {
+            run.output.say(&error.to_string());
+            OWN_FAILURE
+        }
+    };
+    let Run { ranks, output, .. } = run;
+    drop(ranks);
     output.finish();
     ExitCode::from(status)
 }
 
-fn start(args: &Args) -> Result<(Launched, Output, PipeReader), Error> {
+fn start(args: &Args) -> Result<(Launched, Output), Error> {
     let ranks = match args.ranks {
         Some(ranks) => ranks,
         None => Allowance::read()?.parallelism(),
@@ -128,8 +173,9 @@ fn start(args: &Args) -> Result<(Launched, Output, PipeReader), Error> {
     if let Some(bytes) = args.segment_size {
         world = world.segment_size(bytes);
     }
-    let (output, news) = Output::start(ranks, args.tag_output)?;
-    Ok((world.launch(&args.command[0], args.tag_output)?, output, news))
+    let mut ranks = world.launch(&args.command[0], args.tag_output)?;
+    let output = Output::start(&mut ranks, args.tag_output)?;
+    Ok((ranks, output))
 }
 
 /// The exit status for a world that could not be started.
@@ -150,59 +196,50 @@ struct Run<'a> {
     signals: Signals,
     ranks: Launched,
     output: Output,
-    /// See [`Output::start`].
-    news: PipeReader,
     stage: Stage,
     timed_out: bool,
     /// The rank that was named as the one that failed.
     announced: Option<usize>,
     /// Ranks that did not end by themselves.
-    ended_by_us: Vec<usize>,
+    ended_by_us: BTreeSet<usize>,
 }
 
 impl Run<'_> {
-    fn finish(&mut self) -> Result<u8, Error> {
+    /// Returns when all ranks have ended.
+    fn watch(&mut self) -> Result<(), Error> {
         while self.ranks.any_running() {
             self.step()?;
             self.announce(false);
             self.pass_time();
         }
-        let output = &mut self.output;
-        self.ranks.drain(&mut |rank, stream, bytes| output.take(rank, stream, bytes))?;
-        self.announce(true);
-        self.tell_the_rest();
-        Ok(self.status())
+        Ok(())
     }
 
     fn step(&mut self) -> Result<(), Error> {
-        let now = Instant::now();
-        let until = match self.stage {
-            Stage::Running => self.deadline,
-            Stage::Grace(until) | Stage::Terminated(until) => Some(until),
-            Stage::Killed => None,
-        };
-        let timeout = until.map(|until| until.saturating_duration_since(now));
-        let room = self.output.has_room();
-        let wake = [self.signals.as_fd(), self.news.as_fd()];
-        let output = &mut self.output;
-        let mut sink = |rank: usize, stream: Stream, bytes: &[u8]| output.take(rank, stream, bytes);
-        let seen = self.ranks.step(&wake, timeout, room.then_some(&mut sink))?;
-        if seen.woken[1] {
-            let _ = self.news.read(&mut [0; 64])?;
-            if self.output.closed() {
-                // The ranks meet the same closed pipe that they would have without us.
-                self.ranks.close_output(Stream::Out);
-            }
+        let mut until = self.stage.until().copied();
+        if matches!(self.stage, Stage::Running | Stage::Failing(..)) {
+            until = until.into_iter().chain(self.deadline).min();
         }
-        if seen.woken[0] {
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if self.ranks.step(&[self.signals.as_fd()], timeout)?[0] {
             self.pass_signals_on()?;
         }
-        if matches!(self.stage, Stage::Terminated(_) | Stage::Killed) {
-            self.ended_by_us.extend(seen.ended);
-        } else if self.stage == Stage::Running && self.ranks.first_failed().is_some() {
-            self.stage = Stage::Grace(Instant::now() + self.args.grace);
-        }
+        self.see_failures();
         Ok(())
+    }
+
+    fn see_failures(&mut self) {
+        let grace = Instant::now() + self.args.grace;
+        let ended_badly = self.ranks.first_failed().is_some();
+        self.stage = match (self.stage, self.ranks.failing()) {
+            (Stage::Running, _) if ended_badly => Stage::Grace(grace),
+            (Stage::Failing(until, _), _) if ended_badly => Stage::Grace(until),
+            (Stage::Running, Some((call, _))) => Stage::Failing(grace, call),
+            (Stage::Failing(_, old), Some((call, _))) if call != old => Stage::Failing(grace, call),
+            // All have come to the end of that call, and the program knows.
+            (Stage::Failing(..), None) => Stage::Running,
+            (stage, _) => stage,
+        };
     }
 
     fn pass_signals_on(&mut self) -> Result<(), Error> {
@@ -210,13 +247,13 @@ impl Run<'_> {
             if !known {
                 self.ranks.signal(signal as i32);
             }
+            if signal == Signal::SIGTERM && !self.stage.is_by_us() {
+                self.stage = Stage::Asked(Instant::now() + self.args.grace);
+            }
             if signal == Signal::SIGTSTP {
                 let stopped = self.signals.stop()?;
-                if let Some(at) = &mut self.deadline {
+                for at in self.deadline.iter_mut().chain(self.stage.until()) {
                     *at += stopped;
-                }
-                if let Stage::Grace(until) | Stage::Terminated(until) = &mut self.stage {
-                    *until += stopped;
                 }
             }
         }
@@ -227,7 +264,7 @@ impl Run<'_> {
     fn pass_time(&mut self) {
         let now = Instant::now();
         match self.stage {
-            Stage::Running if self.deadline.is_some_and(|at| now >= at) => {
+            Stage::Running | Stage::Failing(..) if self.deadline.is_some_and(|at| now >= at) => {
                 self.timed_out = true;
                 let limit = self.args.timeout.unwrap_or_default();
                 self.output.say(&format!("the time limit of {} is over", text::time(limit)));
@@ -238,12 +275,16 @@ impl Run<'_> {
                 }
                 self.terminate();
             }
-            Stage::Grace(until) if now >= until => {
+            Stage::Failing(until, _) | Stage::Grace(until) if now >= until => {
                 self.announce(true);
                 self.terminate();
             }
             Stage::Terminated(until) if now >= until => {
-                self.ranks.signal(Signal::SIGKILL as i32);
+                self.end(Signal::SIGKILL, self.announced);
+                self.stage = Stage::Alone(now + self.args.grace);
+            }
+            Stage::Asked(until) | Stage::Alone(until) if now >= until => {
+                self.end(Signal::SIGKILL, None);
                 self.stage = Stage::Killed;
             }
             _ => {}
@@ -251,10 +292,22 @@ impl Run<'_> {
     }
 
     fn terminate(&mut self) {
-        self.ranks.signal(Signal::SIGTERM as i32);
+        // The rank that failed may be in a call of `run`, where it waits for the ends of the others;
+        // and its status is to be its own.
+        self.end(Signal::SIGTERM, self.announced);
         // One that is stopped would not hear it.
-        self.ranks.signal(Signal::SIGCONT as i32);
+        self.end(Signal::SIGCONT, self.announced);
         self.stage = Stage::Terminated(Instant::now() + self.args.grace);
+    }
+
+    /// Sends a signal to all ranks that run, but one.
+    fn end(&mut self, signal: Signal, but: Option<usize>) {
+        for rank in (0..self.ranks.size()).filter(|&rank| Some(rank) != but) {
+            if self.ranks.ending(rank).is_none() {
+                self.ranks.signal_rank(rank, signal as i32);
+                self.ended_by_us.insert(rank);
+            }
+        }
     }
 
     /// Says which rank failed and how. `now` says not to wait until that one has ended.
@@ -262,15 +315,13 @@ impl Run<'_> {
         if self.announced.is_some() || self.timed_out {
             return;
         }
-        let Some(first) = self.ranks.first_failed() else { return };
-        let itself = || {
-            let cause = self.ranks.ending(first).filter(|_| now)?.into();
-            Some(RankFailure { rank: first, cause })
+        let in_code = || {
+            let (_, rank) = self.ranks.failing().filter(|_| now)?;
+            Some(RankFailure { rank, cause: self.ranks.last_words(rank)? })
         };
-        if let Some(failure) = self.ranks.failure().or_else(itself) {
+        if let Some(failure) = self.ranks.failure(now).or_else(in_code) {
             self.announced = Some(failure.rank);
-            let message = self.spelled(&failure);
-            self.output.say(&message);
+            self.output.say(&self.spelled(&failure));
         }
     }
 
@@ -283,6 +334,9 @@ impl Run<'_> {
         };
         match &failure.cause {
             Cause::Exit(101) => format!("rank {rank} panicked (exit status 101){entered}"),
+            Cause::Exit(0) => {
+                format!("rank {rank} ended with exit status 0 in the middle of World::run")
+            }
             Cause::Exit(status) => format!("rank {rank} ended with exit status {status}{entered}"),
             Cause::Error(error) => format!("rank {rank} failed{status}: {}", tame(error)),
             Cause::Panic(message) => format!("rank {rank} panicked{status}: {}", tame(message)),
@@ -292,8 +346,8 @@ impl Run<'_> {
 
     fn tell_the_rest(&mut self) {
         if !self.ended_by_us.is_empty() {
-            self.ended_by_us.sort_unstable();
-            let ranks = text::ranks(&self.ended_by_us);
+            let ranks: Vec<usize> = self.ended_by_us.iter().copied().collect();
+            let ranks = text::ranks(&ranks);
             self.output.say(&format!("ended {ranks}"));
         }
         let strangers: Vec<usize> = (0..self.ranks.size())
@@ -317,6 +371,8 @@ impl Run<'_> {
         }
         let Some(rank) = self.announced else { return 0 };
         match self.ranks.ending(rank) {
+            // It did not do what it was to do.
+            Some(Ending::Exited(0)) => ENDED_EARLY,
             Some(Ending::Exited(status)) => status as u8,
             Some(Ending::Killed(signal)) => 128u8.saturating_add(signal as u8),
             _ => OWN_FAILURE,

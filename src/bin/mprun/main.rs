@@ -38,7 +38,7 @@ const OWN_FAILURE: u8 = 125;
     arg_required_else_help = true,
     override_usage = "mprun [OPTIONS] PROGRAM [ARGS]...\n       mprun <topo|ps|report|trace-svg|calibrate|explain> [OPTIONS]",
     after_help = "Exit status: that of the rank that failed first (128 + the signal's number if one \
-                  killed it),\n0 when none did; 124 when the time limit was over, 125 when mprun \
+                  killed it,\n1 if it ended with 0 before its code did), 0 when none did; 124 when the time limit was over, 125 when mprun \
                   itself failed, 126 and 127\nwhen the program could not be started or was not \
                   found, 2 for wrong usage.\nTo launch a program named like a subcommand: mprun -- report."
 )]

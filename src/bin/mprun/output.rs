@@ -1,134 +1,111 @@
-//! The ranks' output on its way out.
+//! The ranks' output on its way out, and what `mprun` itself has to say.
 //!
 //! Writing may block, on a pager say, and signals, deaths and time limits must be seen meanwhile:
-//! a thread of its own writes. When it is far behind, the ranks' output is left in their pipes,
-//! so that they wait as they would have done for the pager itself.
+//! threads of their own write. What `mprun` says does not wait for the ranks' output.
 
 use std::{
-    io::{self, PipeReader, PipeWriter, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc,
-    },
+    convert::Infallible,
+    io::{self, Write},
+    sync::mpsc::{self, Receiver, Sender},
     thread::JoinHandle,
+    time::Duration,
 };
 
-use onchip::launch::Stream;
+use onchip::launch::{Launched, Piece, RanksOutput, Stream};
 
-/// Bytes that may wait for the writer.
-const ROOM: usize = 1 << 20;
-
-#[derive(Debug, Default)]
-struct Progress {
-    /// Bytes on their way.
-    queued: AtomicUsize,
-    /// Nobody reads standard output any more.
-    closed: AtomicBool,
-}
-
-/// Where output goes. Dropping it does not wait for the writer: see [`Output::finish`].
+/// Where output goes. Dropping it does not wait for the writers: see [`Output::finish`].
 #[derive(Debug)]
 pub struct Output {
-    queue: mpsc::Sender<(Stream, Vec<u8>)>,
-    writer: JoinHandle<()>,
-    progress: Arc<Progress>,
-    tags: Option<Tags>,
+    messages: Sender<String>,
+    threads: Vec<JoinHandle<()>>,
+    /// Closed when the ranks' output is written.
+    written: Receiver<Infallible>,
 }
 
 impl Output {
-    /// Output of `ranks` ranks; with `tags`, each line tells from which. The other thing
-    /// returned becomes readable when there is room again, or no reader any more.
-    pub fn start(ranks: usize, tags: bool) -> io::Result<(Self, PipeReader)> {
-        let (queue, pieces) = mpsc::channel();
-        let (news, told) = io::pipe()?;
-        let progress = Arc::new(Progress::default());
-        let its = Arc::clone(&progress);
-        let writer = std::thread::Builder::new()
-            .name("output".into())
-            .spawn(move || write(pieces, &its, told))?;
-        Ok((Self { queue, writer, progress, tags: tags.then(|| Tags::new(ranks)) }, news))
-    }
-
-    /// Takes a piece of a rank's output.
-    pub fn take(&mut self, rank: usize, stream: Stream, bytes: &[u8]) {
-        match &mut self.tags {
-            Some(tags) => {
-                let tagged = tags.tag(rank, stream, bytes);
-                self.send(stream, tagged);
-            }
-            None => self.send(stream, bytes.to_vec()),
+    /// Output of these ranks; with `tags`, each line tells from which.
+    pub fn start(ranks: &mut Launched, tags: bool) -> io::Result<Self> {
+        let (writing, written) = mpsc::channel();
+        let mut threads = Vec::new();
+        for stream in [Stream::Out, Stream::Err] {
+            let Some(output) = ranks.take_output(stream) else { continue };
+            let tags = tags.then(|| Tags::new(ranks.size()));
+            let writing = writing.clone();
+            threads.push(std::thread::Builder::new().name("output".into()).spawn(move || {
+                write(output, tags);
+                drop(writing);
+            })?);
         }
+        let (messages, to_say) = mpsc::channel::<String>();
+        threads.push(std::thread::Builder::new().name("messages".into()).spawn(move || {
+            for message in to_say {
+                // Without standard error there is nobody to tell anything.
+                let _ = io::stderr().write_all(message.as_bytes());
+            }
+        })?);
+        Ok(Self { messages, threads, written })
     }
 
-    /// A message of `mprun`'s own, behind the output taken so far.
-    pub fn say(&mut self, message: &str) {
-        self.send(Stream::Err, format!("mprun: {message}\n").into_bytes());
+    /// Says something in the name of `mprun`.
+    pub fn say(&self, message: &str) {
+        // The thread ends after this sender only.
+        let _ = self.messages.send(format!("mprun: {message}\n"));
     }
 
-    fn send(&self, stream: Stream, bytes: Vec<u8>) {
-        self.progress.queued.fetch_add(bytes.len(), Ordering::Relaxed);
-        // The writer ends after this sender only.
-        let _ = self.queue.send((stream, bytes));
-    }
-
-    /// Whether more output should be taken now.
-    pub fn has_room(&self) -> bool {
-        self.progress.queued.load(Ordering::Relaxed) < ROOM
-    }
-
-    /// Whether standard output has lost its reader.
-    pub fn closed(&self) -> bool {
-        self.progress.closed.load(Ordering::Relaxed)
+    /// Waits until all that the ranks have written is written, but no longer than `limit`. They must
+    /// have ended.
+    pub fn settle(&self, limit: Duration) {
+        let _ = self.written.recv_timeout(limit);
     }
 
     /// Waits until everything is written.
     pub fn finish(self) {
-        drop(self.queue);
-        let _ = self.writer.join();
+        drop(self.messages);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
     }
 }
 
-fn write(pieces: mpsc::Receiver<(Stream, Vec<u8>)>, progress: &Progress, mut told: PipeWriter) {
-    for (stream, bytes) in pieces {
+/// Writes the ranks' output up to its end, or until nobody reads standard output any more: then the
+/// ranks meet the same closed pipe that they would have without `mprun`.
+fn write(output: RanksOutput, mut tags: Option<Tags>) {
+    for Piece { rank, stream, bytes } in output {
+        let bytes = match &mut tags {
+            Some(tags) => tags.tag(rank, &bytes),
+            None => bytes,
+        };
         let written = match stream {
-            Stream::Out if progress.closed.load(Ordering::Relaxed) => Ok(()),
             Stream::Out => {
                 let mut out = io::stdout().lock();
                 out.write_all(&bytes).and_then(|()| out.flush())
             }
-            // Without standard error there is nobody to tell anything.
             Stream::Err => {
                 let _ = io::stderr().write_all(&bytes);
                 Ok(())
             }
         };
-        let before = progress.queued.fetch_sub(bytes.len(), Ordering::Relaxed);
         if written.is_err() {
-            progress.closed.store(true, Ordering::Relaxed);
-        }
-        if written.is_err() || before >= ROOM && before - bytes.len() < ROOM {
-            // Nobody listens any more once the ranks have ended.
-            let _ = told.write_all(&[0]);
+            return;
         }
     }
 }
 
-/// Puts `[rank]` before every line.
+/// Puts `[rank]` before every line of a stream.
 #[derive(Debug)]
 struct Tags {
     width: usize,
-    /// By stream: the last piece ended in the middle of a line.
-    open: [bool; 2],
+    /// The last piece ended in the middle of a line.
+    open: bool,
 }
 
 impl Tags {
     fn new(ranks: usize) -> Self {
-        Self { width: ranks.saturating_sub(1).to_string().len(), open: [false; 2] }
+        Self { width: ranks.saturating_sub(1).to_string().len(), open: false }
     }
 
-    fn tag(&mut self, rank: usize, stream: Stream, bytes: &[u8]) -> Vec<u8> {
-        let open = &mut self.open[stream as usize];
+    fn tag(&mut self, rank: usize, bytes: &[u8]) -> Vec<u8> {
+        let open = &mut self.open;
         let mut tagged = Vec::with_capacity(bytes.len() + 64);
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             if !*open {
@@ -152,11 +129,10 @@ mod tests {
         for (rank, piece) in
             [(3, "a\n\nb"), (3, "c"), (3, "d\n"), (10, "\n"), (10, ""), (10, "e\n")]
         {
-            text.extend(tags.tag(rank, Stream::Out, piece.as_bytes()));
+            text.extend(tags.tag(rank, piece.as_bytes()));
         }
-        text.extend(tags.tag(0, Stream::Err, b"other stream\n"));
-        let expected = "[ 3] a\n[ 3] \n[ 3] bcd\n[10] \n[10] e\n[ 0] other stream\n";
+        let expected = "[ 3] a\n[ 3] \n[ 3] bcd\n[10] \n[10] e\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
-        assert_eq!(Tags::new(1).tag(0, Stream::Out, b"x"), b"[0] x");
+        assert_eq!(Tags::new(1).tag(0, b"x"), b"[0] x");
     }
 }

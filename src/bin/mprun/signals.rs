@@ -39,7 +39,7 @@ impl Signals {
     }
 
     /// Lets them be delivered again.
-    pub fn give_back(self) -> io::Result<()> {
+    pub fn give_back(&self) -> io::Result<()> {
         // Those that came after the last rank's end have nobody to go to.
         while let Some(_late) = self.fd.read_signal()? {}
         Ok(set().thread_unblock()?)

@@ -1,0 +1,168 @@
+//! The thread that reads what process ranks write, so that they never wait for each other, nor for
+//! the thread that watches them; only for whoever takes the output.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use crossbeam_channel::Sender;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::eventfd::EventFd,
+    unistd::read,
+};
+
+use super::{launch::Stream, output::LineMixer};
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    sync::Ordering,
+};
+
+/// Pieces of output that may wait until somebody takes them: then the ranks have to wait.
+pub(crate) const ROOM: usize = 16;
+
+/// What is read from a pipe at once.
+const READ: usize = 64 << 10;
+
+/// Output of a rank: one or more whole lines, or a piece of a very long one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The rank.
+    pub rank: usize,
+    /// Which output.
+    pub stream: Stream,
+    /// What it wrote.
+    pub bytes: Vec<u8>,
+}
+
+/// One stream of all ranks.
+pub(crate) struct Pump {
+    context: Arc<Context>,
+    stream: Stream,
+    /// By rank.
+    pipes: Vec<Option<OwnedFd>>,
+    mixer: LineMixer,
+    to: Sender<Piece>,
+    /// Nobody takes output any more.
+    refused: bool,
+}
+
+impl Pump {
+    /// Starts the thread. It ends when all pipes have, when nobody takes the output any more (and
+    /// closes the pipes, as the reader of a single program would have done), and a moment after
+    /// `over` became readable, when all ranks have ended.
+    pub(crate) fn start(
+        context: Arc<Context>,
+        stream: Stream,
+        pipes: Vec<OwnedFd>,
+        to: Sender<Piece>,
+        over: Arc<EventFd>,
+    ) -> Result<JoinHandle<Result<()>>> {
+        let mixer = LineMixer::new(pipes.len());
+        let pipes = pipes.into_iter().map(Some).collect();
+        let mut pump = Self { context, stream, pipes, mixer, to, refused: false };
+        std::thread::Builder::new()
+            .name("onchip output".to_owned())
+            .spawn(move || pump.run(&over))
+            .map_err(|source| Error::Os { call: "starting a thread", source })
+    }
+
+    fn run(&mut self, over: &EventFd) -> Result<()> {
+        while !self.refused && self.pipes.iter().any(Option::is_some) {
+            let mut fds = vec![PollFd::new(over.as_fd(), PollFlags::POLLIN)];
+            fds.extend(self.open_pipes().map(|(_, pipe)| pipe));
+            wait(&mut fds, PollTimeout::NONE)?;
+            if fds[0].any().unwrap_or(false) {
+                return self.drain();
+            }
+            self.forward()?;
+        }
+        Ok(())
+    }
+
+    fn open_pipes(&self) -> impl Iterator<Item = (usize, PollFd<'_>)> {
+        let pipes = self.pipes.iter().enumerate();
+        pipes.filter_map(|(rank, pipe)| {
+            Some((rank, PollFd::new(pipe.as_ref()?.as_fd(), PollFlags::POLLIN)))
+        })
+    }
+
+    /// The ranks that have written something, or closed their pipes.
+    fn readable(&self) -> Result<Vec<usize>> {
+        let (ranks, mut fds): (Vec<_>, Vec<_>) = self.open_pipes().unzip();
+        wait(&mut fds, PollTimeout::ZERO)?;
+        let ready = ranks.into_iter().zip(&fds).filter(|(_, fd)| fd.any().unwrap_or(false));
+        Ok(ready.map(|(rank, _)| rank).collect())
+    }
+
+    /// Hands on what is there; whether there was anything.
+    fn forward(&mut self) -> Result<bool> {
+        // What rank 0 says after a call of `run` is often about what the others did in it. So its
+        // output is taken out first, and handed on last if it may come from after a call: all
+        // that the others had said before is there by then.
+        let first = self.readable()?.first() == Some(&0);
+        let bytes = first.then(|| self.read_from(0));
+        let after_a_call = self.context.rank(0)?.left.load(Ordering::Relaxed) > 0;
+        if let Some(bytes) = bytes.as_ref().filter(|_| !after_a_call) {
+            self.hand_on(0, bytes);
+        }
+        let others = self.readable()?;
+        for rank in others.iter().copied().filter(|&rank| rank != 0) {
+            let bytes = self.read_from(rank);
+            self.hand_on(rank, &bytes);
+        }
+        if let Some(bytes) = bytes.as_ref().filter(|_| after_a_call) {
+            self.hand_on(0, bytes);
+        }
+        Ok(first || !others.is_empty())
+    }
+
+    /// Reads from a pipe that is readable; nothing, and the pipe is closed, if it has ended.
+    fn read_from(&mut self, rank: usize) -> Vec<u8> {
+        let mut bytes = vec![0; READ];
+        let pipe = &mut self.pipes[rank];
+        let len = pipe.as_ref().and_then(|pipe| read(pipe, &mut bytes).ok()).unwrap_or(0);
+        if len == 0 {
+            *pipe = None;
+        }
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn hand_on(&mut self, rank: usize, bytes: &[u8]) {
+        let Self { mixer, stream, to, refused, .. } = self;
+        let write = |rank, bytes: &[u8]| {
+            *refused |= to.send(Piece { rank, stream: *stream, bytes: bytes.to_vec() }).is_err();
+        };
+        match bytes {
+            [] => mixer.finish(rank, write),
+            _ => mixer.push(rank, bytes, write),
+        }
+    }
+
+    /// Hands on what the ended processes left in their pipes. Neither waits for strangers that hold
+    /// a pipe open, nor listens to them for ever.
+    fn drain(&mut self) -> Result<()> {
+        // A pipe holds at most 1 MiB (fs.pipe-max-size).
+        for _ in 0..=(1 << 20) / READ {
+            if self.refused || !self.forward()? {
+                break;
+            }
+        }
+        for rank in 0..self.pipes.len() {
+            self.hand_on(rank, &[]);
+        }
+        Ok(())
+    }
+}
+
+fn wait(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> Result<()> {
+    match poll(fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(Error::os("poll")(errno)),
+    }
+}

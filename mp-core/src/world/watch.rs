@@ -1,0 +1,416 @@
+//! The processes of a world, and the thread that starts, watches and buries them.
+//!
+//! That thread is the parent of all ranks and takes part in nothing else. It sleeps in `poll` on
+//! the ranks' pidfds; a rank that dies is known to the others within the time of one wake-up,
+//! whatever the threads of the program do meanwhile. It is one of the library's own because ranks
+//! die with the thread that started them (`PR_SET_PDEATHSIG`): one of the program's may end sooner.
+
+use std::{
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use crossbeam_channel::Sender;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        eventfd::{EfdFlags, EventFd},
+        signal::Signal,
+        stat::fstat,
+    },
+    unistd::Pid,
+};
+
+use super::{
+    burial,
+    launch::{Ending, Life, Program, Stream, pidfd_open, send_signal, spawn, wait_for},
+    outcome,
+    pump::{Piece, Pump},
+};
+use crate::{
+    context::{Context, RankState},
+    error::{Cause, Error, Result},
+    sync::Ordering,
+};
+
+/// The processes of one world. Dropping it ends those that still run.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    pub(crate) context: Arc<Context>,
+    shared: Arc<Shared>,
+    watcher: Option<JoinHandle<()>>,
+    pumps: Vec<JoinHandle<Result<()>>>,
+}
+
+/// What the watching thread tells the others.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Readable when something has changed.
+    news: EventFd,
+    /// By rank; none for a process that was gone at once.
+    pidfds: OnceLock<Vec<Option<OwnedFd>>>,
+}
+
+#[derive(Debug)]
+struct State {
+    children: Vec<Child>,
+    /// The first rank whose process ended badly, and the rank whose code had failed before that.
+    first_failed: Option<(usize, Option<u32>)>,
+    /// Why the thread could not go on.
+    failed: Option<Error>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Child {
+    ending: Option<Ending>,
+    /// What its code returned or panicked with, if the process ended badly.
+    last_words: Option<Cause>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No change of it can panic halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pidfd(&self, rank: usize) -> Option<BorrowedFd<'_>> {
+        Some(self.pidfds.get()?.get(rank)?.as_ref()?.as_fd())
+    }
+
+    fn tell(&self) {
+        // Fails only where nobody has read it some 2^64 times.
+        let _ = self.news.write(1);
+    }
+}
+
+fn eventfd() -> Result<EventFd> {
+    EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+        .map_err(Error::os("eventfd"))
+}
+
+fn wait(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> Result<Vec<bool>> {
+    match poll(fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(errno) => return Err(Error::os("poll")(errno)),
+    }
+    Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect())
+}
+
+impl Processes {
+    /// Starts a process for every rank of the world. Their standard output goes to `out`, as does
+    /// their standard error to `err` if the program says so. They are killed when `stop` is readable.
+    pub(crate) fn start(
+        context: Context,
+        program: Program,
+        out: Sender<Piece>,
+        err: Sender<Piece>,
+        stop: Option<OwnedFd>,
+    ) -> Result<Self> {
+        let context = Arc::new(context);
+        let children = vec![Child::default(); context.size()];
+        let state = State { children, first_failed: None, failed: None };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            news: eventfd()?,
+            pidfds: OnceLock::new(),
+        });
+        let (bell, over) = (eventfd()?, Arc::new(eventfd()?));
+        let (started, pipes) = crossbeam_channel::bounded(1);
+        let watch = Watch {
+            context: Arc::clone(&context),
+            shared: Arc::clone(&shared),
+            life: Life::new()?,
+            bell,
+            stop,
+            over: Arc::clone(&over),
+            pids: Vec::new(),
+        };
+        let thread_failed = |source| Error::Os { call: "starting a thread", source };
+        let watcher = std::thread::Builder::new()
+            .name("onchip launcher".to_owned())
+            .spawn(move || watch.run(&program, &started))
+            .map_err(thread_failed)?;
+        let mut processes = Self { context, shared, watcher: Some(watcher), pumps: Vec::new() };
+        let pipes = pipes.recv().unwrap_or_else(|_| Err(watcher_panicked()))?;
+        let (outs, errs): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+        let errs: Vec<_> = errs.into_iter().flatten().collect();
+        for (stream, pipes, to) in [(Stream::Out, outs, out), (Stream::Err, errs, err)] {
+            if !pipes.is_empty() {
+                let (context, over) = (Arc::clone(&processes.context), Arc::clone(&over));
+                processes.pumps.push(Pump::start(context, stream, pipes, to, over)?);
+            }
+        }
+        Ok(processes)
+    }
+
+    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` is
+    /// over. Returns for each of `wake` whether it is readable.
+    pub(crate) fn step(
+        &self,
+        wake: &[BorrowedFd<'_>],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<bool>> {
+        let fds = std::iter::once(self.shared.news.as_fd()).chain(wake.iter().copied());
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let timeout = match timeout {
+            None => PollTimeout::NONE,
+            Some(t) => PollTimeout::try_from(t.as_micros().div_ceil(1000).min(i32::MAX as u128))
+                .unwrap_or(PollTimeout::MAX),
+        };
+        let ready = wait(&mut fds, timeout)?;
+        if ready[0] {
+            let _ = self.shared.news.read();
+        }
+        self.shared.state().failed.take().map_or(Ok(ready[1..].to_vec()), Err)
+    }
+
+    /// Waits until every process has ended, and all of their output was taken or refused.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let watched = self.watcher.take().map_or(Ok(()), JoinHandle::join);
+        watched.map_err(|_| watcher_panicked())?;
+        for pump in self.pumps.drain(..) {
+            pump.join().map_err(|_| Error::BadWorld("the output's thread panicked".into()))??;
+        }
+        self.shared.state().failed.take().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn any_running(&self) -> bool {
+        self.shared.state().children.iter().any(|child| child.ending.is_none())
+    }
+
+    pub(crate) fn ending(&self, rank: usize) -> Option<Ending> {
+        self.shared.state().children.get(rank)?.ending
+    }
+
+    /// Sends a signal to the rank's process, if it still runs.
+    pub(crate) fn signal(&self, rank: usize, signal: i32) {
+        let running = self.ending(rank).is_none();
+        if let Some(pidfd) = self.shared.pidfd(rank).filter(|_| running) {
+            send_signal(pidfd, signal);
+        }
+    }
+
+    /// Whether a rank ever entered the world.
+    pub(crate) fn entered(&self, rank: usize) -> bool {
+        self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
+    }
+
+    /// See [`Launched::failing`](super::Launched::failing).
+    pub(crate) fn failing(&self) -> Option<(u32, usize)> {
+        let (round, rank) = self.context.world().ok()?.failing()?;
+        Some((round, rank as usize))
+    }
+
+    /// What the rank's code failed with, if it has.
+    pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
+        if self.ending(rank).is_some() {
+            return self.shared.state().children.get(rank)?.last_words.clone();
+        }
+        // Under the heap's lock: the rank may go on, and free it.
+        let _kept = self.context.lock_heap().ok()?;
+        outcome::read::<()>(&self.context, rank as u32).ok()??.err()
+    }
+
+    /// See [`Launched::failure`](super::Launched::failure).
+    pub(crate) fn failure(&self, now: bool) -> Option<(usize, Cause)> {
+        let (first, code_failed) = self.shared.state().first_failed?;
+        let blamed = code_failed.map(|rank| rank as usize).filter(|&rank| rank != first);
+        if let Some(rank) = blamed.filter(|&rank| rank < self.context.size()) {
+            match (self.ending(rank), self.last_words(rank)) {
+                // The program has mended that failure.
+                (Some(Ending::Exited(0)), _) => {}
+                (Some(ending), words) => return Some((rank, words.unwrap_or(ending.into()))),
+                (None, _) if !now => return None,
+                (None, Some(words)) => return Some((rank, words)),
+                (None, None) => {}
+            }
+        }
+        let words = self.last_words(first).filter(|_| code_failed == Some(first as u32));
+        Some((first, words.unwrap_or(self.ending(first)?.into())))
+    }
+
+    pub(crate) fn first_failed(&self) -> Option<usize> {
+        self.shared.state().first_failed.map(|(rank, _)| rank)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            (0..self.context.size()).for_each(|rank| self.signal(rank, Signal::SIGKILL as i32));
+            let _ = watcher.join();
+        }
+    }
+}
+
+fn watcher_panicked() -> Error {
+    Error::BadWorld("the thread that watches the ranks panicked".to_owned())
+}
+
+/// The thread's own.
+struct Watch {
+    context: Arc<Context>,
+    shared: Arc<Shared>,
+    /// Ranks die when nothing can write to it any more.
+    life: Life,
+    /// Rung by ranks whose code has failed.
+    bell: EventFd,
+    /// All ranks are killed when it is readable.
+    stop: Option<OwnedFd>,
+    /// Readable when all ranks have ended.
+    over: Arc<EventFd>,
+    pids: Vec<Pid>,
+}
+
+/// What the ranks write comes out here: standard output, and standard error if it is captured.
+type Pipes = (OwnedFd, Option<OwnedFd>);
+
+impl Watch {
+    fn run(mut self, program: &Program, started: &Sender<Result<Vec<Pipes>>>) {
+        let spawned = self.spawn_all(program);
+        let failed = spawned.is_err();
+        let _ = started.send(spawned);
+        if failed {
+            return;
+        }
+        if let Err(error) = self.watch() {
+            self.shared.state().failed = Some(error);
+            self.end_all();
+        }
+        let _ = self.over.write(1);
+        self.shared.tell();
+    }
+
+    fn spawn_all(&mut self, program: &Program) -> Result<Vec<Pipes>> {
+        let (mut pidfds, mut pipes) = (Vec::new(), Vec::new());
+        let mut failed = None;
+        for rank in 0..self.context.size() {
+            match spawn(&self.context, rank, program, &self.life, &self.bell) {
+                Ok(spawned) => {
+                    self.pids.push(spawned.pid);
+                    pidfds.push(spawned.pidfd);
+                    pipes.push((spawned.out, spawned.err));
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // Nobody else sets it.
+        let _ = self.shared.pidfds.set(pidfds);
+        match failed {
+            None => Ok(pipes),
+            Some(error) => {
+                self.end_all();
+                Err(error)
+            }
+        }
+    }
+
+    fn running(&self) -> Vec<usize> {
+        let state = self.shared.state();
+        (0..self.pids.len()).filter(|&rank| state.children[rank].ending.is_none()).collect()
+    }
+
+    /// Buries ranks as they end, until all have.
+    fn watch(&mut self) -> Result<()> {
+        for rank in self.running().into_iter().filter(|&rank| self.shared.pidfd(rank).is_none()) {
+            self.reap(rank)?;
+        }
+        loop {
+            let running = self.running();
+            if running.is_empty() {
+                return Ok(());
+            }
+            let fds = running.iter().filter_map(|&rank| self.shared.pidfd(rank));
+            let fds = std::iter::once(self.bell.as_fd()).chain(fds);
+            let fds = fds.chain(self.stop.iter().map(|stop| stop.as_fd()));
+            let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            let ready = wait(&mut fds, PollTimeout::NONE)?;
+            for (&rank, _) in running.iter().zip(&ready[1..]).filter(|&(_, &ready)| ready) {
+                self.reap(rank)?;
+            }
+            if ready[0] {
+                let _ = self.bell.read();
+            }
+            if ready.get(1 + running.len()) == Some(&true) {
+                self.stop = None;
+                self.kill_all();
+            }
+            self.shared.tell();
+        }
+    }
+
+    fn reap(&self, rank: usize) -> Result<()> {
+        let ending = wait_for(self.pids[rank]);
+        self.end_claimer(rank)?;
+        let control = self.context.rank(rank as u32)?;
+        // One that ends well in the middle of its code has not done what it was to do.
+        let early = control.state() == RankState::Running;
+        let bad = early || ending != Ending::Exited(0);
+        let mut last_words = None;
+        let mut first_failed = None;
+        if bad {
+            // Before the burial, which makes others fail and forgets what is left behind. The
+            // type of good results is the program's affair; a bad one looks the same for all.
+            let posted = outcome::read::<()>(&self.context, rank as u32);
+            last_words = posted.ok().flatten().and_then(std::result::Result::err);
+            first_failed = Some((rank, self.context.world()?.first_failed()));
+        }
+        control.ending.store(ending.word(), Ordering::Relaxed);
+        let buried = burial::bury(&self.context, rank as u32);
+        let mut state = self.shared.state();
+        state.children[rank] = Child { ending: Some(ending), last_words };
+        state.first_failed = state.first_failed.or(first_failed);
+        Ok(buried?)
+    }
+
+    /// Ends the process that is the rank, where it is not the one that was started but one that
+    /// this had started, and still runs: a rank is buried only when nothing of it runs.
+    fn end_claimer(&self, rank: usize) -> Result<()> {
+        let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
+        let pid = Pid::from_raw(pid as i32);
+        if pid.as_raw() <= 0 || pid == self.pids[rank] {
+            return Ok(());
+        }
+        // By pidfd, so that it is the one that was looked at.
+        let Ok(pidfd) = pidfd_open(pid) else { return Ok(()) };
+        if self.has_world(pid) {
+            send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);
+            let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+            while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        }
+        Ok(())
+    }
+
+    /// Whether this process has the world's memory open: numbers in a segment may be anything.
+    fn has_world(&self, pid: Pid) -> bool {
+        let Some(Ok(segment)) = self.context.segment.fd().map(fstat) else { return false };
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::metadata(entry.path()).ok())
+            .any(|file| (file.dev(), file.ino()) == (segment.st_dev, segment.st_ino))
+    }
+
+    fn kill_all(&self) {
+        for pidfd in self.running().iter().filter_map(|&rank| self.shared.pidfd(rank)) {
+            send_signal(pidfd, Signal::SIGKILL as i32);
+        }
+    }
+
+    /// Kills all that run, and waits until they are gone. The world may be unusable.
+    fn end_all(&self) {
+        self.kill_all();
+        for rank in self.running() {
+            let ending = wait_for(self.pids[rank]);
+            self.shared.state().children[rank].ending = Some(ending);
+        }
+    }
+}
