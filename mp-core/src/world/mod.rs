@@ -6,7 +6,7 @@
 //! | `threads` | ranks as threads |
 //! | `processes`, `launch`, `watch` | ranks as processes: starting them, watching and burying them |
 //! | `pump`, `output` | what they write, line by line |
-//! | `summons`, `join`, `site` | being such a process; which `run` is meant |
+//! | `summons`, `join`, `site`, `harness` | being such a process; which `run` is meant; which test |
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
 //! | `outcome` | results and failures |
