@@ -941,8 +941,10 @@ fn earlier_worlds_are_not_run_again() {
     assert_eq!(said.matches("a process\n").count(), 40);
 }
 
-/// One rank crashes, with much memory that is shared and some that is not.
+/// One rank crashes, with much memory that is shared and some that is not: as many MiB as the argument
+/// says.
 fn crash() -> Result<()> {
+    let own = std::env::args().nth(2).map_or(64, |own| own.parse().unwrap());
     let (_, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap();
     setrlimit(Resource::RLIMIT_CORE, hard, hard).unwrap();
     // What a dump with all of it would be like, should it be one.
@@ -951,7 +953,7 @@ fn crash() -> Result<()> {
         if rank.id() == 1 {
             let mut shared = rank.buffer::<u8>(256 << 20)?;
             shared.fill(1);
-            let own = vec![1u8; 64 << 20];
+            let own = vec![1u8; own << 20];
             let mut sender = rank.sender::<u32>("process", 0, channel)?;
             sender.send(&std::process::id())?;
             std::hint::black_box(&own);
@@ -959,7 +961,9 @@ fn crash() -> Result<()> {
         }
         let receiver = rank.receiver::<u32>("process", 1, channel)?;
         let process = *receiver.receive()?;
+        let sent = Instant::now();
         let lost = receiver.receive().map(drop).unwrap_err();
+        eprintln!("known after {:?}", sent.elapsed());
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         println!("{lost}; its core is being written: {}", status.contains("CoreDumping:\t1"));
         Ok(())

@@ -321,6 +321,11 @@ impl<'a> Heap<'a> {
         Ok(locked)
     }
 
+    /// The rank that has the heap's lock.
+    pub(crate) fn holder(self) -> Option<u32> {
+        self.control.lock.holder()
+    }
+
     /// Hands out a committed block of at least `len` bytes, owned by `me` and not yet settled.
     /// Its content is whatever its last user left.
     pub(crate) fn allocate(

@@ -84,6 +84,11 @@ impl RobustLock {
         }
     }
 
+    /// The rank that has it.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        self.holder.load(Ordering::Relaxed).checked_sub(1)
+    }
+
     /// Gives the lock back. `whole` says that the change was finished.
     pub(crate) fn release(&self, whole: bool) {
         if whole {

@@ -58,6 +58,22 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     Ok(())
 }
 
+/// Tells the others that a rank is lost whose code has ended by a crash, before its process has ended:
+/// what it held is freed only by [`bury`]. Returns false where that can't be done yet.
+pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentError> {
+    if context.rank(rank)?.state() != RankState::Running {
+        return Ok(true);
+    }
+    // Nobody could take it over before the burial, which waits for this call.
+    if context.segment.heap().holder() == Some(rank) {
+        return Ok(false);
+    }
+    // Before others fail for it.
+    context.world()?.note_failure(rank);
+    end(context, rank, RankState::Lost)?;
+    Ok(true)
+}
+
 /// Marks a rank as lost that will never enter the round. What it left of an earlier one goes
 /// first, lest it be taken for its outcome.
 pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {

@@ -116,7 +116,7 @@ impl Launched {
         self.processes.step(wake, timeout)
     }
 
-    /// Sends a signal, by number, to every rank that still runs.
+    /// Sends a signal, by number, to every rank that still runs: not to one whose core is being written.
     pub fn signal(&self, signal: i32) {
         (0..self.size()).for_each(|rank| self.signal_rank(rank, signal));
     }

@@ -9,6 +9,7 @@
 //! | `summons`, `join`, `site`, `harness` | being such a process; which `run` is meant; which test |
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
+//! | `dumps` | ranks that crash, before their cores are written |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
 //! | `report` | worlds seen from outside: who waits for whom |
@@ -17,6 +18,7 @@ mod at_end;
 mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
+mod dumps;
 mod harness;
 mod join;
 mod launch;

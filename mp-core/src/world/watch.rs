@@ -29,6 +29,7 @@ use nix::{
 
 use super::{
     burial,
+    dumps::Dumps,
     launch::{Ending, Life, Program, Stream, pidfd_open, send_signal, spawn, wait_for},
     outcome,
     pump::{Piece, Pump},
@@ -72,6 +73,8 @@ struct Child {
     ending: Option<Ending>,
     /// What its code returned or panicked with, if the process ended badly.
     last_words: Option<Cause>,
+    /// It has crashed, and its core is being written.
+    is_dumped: bool,
 }
 
 impl Shared {
@@ -95,7 +98,12 @@ fn eventfd() -> Result<EventFd> {
         .map_err(Error::os("eventfd"))
 }
 
-fn wait(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> Result<Vec<bool>> {
+fn wait(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<Vec<bool>> {
+    let timeout = match timeout {
+        None => PollTimeout::NONE,
+        Some(t) => PollTimeout::try_from(t.as_micros().div_ceil(1000).min(i32::MAX as u128))
+            .unwrap_or(PollTimeout::MAX),
+    };
     match poll(fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(errno) => return Err(Error::os("poll")(errno)),
@@ -159,11 +167,6 @@ impl Processes {
     ) -> Result<Vec<bool>> {
         let fds = std::iter::once(self.shared.news.as_fd()).chain(wake.iter().copied());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let timeout = match timeout {
-            None => PollTimeout::NONE,
-            Some(t) => PollTimeout::try_from(t.as_micros().div_ceil(1000).min(i32::MAX as u128))
-                .unwrap_or(PollTimeout::MAX),
-        };
         let ready = wait(&mut fds, timeout)?;
         if ready[0] {
             let _ = self.shared.news.read();
@@ -191,7 +194,8 @@ impl Processes {
 
     /// Sends a signal to the rank's process, if it still runs.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
-        let running = self.ending(rank).is_none();
+        // A core dump is not to be cut off.
+        let running = self.ending(rank).is_none() && !self.is_dumped(rank);
         if let Some(pidfd) = self.shared.pidfd(rank).filter(|_| running) {
             send_signal(pidfd, signal);
         }
@@ -227,13 +231,17 @@ impl Processes {
                 // The program has mended that failure.
                 (Some(Ending::Exited(0)), _) => {}
                 (Some(ending), words) => return Some((rank, words.unwrap_or(ending.into()))),
-                (None, _) if !now => return None,
+                (None, _) if !now || self.is_dumped(rank) => return None,
                 (None, Some(words)) => return Some((rank, words)),
                 (None, None) => {}
             }
         }
         let words = self.last_words(first).filter(|_| code_failed == Some(first as u32));
         Some((first, words.unwrap_or(self.ending(first)?.into())))
+    }
+
+    fn is_dumped(&self, rank: usize) -> bool {
+        self.shared.state().children.get(rank).is_some_and(|child| child.is_dumped)
     }
 
     pub(crate) fn first_failed(&self) -> Option<usize> {
@@ -244,7 +252,9 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         if let Some(watcher) = self.watcher.take() {
-            (0..self.context.size()).for_each(|rank| self.signal(rank, Signal::SIGKILL as i32));
+            for pidfd in (0..self.context.size()).filter_map(|rank| self.shared.pidfd(rank)) {
+                send_signal(pidfd, Signal::SIGKILL as i32);
+            }
             let _ = watcher.join();
         }
     }
@@ -325,6 +335,7 @@ impl Watch {
         for rank in self.running().into_iter().filter(|&rank| self.shared.pidfd(rank).is_none()) {
             self.reap(rank)?;
         }
+        let mut dumps = Dumps::of(self.pids.len());
         loop {
             let running = self.running();
             if running.is_empty() {
@@ -334,7 +345,15 @@ impl Watch {
             let fds = std::iter::once(self.bell.as_fd()).chain(fds);
             let fds = fds.chain(self.stop.iter().map(|stop| stop.as_fd()));
             let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            let ready = wait(&mut fds, PollTimeout::NONE)?;
+            let ready = wait(&mut fds, dumps.until_next_look())?;
+            let told =
+                dumps.look(&self.context, running.iter().map(|&rank| (rank, self.pids[rank])))?;
+            for &rank in &told {
+                self.shared.state().children[rank].is_dumped = true;
+            }
+            if told.is_empty() && !ready.contains(&true) {
+                continue;
+            }
             for (&rank, _) in running.iter().zip(&ready[1..]).filter(|&(_, &ready)| ready) {
                 self.reap(rank)?;
             }
@@ -368,7 +387,7 @@ impl Watch {
         control.ending.store(ending.word(), Ordering::Relaxed);
         let buried = burial::bury(&self.context, rank as u32);
         let mut state = self.shared.state();
-        state.children[rank] = Child { ending: Some(ending), last_words };
+        state.children[rank] = Child { ending: Some(ending), last_words, is_dumped: false };
         state.first_failed = state.first_failed.or(first_failed);
         Ok(buried?)
     }
