@@ -175,6 +175,17 @@ mod machine {
             }
         }
 
+        /// Adds one to the word and wakes one sleeper.
+        pub(crate) fn advance_and_wake_one(&self) {
+            // Release: pairs with the Acquire in `value`.
+            self.0.fetch_add(1, Ordering::Release);
+            // SAFETY: FUTEX_WAKE takes the address only as a key; the word is alive for the call.
+            #[cfg(not(miri))]
+            unsafe {
+                nix::libc::syscall(nix::libc::SYS_futex, self.0.as_ptr(), nix::libc::FUTEX_WAKE, 1);
+            }
+        }
+
         /// Adds one to the word and wakes the sleepers that sleep with any of these bits, by a
         /// single system call.
         pub(crate) fn advance_and_wake_bits(&self, bits: u32) {
@@ -314,6 +325,12 @@ mod model {
             self.word.fetch_add(1, Ordering::Release);
             let _queue = self.queue.lock().unwrap();
             self.bell.notify_all();
+        }
+
+        pub(crate) fn advance_and_wake_one(&self) {
+            self.word.fetch_add(1, Ordering::Release);
+            let _queue = self.queue.lock().unwrap();
+            self.bell.notify_one();
         }
 
         /// The others wake as well, for no reason.

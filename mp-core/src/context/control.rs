@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 
 use super::text::Text;
 use crate::{
-    segment::Shared,
+    segment::{RobustLock, Shared},
     sync::{AtomicU32, AtomicU64, Futex, Ordering, fence},
     wait::WaitRecord,
 };
@@ -64,6 +64,8 @@ pub(crate) struct WorldControl {
     pub(crate) since_ns: AtomicU64,
     /// Channels and MPBs made so far. Changed under the heap's lock.
     pub(crate) channels: AtomicU64,
+    /// Of the one rank that makes MPBs.
+    pub(crate) making: CachePadded<RobustLock>,
     /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
     /// between two rounds.
     first_failed: AtomicU32,

@@ -28,7 +28,10 @@ pub(crate) use text::{Text, hash};
 use crate::{
     error::Error,
     loan::table::Loans,
-    segment::{BlockKey, BlockKind, LockedHeap, Offset, Root, Segment, SegmentError, fingerprint},
+    segment::{
+        BlockKey, BlockKind, LockedHeap, Offset, RobustLock, Root, Segment, SegmentError,
+        fingerprint,
+    },
     sync::{AtomicPtr, AtomicU64, Ordering},
     wait::{Doing, Flag, Wait, Waiting},
 };
@@ -300,11 +303,29 @@ impl Context {
         Ok((heap, made))
     }
 
+    /// Waits until no other rank makes something that all of them come to at the same time, until what is
+    /// returned is dropped: each would make it for itself, and all but one in vain.
+    pub(crate) fn make_alone(&self) -> Result<Alone<'_>, SegmentError> {
+        let making = &*self.world()?.making;
+        // A rank that died in the middle has left nothing that others can find.
+        making.acquire(self.me, |rank| self.holder_dead(rank));
+        Ok(Alone(making))
+    }
+
     /// Frees a block. A heap too broken for that is found by the next who allocates.
     pub(crate) fn free(&self, key: BlockKey) {
         if let Ok(mut heap) = self.lock_heap() {
             let _ = heap.free(key);
         }
+    }
+}
+
+/// See [`Context::make_alone`].
+pub(crate) struct Alone<'a>(&'a RobustLock);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.release(true);
     }
 }
 

@@ -208,11 +208,20 @@ impl Opened {
         }
         let geometry = Geometry { ranks: members.world.len(), lines };
         let named = (namespace, name);
-        let (mut heap, block) = context.find_or_make(
-            |heap| find(&context, heap, named),
-            || make(&context, named, &members.world, geometry, proposal),
-            |heap, block| announce(&context, heap, named, &members.world, block),
-        )?;
+        let heap = context.lock_heap()?;
+        let (mut heap, block) = match find(&context, &heap, named)? {
+            Some(block) => (heap, block),
+            None => {
+                drop(heap);
+                // All members come at the same time, and what they want is large.
+                let _alone = context.make_alone()?;
+                context.find_or_make(
+                    |heap| find(&context, heap, named),
+                    || make(&context, named, &members.world, geometry, proposal),
+                    |heap, block| announce(&context, heap, named, &members.world, block),
+                )?
+            }
+        };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = Wanted::read(&context, block, descriptor)?;
         let ours = Wanted { lines, members: members.world.clone() };

@@ -32,7 +32,7 @@ pub(crate) struct RobustLock {
 /// Looks at a held lock before a sleep. What is done under it takes less.
 const SPINS: u32 = if cfg!(any(loom, miri)) { 1 } else { 100 };
 /// Sleeps are no longer than this: a dead holder wakes nobody.
-const DOZE: Duration = Duration::from_millis(5);
+const DOZE: Duration = Duration::from_millis(20);
 
 impl RobustLock {
     #[cfg(loom)]
@@ -100,9 +100,10 @@ impl RobustLock {
         // The store before the coming look: pairs with the fence in `wait`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) != 0 {
-            // Who is woken in vain says again that it waits.
+            // Whoever is woken says again that it waits, before it takes the lock or sleeps on: so the next
+            // one is woken in its turn.
             self.waiting.store(0, Ordering::Relaxed);
-            self.bell.advance_and_wake();
+            self.bell.advance_and_wake_one();
         }
     }
 }

@@ -44,6 +44,7 @@ pub use error::SegmentError;
 #[cfg(test)]
 pub(crate) use heap::BlockInfo;
 pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
+pub(crate) use lock::RobustLock;
 pub(crate) use memory::default_size;
 pub(crate) use offset::Offset;
 

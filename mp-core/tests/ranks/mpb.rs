@@ -31,6 +31,20 @@ fn open(rank: &Rank, lines: usize) -> Result<Mpb> {
     Ok(mpb)
 }
 
+/// All ranks come at the same time; one makes the buffers, and no other takes memory for them.
+#[test]
+fn buffers_that_all_open_are_made_once() {
+    const LINES: usize = 8_192;
+    on_all(8, |rank| {
+        let before = rank.memory().touched;
+        let all = (LINES * 64 * rank.size()) as u64;
+        let _mpb = rank.mpb("large", Mpbs::lines(LINES))?;
+        let touched = rank.memory().touched;
+        ensure!(touched < before + 2 * all, "{touched} bytes, of which {all} are the buffers");
+        Ok(())
+    });
+}
+
 #[test]
 fn facts_about_the_buffers() {
     on_all(3, |rank| {
