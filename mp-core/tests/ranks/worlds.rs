@@ -259,6 +259,44 @@ fn a_panic_is_told_to_all_who_wait() {
     }
 }
 
+/// Unwinding drops what the rank's code holds, before anybody knows that it has panicked.
+#[test]
+fn ends_that_a_panic_drops_are_lost_and_not_closed() {
+    let channel = Channel::degree(1);
+    let both = Parties::new([0], [1, 2]);
+    let all = run_on_all_with(
+        3,
+        |world| world,
+        |rank| {
+            if rank.id() == 0 {
+                let mut sender = rank.sender::<u8>("there", 1, channel)?;
+                let _receiver = rank.receiver::<u8>("back", 1, channel)?;
+                let _queue = rank.shared_sender::<u8>("queue", &both, channel)?;
+                sender.send(&1)?;
+                std::panic::resume_unwind(Box::new("it goes without saying"));
+            }
+            let lost = |result: Result<()>| match result {
+                Err(Error::PeerLost { rank: 0, .. }) => Ok(()),
+                other => Err(Error::other(format!("{other:?}"))),
+            };
+            let queue = rank.shared_receiver::<u8>("queue", &both, channel)?;
+            lost(queue.receive().map(drop))?;
+            if rank.id() == 1 {
+                let receiver = rank.receiver::<u8>("there", 0, channel)?;
+                let mut sender = rank.sender::<u8>("back", 0, channel)?;
+                receiver.receive()?;
+                lost(receiver.receive().map(drop))?;
+                lost((0..3).try_for_each(|n| sender.send(&n)))?;
+            }
+            Ok(())
+        },
+    );
+    for (kind, result) in all.each() {
+        let cause = Cause::Panic("it goes without saying".to_owned());
+        assert_eq!(failures(result), [(0, cause)], "{kind}");
+    }
+}
+
 fn end_by(how: fn() -> std::convert::Infallible) -> Vec<(usize, Cause)> {
     let _watchdog = Watchdog::start();
     failures(World::processes(7).run(|rank| {
