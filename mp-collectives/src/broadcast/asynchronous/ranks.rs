@@ -354,6 +354,8 @@ impl Shared {
 
     /// Remembers the first failure; ends this rank's part, and the others'.
     fn fail(&self, error: AsyncFailure) {
+        // Of a lost rank the others are told as well. This one must not be taken for it.
+        let of_another = matches!(error, AsyncFailure::Core(mp_core::Error::PeerLost { .. }));
         {
             let mut state = self.lock();
             if state.failure.is_some() || self.ended.load(Ordering::Acquire) {
@@ -363,7 +365,9 @@ impl Shared {
             self.ended.store(true, Ordering::Release);
         }
         // In a segment too broken for that the others will find out by themselves.
-        let _ = self.mpb.abandon();
+        if !of_another {
+            let _ = self.mpb.abandon();
+        }
         let _ = self.mpb.look_again();
     }
 
