@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use mp_core::{Rank, Result, Wait, delegate::discard, mpb::Polled};
+use mp_core::{Error, Rank, Result, Wait, delegate::discard, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::Waits;
@@ -85,6 +85,16 @@ impl<A> Shared<A> {
             let _ = polled.mpb().abandon();
         }
     }
+
+    /// Nothing is possible any more, because another rank has left in the middle of an operation. Those
+    /// who wait for this one's part in it must hear of that, whichever request its program waits for.
+    fn leave(&self, why: Arc<str>) {
+        self.lock().broken = Some(why);
+        for polled in self.waits.all() {
+            // As above.
+            let _ = polled.mpb().leave();
+        }
+    }
 }
 
 /// What one call has asked for.
@@ -100,6 +110,8 @@ struct Finished<A> {
     algorithms: Box<A>,
     /// What the program's code panicked with.
     panicked: Option<Arc<str>>,
+    /// The error that another rank's leaving has ended it with.
+    left: Option<Arc<str>>,
 }
 
 struct Submitted<B, F> {
@@ -130,10 +142,14 @@ where
                     (Err(error.into()), Some(message))
                 }
             };
+            let left = match &outcome {
+                Err(error @ Error::Disconnected { .. }) => Some(error.to_string().into()),
+                _ => None,
+            };
             reply.answer(outcome, buffer);
             // With the buffer, where nobody wants it any more.
             discard(reply);
-            Finished { algorithms, panicked }
+            Finished { algorithms, panicked, left }
         })
     }
 
@@ -225,6 +241,9 @@ impl<A: Send + 'static> Errand for Run<A> {
             self.shared.lock().algorithms = Some(finished.algorithms);
             if let Some(panicked) = finished.panicked {
                 self.shared.break_off(panicked);
+            }
+            if let Some(left) = finished.left {
+                self.shared.leave(left);
             }
             if !self.shared.lock().jobs.is_empty() {
                 return Step::Next;

@@ -209,3 +209,36 @@ fn a_rank_ends_early() {
         Ok(())
     });
 }
+
+/// The same with several operations under way, which each rank waits for in an order of its own: who
+/// waits for a later one lets others know all the same that an earlier one has failed.
+#[test]
+fn a_rank_ends_early_with_much_under_way() {
+    for ranks in [3, 4, 5] {
+        on_all(ranks, |rank| {
+            for seed in 0..12 {
+                let mut random = Random::new(seed);
+                let by = [By::Calls, By::Threads(1)][random.below(2) as usize];
+                let leaves = random.below(rank.size() as u64) as usize;
+                let choices: Vec<_> = (0..6).map(|_| (random.below(4), random.below(3))).collect();
+                let mut front = open(rank, &format!("much {seed}"), &by.progress(rank)?)?;
+                if rank.id() == leaves {
+                    continue;
+                }
+                let mut requests = Vec::new();
+                for (which, length) in choices {
+                    let vector = vec![1u64; [1, 100, 9000][length as usize]];
+                    requests.push(match which {
+                        0 => front.all_reduce(vector, Sum),
+                        1 => front.scan(vector, Sum),
+                        2 => front.broadcast(vector, 0),
+                        _ => front.reduce(vector, Sum, rank.size() - 1),
+                    });
+                }
+                Random::new(seed << 8 | rank.id() as u64).shuffle(&mut requests);
+                requests.into_iter().for_each(|request| drop(request.wait()));
+            }
+            Ok(())
+        });
+    }
+}

@@ -387,10 +387,19 @@ impl Opened {
         lost.or_else(|| left().then(|| Error::Disconnected { channel: self.name.clone() }))
     }
 
+    /// Leaves as if the rank had ended: who waits for its flags gets [`Error::Disconnected`].
+    pub(super) fn depart(&self) -> Result<(), SegmentError> {
+        self.leave_early(false)
+    }
+
     /// Leaves as if the rank had died: who waits for it gets [`Error::PeerLost`].
     pub(super) fn abandon(&self) -> Result<(), SegmentError> {
+        self.leave_early(true)
+    }
+
+    fn leave_early(&self, lost: bool) -> Result<(), SegmentError> {
         let mut heap = self.context.lock_heap()?;
-        let leaving = Leaving::Ended { lost: true, released: false };
+        let leaving = Leaving::Ended { lost, released: false };
         leave(&self.context, &mut heap, self.descriptor(), self.block, self.context.me, leaving)
     }
 

@@ -203,6 +203,15 @@ impl Mpb {
         Ok(self.opened.abandon()?)
     }
 
+    /// Takes this rank out as if it had closed its MPB: those who wait for a flag that it alone sets get
+    /// [`Error::Disconnected`](crate::Error::Disconnected).
+    ///
+    /// # Errors
+    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken.
+    pub fn leave(&self) -> Result<()> {
+        Ok(self.opened.depart()?)
+    }
+
     /// An attendant of this rank itself is to look, as if something had come.
     ///
     /// # Errors
