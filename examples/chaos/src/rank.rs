@@ -1,0 +1,93 @@
+//! A rank: does the steps of the plan, and tells how they ended.
+
+use std::cell::OnceCell;
+
+use onchip::critical;
+use onchip::immediate::ImmediateError;
+use onchip::{Error, Rank, Result, communicator};
+
+use crate::content::Wrong;
+use crate::life::{LEAVES, Life};
+use crate::operations::{self, Work};
+use crate::plan::{Plan, Start};
+use crate::random::Random;
+use crate::record::{Record, Told, Verdict, now};
+
+/// The code of every rank.
+///
+/// # Errors
+/// What an operation said.
+pub fn run(rank: &Rank, plan: &Plan, life: &Life) -> Result<()> {
+    let ended = steps(rank, plan, life);
+    let at = now();
+    let verdict = match &ended {
+        Ok(()) => Verdict::Done,
+        Err((step, error)) => verdict(*step, error),
+    };
+    Record::Ended { rank: rank.id(), verdict, at }.tell();
+    if plan.start == Start::Run {
+        life.last()?;
+    }
+    ended.map_err(|(_, error)| error)
+}
+
+fn steps(rank: &Rank, plan: &Plan, life: &Life) -> Result<(), (usize, Error)> {
+    let world = OnceCell::new();
+    for (number, &step) in plan.steps.iter().enumerate() {
+        let random = Random::new(step.seed);
+        let work = Work { rank, life, step: number, random, world: &world };
+        operations::run(step, work).map_err(|error| (number, error))?;
+    }
+    Ok(())
+}
+
+fn verdict(step: usize, error: &Error) -> Verdict {
+    let text = error.to_string();
+    if text == LEAVES {
+        return Verdict::Left;
+    }
+    if let Error::Other(other) = error
+        && let Some(Wrong(reason)) = other.downcast_ref()
+    {
+        return Verdict::Wrong { step, reason: reason.clone() };
+    }
+    Verdict::Failed { step, told: told(error), error: text }
+}
+
+/// Returns what an error says, or those that it is made of.
+fn told(error: &Error) -> Told {
+    let of_world = |error: &Error| match error {
+        Error::PeerLost { rank, .. } => Some(Told::Lost(*rank)),
+        Error::Disconnected { .. } => Some(Told::Closed),
+        _ => None,
+    };
+    let mut next: Option<&(dyn std::error::Error + 'static)> = match error {
+        Error::Other(other) => Some(&**other),
+        _ => None,
+    };
+    let mut found = of_world(error);
+    while let (None, Some(error)) = (&found, next) {
+        found = error.downcast_ref().and_then(of_world);
+        found = found.or_else(|| match error.downcast_ref()? {
+            communicator::Error::PeerLost { world_rank, .. } => Some(Told::Lost(*world_rank)),
+            communicator::Error::Ended { .. } | communicator::Error::NobodyLeft => {
+                Some(Told::Closed)
+            }
+            _ => None,
+        });
+        found = found.or_else(|| match error.downcast_ref()? {
+            critical::Error::Lost { rank, .. } => Some(Told::Lost(*rank)),
+            critical::Error::Unknown { .. } | critical::Error::Poisoned { .. } => {
+                Some(Told::Unknown)
+            }
+            _ => None,
+        });
+        // An operation before it has failed.
+        found = found.or_else(|| match error.downcast_ref()? {
+            ImmediateError::Broken(_) => Some(Told::Closed),
+            _ => None,
+        });
+        next = error.source();
+    }
+    found.unwrap_or(Told::Other)
+}

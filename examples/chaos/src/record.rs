@@ -1,0 +1,154 @@
+//! What processes tell the campaign: lines on standard error, which all of them have inherited.
+//! What else comes there was said by the library, or by a panic.
+
+use std::io::Write;
+
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{How, Who};
+
+/// Something that a process tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// It is about to be hurt.
+    Hurt {
+        /// Which process.
+        who: Who,
+        /// Its number.
+        pid: i32,
+        /// What is about to happen.
+        how: How,
+        /// When, on the machine's clock.
+        at: u64,
+    },
+    /// A rank's code is over.
+    Ended {
+        /// The rank.
+        rank: usize,
+        /// How its operations ended.
+        verdict: Verdict,
+        /// When they did, on the machine's clock.
+        at: u64,
+    },
+    /// A process that was started as a rank could not be one.
+    Refused {
+        /// The rank.
+        rank: usize,
+        /// Why.
+        reason: String,
+    },
+    /// What a rank got out of something that ranks take from each other.
+    Got {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: usize,
+        /// Each thing got.
+        things: Vec<u32>,
+    },
+    /// The launcher is about to start the world.
+    Begun,
+    /// The world has come to its end, for the launcher.
+    World {
+        /// The ranks that failed, and how.
+        failures: Vec<(usize, String)>,
+        /// Why there was no world.
+        error: Option<String>,
+        /// Bytes of the world's memory in use, when all ranks have ended.
+        memory: Option<u64>,
+        /// Descriptors and mappings that were not there before.
+        left: Vec<String>,
+    },
+    /// The launcher's process has ended, as its parent sees it.
+    Launched {
+        /// How.
+        ending: String,
+    },
+}
+
+/// How a rank's operations ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// All of them well.
+    Done,
+    /// The plan says that it leaves.
+    Left,
+    /// An operation failed.
+    Failed {
+        /// The step.
+        step: usize,
+        /// What it was told.
+        told: Told,
+        /// The error in words.
+        error: String,
+    },
+    /// Something was not as it must be.
+    Wrong {
+        /// The step.
+        step: usize,
+        /// What.
+        reason: String,
+    },
+}
+
+/// What an error says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// This rank was lost.
+    Lost(usize),
+    /// The other end was closed.
+    Closed,
+    /// Whoever was to execute an operation is gone.
+    Unknown,
+    /// Something else.
+    Other,
+}
+
+/// Begins a record's line.
+const MARK: char = '\u{1e}';
+
+/// Returns nanoseconds on a clock that all processes share.
+pub fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+impl Record {
+    /// Tells it. A line is written at once, so that lines of several processes do not mix.
+    pub fn tell(&self) {
+        if let Ok(json) = serde_json::to_string(self) {
+            // Nobody else is there to tell that it did not work.
+            let _ = std::io::stderr().write_all(format!("{MARK}{json}\n").as_bytes());
+        }
+    }
+}
+
+/// Takes apart what came: records, and everything else.
+pub fn parse(text: &str) -> (Vec<Record>, String) {
+    let (mut records, mut rest) = (Vec::new(), String::new());
+    for line in text.split_inclusive('\n') {
+        let (before, json) = line.split_once(MARK).unwrap_or((line, ""));
+        rest += before;
+        match serde_json::from_str(json) {
+            Ok(record) => records.push(record),
+            Err(_) => rest += json,
+        }
+    }
+    (records, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_stand_out() {
+        let record = Record::Refused { rank: 1, reason: "a\nb".to_owned() };
+        let json = serde_json::to_string(&record).unwrap();
+        let text = format!("thread {MARK}{json}\n'main' panicked\n{MARK}{{broken\n");
+        let (records, rest) = parse(&text);
+        assert_eq!(records, [record]);
+        assert_eq!(rest, "thread 'main' panicked\n{broken\n");
+    }
+}

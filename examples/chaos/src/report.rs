@@ -1,0 +1,171 @@
+//! What came of all runs: the tables.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{How, Operation, Plan, Who};
+use crate::record::{Record, Told, Verdict};
+use crate::run::Outcome;
+
+/// What counts of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    /// Its seed.
+    pub seed: u64,
+    /// Who was to be hurt, and how, and whether it came to that.
+    pub injuries: Vec<(String, bool)>,
+    /// What ranks did.
+    pub operations: Vec<Operation>,
+    /// In which operations ranks got an error.
+    pub told: Vec<Operation>,
+    /// How many ranks finished.
+    pub finished: usize,
+    /// Nanoseconds from the death of one of two ranks to the other's error.
+    pub notice: Option<u64>,
+    /// What did not hold.
+    pub misses: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Summary {
+    /// Sums up a run.
+    pub fn new(plan: &Plan, outcome: &Outcome, misses: Vec<String>, took: Duration) -> Self {
+        let hurt = |who: Who| {
+            let mut records = outcome.records.iter();
+            records.find_map(|record| match record {
+                Record::Hurt { who: is, at, .. } if *is == who => Some(*at),
+                _ => None,
+            })
+        };
+        let injuries = plan.injuries.iter().map(|injury| {
+            let who = match injury.who {
+                Who::Rank(_) => "a rank".to_owned(),
+                other => other.to_string(),
+            };
+            (format!("{who}: {}", injury.how.name()), hurt(injury.who).is_some())
+        });
+        let (mut told, mut finished, mut notice) = (Vec::new(), 0, None);
+        for record in &outcome.records {
+            match record {
+                Record::Ended { verdict: Verdict::Done, .. } => finished += 1,
+                Record::Ended { verdict: Verdict::Failed { step, told: what, .. }, at, .. } => {
+                    told.push(plan.steps[*step].operation);
+                    let alone = plan.ranks == 2 && plan.injuries.len() == 1;
+                    if let (Told::Lost(rank), true) = (what, alone)
+                        && matches!(plan.injuries[0].how, How::Kill | How::Segv)
+                        && let Some(died) = hurt(Who::Rank(*rank))
+                    {
+                        notice = Some(at.saturating_sub(died));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let operations = plan.steps.iter().map(|step| step.operation).collect();
+        let injuries = injuries.collect();
+        Self { seed: plan.seed, injuries, operations, told, finished, notice, misses, took }
+    }
+}
+
+/// What came of all runs.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    runs: Vec<Summary>,
+}
+
+impl Report {
+    /// Adds a run.
+    pub fn add(&mut self, run: Summary) {
+        self.runs.push(run);
+    }
+
+    /// Returns how many runs there were.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Returns in how many runs something did not hold.
+    pub fn missed(&self) -> usize {
+        self.runs.iter().filter(|run| !run.misses.is_empty()).count()
+    }
+
+    /// Returns the tables.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n\n{}\n", self.by_injury(), self.by_operation());
+        let mut notices: Vec<u64> = self.runs.iter().filter_map(|run| run.notice).collect();
+        notices.sort_unstable();
+        if let Some(last) = notices.len().checked_sub(1) {
+            let at =
+                |quantile: f64| notices[(quantile * last as f64).round() as usize] as f64 / 1e6;
+            text += &format!(
+                "\nOf two ranks one was told of the other's death after {:.3} ms (median), {:.3} \
+                 (90 %), {:.3} (99 %), {:.3} (the longest of {}).\n",
+                at(0.5),
+                at(0.9),
+                at(0.99),
+                at(1.0),
+                notices.len()
+            );
+        }
+        let took: Duration = self.runs.iter().map(|run| run.took).sum();
+        let mean = took / self.runs.len().max(1) as u32;
+        text += &format!("\n{} runs, {mean:.1?} each; {} missed", self.runs(), self.missed());
+        if self.missed() > 0 {
+            let missed = self.runs.iter().filter(|run| !run.misses.is_empty());
+            let seeds: Vec<_> = missed.map(|run| run.seed.to_string()).collect();
+            text += &format!(": seeds {}", seeds.join(", "));
+        }
+        text + "\n"
+    }
+
+    fn by_injury(&self) -> Table {
+        let mut rows: BTreeMap<String, [usize; 5]> = BTreeMap::new();
+        for run in &self.runs {
+            let mut names = run.injuries.clone();
+            if names.is_empty() {
+                names.push(("nobody".to_owned(), false));
+            }
+            for (name, came) in names {
+                let row = rows.entry(name).or_default();
+                let add =
+                    [1, came.into(), run.finished, run.told.len(), (!run.misses.is_empty()).into()];
+                row.iter_mut().zip(add).for_each(|(sum, add)| *sum += add);
+            }
+        }
+        let heads =
+            ["who was hurt", "runs", "came to it", "ranks finished", "ranks told", "missed"];
+        table(&heads, rows)
+    }
+
+    fn by_operation(&self) -> Table {
+        let mut rows: BTreeMap<Operation, [usize; 3]> = BTreeMap::new();
+        for run in &self.runs {
+            for operation in Operation::ALL {
+                let row = rows.entry(operation).or_default();
+                if run.operations.contains(&operation) {
+                    row[0] += 1;
+                    row[2] += usize::from(!run.misses.is_empty());
+                }
+                row[1] += run.told.iter().filter(|&&told| told == operation).count();
+            }
+        }
+        table(&["what ranks did", "runs", "ranks told in it", "missed"], rows)
+    }
+}
+
+fn table<K: ToString, const N: usize>(heads: &[&str], rows: BTreeMap<K, [usize; N]>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(heads);
+    for (name, numbers) in rows {
+        table.add_row([name.to_string()].into_iter().chain(numbers.iter().map(usize::to_string)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
