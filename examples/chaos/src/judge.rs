@@ -26,6 +26,9 @@ const REST: u64 = 64 << 10;
 /// Bytes that a rank's own blocks take at most.
 const REST_OF_RANK: u64 = 16 << 10;
 
+/// Why a process that was started as a rank, and became the launcher of others, says it was none.
+pub const OWN_WORLD: &str = "it ran a world of its own";
+
 /// What is known of a run.
 struct Facts<'a> {
     plan: &'a Plan,
@@ -76,7 +79,7 @@ impl<'a> Facts<'a> {
                     }
                 }
                 Record::Refused { rank, reason } => {
-                    if !launcher_is_hurt || !reason.contains("launcher is gone") {
+                    if !launcher_is_hurt || reason == OWN_WORLD {
                         misses.push(format!("rank {rank} could not enter its world: {reason}"));
                     }
                 }

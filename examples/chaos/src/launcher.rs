@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use onchip::{Cause, Error, WaitPolicy, World, launch::Ending};
 
+use crate::judge::OWN_WORLD;
 use crate::life::Life;
 use crate::plan::{Plan, Start, Who};
 use crate::rank;
@@ -44,8 +45,7 @@ pub fn rank_main(plan: &Plan) -> ExitCode {
     let life = Life::begin(plan, Who::Rank(rank));
     match enter(plan, &life) {
         Ok(_) if plan.start == Start::Run => {
-            let reason = "it ran a world of its own".to_owned();
-            Record::Refused { rank, reason }.tell();
+            Record::Refused { rank, reason: OWN_WORLD.to_owned() }.tell();
         }
         Ok(_) => {}
         Err(error) => Record::Refused { rank, reason: error.to_string() }.tell(),
