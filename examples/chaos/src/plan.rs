@@ -149,7 +149,7 @@ impl Plan {
         let start = random.weighted(&[(60, Start::Run), (40, Start::Launch)]);
         let park = random.percent(30);
         let steps = (0..1 + random.below(4))
-            .map(|_| Step { operation: random.pick(&Operation::ALL), seed: random.next() })
+            .map(|_| Step { operation: random.pick(&Operation::ALL), seed: random.number() })
             .collect();
         let mut plan = Self { seed, ranks, start, park, steps, injuries: Vec::new() };
         for _ in 0..random.weighted(&[(8, 0), (77, 1), (15, 2)]) {

@@ -11,14 +11,14 @@ impl Random {
     }
 
     /// Returns the next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.number() % bound
     }
 
     /// Returns an index below `bound`, which is not 0.

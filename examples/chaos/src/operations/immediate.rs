@@ -17,7 +17,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     work.call()?;
     work.world().set_immediate(progress, Settings::default())?;
     let choices: Vec<_> = (0..1 + work.random.below(16))
-        .map(|_| (work.random.below(6), work.random.pick(&LENGTHS), work.random.next()))
+        .map(|_| (work.random.below(6), work.random.pick(&LENGTHS), work.random.number()))
         .collect();
     let (window, mut own) = (1 + work.random.index(6), work.own_random());
     let work = &work;

@@ -81,7 +81,7 @@ impl Work<'_> {
 
     /// Returns numbers for choices of this rank alone.
     fn own_random(&mut self) -> Random {
-        Random::new(self.random.next() ^ self.me() as u64)
+        Random::new(self.random.number() ^ self.me() as u64)
     }
 }
 
