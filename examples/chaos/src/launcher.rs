@@ -85,7 +85,7 @@ fn launch(plan: &Plan) -> Result<(Failures, Option<u64>), Error> {
     let world = World::processes(plan.ranks).args(rank_arguments(plan));
     let mut launched = world.launch(program, false)?;
     while launched.any_running() {
-        launched.step(&[], None, Some(&mut |_, _, _| {}))?;
+        launched.step(&[], None)?;
     }
     let endings = (0..plan.ranks).map(|rank| (rank, launched.ending(rank)));
     let failures = endings
