@@ -18,7 +18,7 @@ use std::{
 
 use mp_core::{
     Cause, Channel, Error, Result, World,
-    launch::{Ending, Launched, Stream},
+    launch::{Ending, Launched, RanksOutput, Stream},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -27,7 +27,7 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 32] = [
+const CASES: [Case; 33] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -59,6 +59,7 @@ const CASES: [Case; 32] = [
     ("endless-line", endless_line, a_line_without_end_keeps_nobody_waiting),
     ("moved", moved, a_launched_world_may_move_to_another_thread),
     ("launched-rank", launched_rank, || ()),
+    ("dropped", dropped, a_dropped_world_leaves_nothing),
     ("deaf", deaf, deaths_are_seen_where_children_are_ignored),
 ];
 
@@ -1155,6 +1156,66 @@ fn a_launched_world_may_move_to_another_thread() {
     let mut lines: Vec<_> = succeeded(&output).lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["rank 0 has 5", "rank 0 runs", "rank 1 has 5", "rank 1 runs"]);
+}
+
+/// Launched worlds, dropped at different times.
+fn dropped() -> Result<()> {
+    const LINES: usize = 40;
+    let few =
+        "i=0; while [ $i -lt 40 ]; do echo line; echo error >&2; i=$((i+1)); sleep 0.01; done";
+    let before = possessions();
+    let nothing_is_left = |when: &str| {
+        let now = possessions();
+        assert_eq!(
+            (now.0, now.1, now.2),
+            (before.0.clone(), before.1.clone(), before.2.clone()),
+            "{when}"
+        );
+        // The kernel shows a joined thread for another moment.
+        while possessions().3 > before.3 {
+            std::thread::yield_now();
+        }
+    };
+    let launch = |script: &str| World::processes(3).args(["-c", script]).launch("sh", true);
+    let wait_for_all = |launched: &mut Launched| -> Result<()> {
+        while launched.any_running() {
+            launched.step(&[], None)?;
+        }
+        Ok(())
+    };
+    let size = |output: RanksOutput| output.map(|piece| piece.bytes.len()).sum::<usize>();
+    for _ in 0..20 {
+        drop(launch("exec sleep 1000")?);
+        nothing_is_left("ranks that run");
+        wait_for_all(&mut launch("true")?)?;
+        nothing_is_left("ranks that have ended");
+        drop(launch("while :; do echo line; done")?);
+        nothing_is_left("ranks that write, and nobody takes it");
+    }
+
+    let mut launched = launch("while :; do echo line; done")?;
+    let [mut out, err] = [Stream::Out, Stream::Err].map(|of| launched.take_output(of).unwrap());
+    out.next().unwrap();
+    // More than the library keeps for one who does not read.
+    std::thread::sleep(Duration::from_millis(300));
+    std::thread::scope(|scope| scope.spawn(|| drop(launched)).join()).unwrap();
+    nothing_is_left("ranks that write, and nobody reads it");
+    assert!(size(out) > 0);
+    assert_eq!(size(err), 0);
+
+    let mut launched = launch(few)?;
+    let [out, err] = [Stream::Out, Stream::Err].map(|of| launched.take_output(of).unwrap());
+    wait_for_all(&mut launched)?;
+    drop(launched);
+    nothing_is_left("ranks that have ended, and nobody has read it");
+    // Nothing of it is lost. Of ranks that have not come to their code only rank 0 is heard.
+    assert_eq!(size(out), LINES * "line\n".len());
+    assert_eq!(size(err), 3 * LINES * "error\n".len());
+    Ok(())
+}
+
+fn a_dropped_world_leaves_nothing() {
+    succeeded(&run(&mut program("dropped")));
 }
 
 /// Ranks that die one after another, many of them with the heap's lock.

@@ -2,13 +2,11 @@
 
 use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
 
-use crossbeam_channel::Receiver;
-
 use super::{
     World,
     launch::{Briefing, Ending, Program, Stream},
     limits,
-    pump::{Piece, ROOM},
+    pump::{self, RanksOutput},
     report::{self, WorldReport},
     watch::Processes,
 };
@@ -57,16 +55,16 @@ impl World {
         };
         briefing.post(&context)?;
         let program = Program { path, name, args, capture_errors, first_speaks: true };
-        let (to_out, out) = crossbeam_channel::bounded(ROOM);
-        let (to_err, err) = crossbeam_channel::bounded(ROOM);
+        let (to_out, out) = pump::output();
+        let (to_err, err) = pump::output();
         let processes = Processes::start(context, program, to_out, to_err, None)?;
-        let output = [Some(out), Some(err).filter(|_| capture_errors)];
-        Ok(Launched { processes, output: output.map(|pieces| pieces.map(RanksOutput)) })
+        Ok(Launched { processes, output: [Some(out), Some(err).filter(|_| capture_errors)] })
     }
 }
 
 /// A world of processes of another program, seen by who launched it. Dropping it ends the
-/// processes that still run.
+/// processes that still run, and leaves nothing of the world in the caller's process but what
+/// somebody who has [taken output](Self::take_output) has not read yet.
 ///
 /// A thread of its own watches the ranks: those that die are known as dead to the others at once,
 /// whatever the holder of this does.
@@ -74,20 +72,6 @@ impl World {
 pub struct Launched {
     processes: Processes,
     output: [Option<RanksOutput>; 2],
-}
-
-/// What the ranks of a launched world write, piece by piece, up to its end: that of all ranks.
-/// Ranks that write much have to wait while nobody takes it. Once this is dropped they get an error
-/// or `SIGPIPE` when they write.
-#[derive(Debug)]
-pub struct RanksOutput(Receiver<Piece>);
-
-impl Iterator for RanksOutput {
-    type Item = Piece;
-
-    fn next(&mut self) -> Option<Piece> {
-        self.0.recv().ok()
-    }
 }
 
 impl Launched {

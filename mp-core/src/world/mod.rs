@@ -42,8 +42,8 @@ use serde::{Serialize, de::DeserializeOwned};
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 pub use launch::{Ending, Stream, see_children};
-pub use launched::{Launched, RanksOutput};
-pub use pump::Piece;
+pub use launched::Launched;
+pub use pump::{Piece, RanksOutput};
 pub use rank::{MemoryUse, Parties, Rank};
 
 use crate::{

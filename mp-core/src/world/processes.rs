@@ -6,7 +6,6 @@ use std::{
     path::PathBuf,
 };
 
-use crossbeam_channel::Receiver;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -14,7 +13,7 @@ use super::{
     launch::{Briefing, Ending, Program, Stream},
     limits,
     outcome::{self, gather},
-    pump::{Piece, ROOM},
+    pump::{self, Piece, RanksOutput},
     site::{self, Call, Turn},
     watch::Processes,
 };
@@ -62,7 +61,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         first_speaks: false,
     };
     let size = context.size();
-    let (to, pieces) = crossbeam_channel::bounded(ROOM);
+    let (to, pieces) = pump::output();
     let stop = turn.as_ref().map(|turn| turn.bell().try_clone_to_owned()).transpose();
     let stop = stop.map_err(|source| Error::Os { call: "dup", source })?;
     let mut processes = Processes::start(context, program, to.clone(), to, stop)?;
@@ -97,7 +96,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
 
 /// Writes the ranks' output to this program's. After an error, ranks that print see a broken pipe,
 /// as they would without a launcher in between.
-fn write_out(pieces: Receiver<Piece>) -> io::Result<()> {
+fn write_out(pieces: RanksOutput) -> io::Result<()> {
     for piece in pieces {
         let mut out = io::stdout().lock();
         out.write_all(&piece.bytes)?;
@@ -107,7 +106,7 @@ fn write_out(pieces: Receiver<Piece>) -> io::Result<()> {
 }
 
 /// Through the macros, the test harness takes part of a test's output; they mend no bytes.
-fn give_to_harness(pieces: Receiver<Piece>) -> io::Result<()> {
+fn give_to_harness(pieces: RanksOutput) -> io::Result<()> {
     for Piece { stream, bytes, .. } in pieces {
         match stream {
             Stream::Out => print!("{}", String::from_utf8_lossy(&bytes)),

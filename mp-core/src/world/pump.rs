@@ -2,16 +2,17 @@
 //! the thread that watches them; only for whoever takes the output.
 
 use std::{
+    convert::Infallible,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     thread::JoinHandle,
 };
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, SendError, Sender, TryRecvError, select};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::eventfd::EventFd,
+    sys::eventfd::{EfdFlags, EventFd},
     unistd::read,
 };
 
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// Pieces of output that may wait until somebody takes them: then the ranks have to wait.
-pub(crate) const ROOM: usize = 16;
+const ROOM: usize = 16;
 
 /// What is read from a pipe at once.
 const READ: usize = 64 << 10;
@@ -39,6 +40,86 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
+/// What the ranks of a launched world write, piece by piece, up to its end: that of all ranks.
+/// Ranks that write much have to wait while nobody takes it. Once this is dropped they get an error
+/// or `SIGPIPE` when they write. What they had written when the world ended is kept in here until
+/// it is taken.
+#[derive(Debug)]
+pub struct RanksOutput {
+    while_running: Receiver<Piece>,
+    after: Receiver<Piece>,
+}
+
+impl Iterator for RanksOutput {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        self.while_running.recv().or_else(|_| self.after.recv()).ok()
+    }
+}
+
+/// Where pumps put the output.
+#[derive(Clone, Debug)]
+pub(crate) struct Outlet {
+    /// Has little room, so that ranks wait for a slow reader.
+    while_running: Sender<Piece>,
+    /// Has room for what the pipes hold when all ranks have ended, so that no pump waits any more.
+    after: Sender<Piece>,
+}
+
+impl Outlet {
+    /// Hands a piece on; an error if nobody takes output any more. Waits only while ranks run.
+    fn put(&self, piece: Piece, over: &Over) -> std::result::Result<(), SendError<Piece>> {
+        // What follows one that went the second way goes there, too: the order stays.
+        if over.gone.try_recv() == Err(TryRecvError::Disconnected) {
+            return self.after.send(piece);
+        }
+        select! {
+            send(self.while_running, piece) -> sent => sent,
+            recv(over.gone) -> _ => self.after.send(piece),
+        }
+    }
+}
+
+/// Makes the way for output: where it goes in, and where it comes out.
+pub(crate) fn output() -> (Outlet, RanksOutput) {
+    let (to_while_running, while_running) = crossbeam_channel::bounded(ROOM);
+    let (to_after, after) = crossbeam_channel::unbounded();
+    let outlet = Outlet { while_running: to_while_running, after: to_after };
+    (outlet, RanksOutput { while_running, after })
+}
+
+/// Tells the pumps, when it is dropped, that all ranks have ended.
+pub(crate) struct Running {
+    over: Arc<EventFd>,
+    _alive: Sender<Infallible>,
+}
+
+/// The pumps' side of [`Running`].
+#[derive(Clone)]
+pub(crate) struct Over {
+    /// For those that wait for the ranks: readable.
+    event: Arc<EventFd>,
+    /// For those that wait for the reader: disconnected.
+    gone: Receiver<Infallible>,
+}
+
+impl Running {
+    pub(crate) fn new() -> Result<(Self, Over)> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let event = Arc::new(event.map_err(Error::os("eventfd"))?);
+        let (alive, gone) = crossbeam_channel::bounded(0);
+        Ok((Self { over: Arc::clone(&event), _alive: alive }, Over { event, gone }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails only where it has been written some 2^64 times.
+        let _ = self.over.write(1);
+    }
+}
+
 /// One stream of all ranks.
 pub(crate) struct Pump {
     context: Arc<Context>,
@@ -46,7 +127,8 @@ pub(crate) struct Pump {
     /// By rank.
     pipes: Vec<Option<OwnedFd>>,
     mixer: LineMixer,
-    to: Sender<Piece>,
+    to: Outlet,
+    over: Over,
     /// Nobody takes output any more.
     refused: bool,
 }
@@ -54,26 +136,26 @@ pub(crate) struct Pump {
 impl Pump {
     /// Starts the thread. It ends when all pipes have, when nobody takes the output any more (and
     /// closes the pipes, as the reader of a single program would have done), and a moment after
-    /// `over` became readable, when all ranks have ended.
+    /// all ranks have ended, also while nobody reads: it can be joined then.
     pub(crate) fn start(
         context: Arc<Context>,
         stream: Stream,
         pipes: Vec<OwnedFd>,
-        to: Sender<Piece>,
-        over: Arc<EventFd>,
+        to: Outlet,
+        over: Over,
     ) -> Result<JoinHandle<Result<()>>> {
         let mixer = LineMixer::new(pipes.len());
         let pipes = pipes.into_iter().map(Some).collect();
-        let mut pump = Self { context, stream, pipes, mixer, to, refused: false };
+        let mut pump = Self { context, stream, pipes, mixer, to, over, refused: false };
         std::thread::Builder::new()
             .name("onchip output".to_owned())
-            .spawn(move || pump.run(&over))
+            .spawn(move || pump.run())
             .map_err(|source| Error::Os { call: "starting a thread", source })
     }
 
-    fn run(&mut self, over: &EventFd) -> Result<()> {
+    fn run(&mut self) -> Result<()> {
         while !self.refused && self.pipes.iter().any(Option::is_some) {
-            let mut fds = vec![PollFd::new(over.as_fd(), PollFlags::POLLIN)];
+            let mut fds = vec![PollFd::new(self.over.event.as_fd(), PollFlags::POLLIN)];
             fds.extend(self.open_pipes().map(|(_, pipe)| pipe));
             wait(&mut fds, PollTimeout::NONE)?;
             if fds[0].any().unwrap_or(false) {
@@ -134,9 +216,10 @@ impl Pump {
     }
 
     fn hand_on(&mut self, rank: usize, bytes: &[u8]) {
-        let Self { mixer, stream, to, refused, .. } = self;
+        let Self { mixer, stream, to, over, refused, .. } = self;
         let write = |rank, bytes: &[u8]| {
-            *refused |= to.send(Piece { rank, stream: *stream, bytes: bytes.to_vec() }).is_err();
+            let piece = Piece { rank, stream: *stream, bytes: bytes.to_vec() };
+            *refused |= to.put(piece, over).is_err();
         };
         match bytes {
             [] => mixer.finish(rank, write),

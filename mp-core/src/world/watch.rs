@@ -32,7 +32,7 @@ use super::{
     dumps::Dumps,
     launch::{Ending, Life, Program, Stream, pidfd_open, send_signal, spawn, wait_for},
     outcome,
-    pump::{Piece, Pump},
+    pump::{Outlet, Pump, Running},
 };
 use crate::{
     context::{Context, RankState},
@@ -40,7 +40,8 @@ use crate::{
     sync::Ordering,
 };
 
-/// The processes of one world. Dropping it ends those that still run.
+/// The processes of one world. Dropping it ends those that still run, and leaves nothing of the
+/// world in this process: neither threads nor descriptors nor memory.
 #[derive(Debug)]
 pub(crate) struct Processes {
     pub(crate) context: Arc<Context>,
@@ -117,8 +118,8 @@ impl Processes {
     pub(crate) fn start(
         context: Context,
         program: Program,
-        out: Sender<Piece>,
-        err: Sender<Piece>,
+        out: Outlet,
+        err: Outlet,
         stop: Option<OwnedFd>,
     ) -> Result<Self> {
         let context = Arc::new(context);
@@ -129,7 +130,8 @@ impl Processes {
             news: eventfd()?,
             pidfds: OnceLock::new(),
         });
-        let (bell, over) = (eventfd()?, Arc::new(eventfd()?));
+        let bell = eventfd()?;
+        let (running, over) = Running::new()?;
         let (started, pipes) = crossbeam_channel::bounded(1);
         let watch = Watch {
             context: Arc::clone(&context),
@@ -137,7 +139,7 @@ impl Processes {
             life: Life::new()?,
             bell,
             stop,
-            over: Arc::clone(&over),
+            running,
             pids: Vec::new(),
         };
         let thread_failed = |source| Error::Os { call: "starting a thread", source };
@@ -151,8 +153,8 @@ impl Processes {
         let errs: Vec<_> = errs.into_iter().flatten().collect();
         for (stream, pipes, to) in [(Stream::Out, outs, out), (Stream::Err, errs, err)] {
             if !pipes.is_empty() {
-                let (context, over) = (Arc::clone(&processes.context), Arc::clone(&over));
-                processes.pumps.push(Pump::start(context, stream, pipes, to, over)?);
+                let context = Arc::clone(&processes.context);
+                processes.pumps.push(Pump::start(context, stream, pipes, to, over.clone())?);
             }
         }
         Ok(processes)
@@ -174,12 +176,15 @@ impl Processes {
         self.shared.state().failed.take().map_or(Ok(ready[1..].to_vec()), Err)
     }
 
-    /// Waits until every process has ended, and all of their output was taken or refused.
+    /// Waits until every process and every thread of this has ended. Output that is not taken yet
+    /// is kept for its reader.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let watched = self.watcher.take().map_or(Ok(()), JoinHandle::join);
+        // All of them, whatever has failed.
+        let pumped: Vec<_> = self.pumps.drain(..).map(JoinHandle::join).collect();
         watched.map_err(|_| watcher_panicked())?;
-        for pump in self.pumps.drain(..) {
-            pump.join().map_err(|_| Error::BadWorld("the output's thread panicked".into()))??;
+        for pumped in pumped {
+            pumped.map_err(|_| Error::BadWorld("the output's thread panicked".into()))??;
         }
         self.shared.state().failed.take().map_or(Ok(()), Err)
     }
@@ -251,12 +256,12 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        if let Some(watcher) = self.watcher.take() {
+        if self.watcher.is_some() {
             for pidfd in (0..self.context.size()).filter_map(|rank| self.shared.pidfd(rank)) {
                 send_signal(pidfd, Signal::SIGKILL as i32);
             }
-            let _ = watcher.join();
         }
+        let _ = self.finish();
     }
 }
 
@@ -274,8 +279,8 @@ struct Watch {
     bell: EventFd,
     /// All ranks are killed when it is readable.
     stop: Option<OwnedFd>,
-    /// Readable when all ranks have ended.
-    over: Arc<EventFd>,
+    /// Tells the pumps of the ranks' end.
+    running: Running,
     pids: Vec<Pid>,
 }
 
@@ -294,7 +299,7 @@ impl Watch {
             self.shared.state().failed = Some(error);
             self.end_all();
         }
-        let _ = self.over.write(1);
+        drop(self.running);
         self.shared.tell();
     }
 
