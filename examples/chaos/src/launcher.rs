@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use onchip::{Cause, Error, WaitPolicy, World, launch::Ending};
 
@@ -23,7 +21,11 @@ pub fn main(plan: &Plan) -> ExitCode {
         Start::Run => enter(plan, &life).map(|failures| (failures, None)),
         Start::Launch => launch(plan),
     };
-    let left = left_since(&before);
+    let left = possessions()
+        .into_iter()
+        .filter(|(what, count)| before.get(what).unwrap_or(&0) < count)
+        .map(|(what, count)| format!("{count} × {what}"))
+        .collect();
     let ((failures, memory), error) = match result {
         Ok(told) => (told, None),
         Err(error) => ((Vec::new(), None), Some(error.to_string())),
@@ -99,23 +101,6 @@ fn launch(plan: &Plan) -> Result<(Failures, Option<u64>), Error> {
 
 fn rank_arguments(plan: &Plan) -> [String; 4] {
     ["--part".to_owned(), "rank".to_owned(), "--seed".to_owned(), plan.seed.to_string()]
-}
-
-/// What this process has open and mapped that it had not before. Threads of the library that are
-/// about to end get some time for that.
-fn left_since(before: &BTreeMap<String, usize>) -> Vec<String> {
-    let started = Instant::now();
-    loop {
-        let left: Vec<_> = possessions()
-            .into_iter()
-            .filter(|(what, count)| before.get(what).unwrap_or(&0) < count)
-            .map(|(what, count)| format!("{count} × {what}"))
-            .collect();
-        if left.is_empty() || started.elapsed() > Duration::from_secs(5) {
-            return left;
-        }
-        sleep(Duration::from_millis(1));
-    }
 }
 
 /// What this process has open and mapped, by name.
