@@ -17,8 +17,9 @@ pub(super) const SHARED: usize = 512;
 /// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     let share = 1024 / ranks.saturating_sub(1).max(1);
-    let most = (MOST_LINES / (ranks * ranks)).max(1);
-    (1 << share.max(1).ilog2()).clamp(16, SHARED).min(most)
+    let most = MOST_LINES / ranks.saturating_mul(ranks).max(1);
+    let power = |lines: usize| 1 << lines.max(1).ilog2();
+    power(share).clamp(16, SHARED).min(power(most))
 }
 
 /// Lines of all ranks' chunks for each other: 128 MiB.

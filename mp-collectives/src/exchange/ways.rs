@@ -182,7 +182,9 @@ mod tests {
     #[test]
     fn chunks_of_many_ranks_take_as_much_as_those_of_few() {
         assert_eq!([1, 2, 3, 4, 5, 8, 9].map(chunk_lines), [512, 512, 512, 256, 256, 128, 128]);
-        assert_eq!([64, 65, 66, 10_000].map(chunk_lines), [16; 4]);
+        assert_eq!([64, 65, 66, 181].map(chunk_lines), [16; 4]);
+        // The chunks of all ranks for each other have a limit.
+        assert_eq!([300, 1_024, 10_000, usize::MAX].map(chunk_lines), [4, 1, 1, 1]);
         let lines = |ranks| {
             let machine = Machine { ranks, cores: 2, payload: 56 };
             Ways::lines(machine, Settings::default()).unwrap()

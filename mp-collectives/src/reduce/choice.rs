@@ -20,7 +20,7 @@ pub(super) const SEGMENTS: usize = 2;
 /// the segment of all ranks' blocks should stay in a cache of the second level. Each rank has a block for
 /// each, twice: of many ranks' not more than [`MOST_LINES`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 1024).min((MOST_LINES / (ranks * ranks)).max(1))
+    (2048 / ranks).clamp(32, 1024).min((MOST_LINES / ranks.saturating_mul(ranks).max(1)).max(1))
 }
 
 /// Lines of all ranks' blocks: 128 MiB, of which there are two.
