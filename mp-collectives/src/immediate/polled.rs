@@ -61,10 +61,17 @@ impl PolledMpb {
         PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
-    /// Of further buffers for the same operations.
+    /// Of further buffers for the same operations, which all ranks open at the same call, if they come to
+    /// it.
     pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
-        let (polled, waits) = (Arc::new(mpb::Polled::new(mpb)), Arc::clone(waits));
-        waits.lock().all.push(Arc::clone(&polled));
+        let waits = Arc::clone(waits);
+        let polled = {
+            let mut places = waits.lock();
+            let first = Arc::clone(&places.all[0]);
+            let polled = Arc::new(mpb::Polled::after(first, mpb));
+            places.all.push(Arc::clone(&polled));
+            polled
+        };
         let checked = Checked::new(polled.mpb().ranks());
         PolledMpb { polled, checked, waits }
     }

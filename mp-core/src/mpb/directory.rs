@@ -325,6 +325,12 @@ impl Opened {
         self.descriptor().ends.load(Ordering::Acquire)
     }
 
+    /// Whether this member has opened its MPB, and perhaps closed it since.
+    pub(super) fn was_opened(&self, member: usize) -> bool {
+        let rank = self.members.get(member);
+        rank.is_some_and(|&rank| self.descriptor().opened.contains(rank))
+    }
+
     pub(super) fn is_gone(&self, rank: usize) -> bool {
         self.descriptor().gone.contains(rank as u32)
     }

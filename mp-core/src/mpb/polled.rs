@@ -47,13 +47,22 @@ pub struct Polled {
     setter: AtomicU64,
     /// Tells this wait from the others of the rank.
     number: AtomicU32,
+    /// MPBs of the same members, which all of them opened before these.
+    first: Option<Arc<Self>>,
 }
 
 impl Polled {
     /// Waits for nothing yet.
     pub fn new(mpb: Mpb) -> Self {
         let (line, seen, setter) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { mpb, line, seen, setter, number: AtomicU32::new(0) }
+        Self { mpb, line, seen, setter, number: AtomicU32::new(0), first: None }
+    }
+
+    /// The same for MPBs that each member opens after `first`, which has the same members, and before it
+    /// leaves that. So a wait for the flag of a member also ends when this has left `first` and has never
+    /// opened `mpb`.
+    pub fn after(first: Arc<Self>, mpb: Mpb) -> Self {
+        Self { first: Some(first), ..Self::new(mpb) }
     }
 
     /// The MPBs.
@@ -93,11 +102,10 @@ impl Polled {
         reached: &dyn Fn(u64) -> bool,
     ) -> Poll<Result<u64>> {
         self.line.store(0, Ordering::Relaxed);
-        let opened = &self.mpb.opened;
         if let Some(Err(error)) = setter.map(|setter| self.mpb.world_rank(setter)) {
             return Poll::Ready(Err(error));
         }
-        if let Some(over) = opened.over(setter) {
+        if let Some(over) = self.over(setter) {
             // What was set before the end is visible by now.
             return Poll::Ready(self.mpb.flag(line).and_then(|value| match reached(value) {
                 true => Ok(value),
@@ -123,8 +131,17 @@ impl Polled {
     pub fn is_ready(&self) -> bool {
         let Some((line, setter)) = self.awaited() else { return true };
         let seen = self.seen.load(Ordering::Relaxed);
-        self.mpb.flag(line).map_or(true, |value| value != seen)
-            || self.mpb.opened.over(setter).is_some()
+        self.mpb.flag(line).map_or(true, |value| value != seen) || self.over(setter).is_some()
+    }
+
+    /// Why the flag that is waited for will not be set any more.
+    fn over(&self, setter: Option<usize>) -> Option<Error> {
+        let opened = &self.mpb.opened;
+        opened.over(setter).or_else(|| {
+            let left = self.first.as_ref()?.mpb.opened.over(Some(setter?))?;
+            // Looked at after that: a member opens these before it leaves.
+            (!opened.was_opened(setter?)).then_some(left)
+        })
     }
 
     /// Waits until one of `several`, all of one rank, is [ready](Self::is_ready), or `also` is true
