@@ -49,8 +49,8 @@
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, and
-// `mp_core::names`, for the library's own crates.
+// All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
+// for `trace`, and `mp_core::names`, for the library's own crates.
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{

@@ -74,6 +74,12 @@ pub mod memory {
     };
 }
 
+/// Listening to the waits of a thread: what recordings are made of. Not for programs, so the `onchip` crate
+/// does not export it.
+pub mod waits {
+    pub use crate::wait::{Listener, listen};
+}
+
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
 pub use copy::copy;

@@ -1,6 +1,9 @@
 //! What a trace shows of immediate collectives.
 
+use std::{thread, time::Duration};
+
 use mp_collectives::{
+    barrier::{self, Barriers},
     immediate::{Immediate, Settings},
     reduce::Sum,
 };
@@ -74,6 +77,36 @@ fn a_trace_shows_what_threads_did_for_collectives() {
         let json = String::from_utf8(json).map_err(mp_core::Error::other)?;
         ensure!(json.contains(r#""name":"collective""#), "{json}");
         ensure!(json.contains(r#""operation":"immediate broadcast""#), "{json}");
+        Ok(())
+    });
+}
+
+#[test]
+fn who_waits_for_others_in_a_collective_is_seen_to_wait() {
+    on_all(2, |rank| {
+        let recording = Recording::measure();
+        let recorder = recording.recorder(Track::rank(rank.id()));
+        let threads = CommThreads::builder(1).start()?;
+        let mut barriers = Barriers::open(rank, "waits", barrier::Settings::default())?;
+        let mut immediate = Immediate::open(rank, "waits", &threads, Settings::default())?;
+        let mut waited = 0;
+        for round in 0..2 {
+            recorder.compute(1.0, || -> Result<()> {
+                if rank.id() == 1 {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                match round {
+                    0 => barriers.wait(),
+                    _ => Ok(immediate.barrier().wait()?),
+                }
+            })?;
+            let report = recording.overlap();
+            let now = report.ranks[0].waited_ns;
+            ensure!(rank.id() == 1 || now > waited, "round {round}: {report}");
+            waited = now;
+        }
+        drop(immediate);
+        threads.shutdown();
         Ok(())
     });
 }

@@ -15,12 +15,14 @@
 
 mod barrier;
 mod cpu;
+mod listen;
 mod record;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
+pub use listen::{Listener, listen};
 pub use record::Operation;
 pub(crate) use record::{Doing, WaitRecord, Waited};
 
@@ -252,6 +254,7 @@ impl Waiting {
             }
         }
 
+        let _told = listen::Told::begin(doing.operation);
         let started = Instant::now();
         let deadline = wait.limit.and_then(|limit| started.checked_add(limit));
         let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);

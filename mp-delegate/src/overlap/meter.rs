@@ -13,12 +13,19 @@ pub(crate) struct Piece {
     end: u64,
     from: Option<u32>,
     units: Option<f64>,
+    /// Of a computation: for which part of it the thread had a processor, in parts of [`WHOLE`].
+    cpu: u64,
 }
+
+/// So many parts are all of a computation.
+const WHOLE: u64 = 64;
 
 impl Piece {
     pub(crate) fn of(span: &Span) -> Self {
         let Span { kind, start, end, ref detail } = *span;
-        Self { kind, start, end, from: detail.from, units: detail.units }
+        let all = end.saturating_sub(start).max(1);
+        let cpu = detail.cpu_ns.map_or(WHOLE, |cpu| (WHOLE * cpu.min(all)).div_ceil(all));
+        Self { kind, start, end, from: detail.from, units: detail.units, cpu }
     }
 
     /// The part of it in an interval, with its share of the work.
@@ -46,11 +53,10 @@ struct Sums {
     sent: u64,
     exposed: u64,
     waited: u64,
+    /// In parts of [`WHOLE`] of a nanosecond, as what follows.
     computed: u64,
-    /// Copies while the rank computed, as far as it said so.
+    /// Copies while the rank computed.
     hidden: u64,
-    /// Copies while the rank was not known to communicate.
-    beside: u64,
     rates: Rates,
 }
 
@@ -106,18 +112,22 @@ impl Meter {
             let communicating = during(&[&EXPOSED[..], &[Kind::Receive, Kind::Idle]].concat());
             let computing = during(&[Kind::Compute]).without(&communicating);
             let computing_beside_busy = computing.and(&busy);
+            let parts = parts(own().filter(|piece| piece.kind == Kind::Compute));
+            let had_processor = |times: &Times| {
+                let of = |&(start, end, cpu): &_| cpu * times.length_within(start, end);
+                parts.iter().map(of).sum::<u64>()
+            };
 
             let sums = self.ranks.entry(rank).or_default();
             sums.sent += during(&[Kind::Send]).length();
             sums.waited += during(&[Kind::Wait]).length();
             sums.exposed += exposed.length();
-            sums.computed += computing.length();
+            sums.computed += had_processor(&computing);
             // Thread by thread: two copies at a time hide twice as much.
             for copies in copies(Some(rank)) {
                 let copies = Times::any_of(copies);
                 sums.delegated += copies.length();
-                sums.hidden += copies.and(&computing).length();
-                sums.beside += copies.without(&communicating).length();
+                sums.hidden += had_processor(&copies.and(&computing));
             }
             for piece in own().filter(|piece| piece.kind == Kind::Compute) {
                 let Some(units) = piece.units else { continue };
@@ -134,14 +144,28 @@ impl Meter {
             rank: rank as usize,
             delegated_ns: sums.delegated,
             inline_ns: sums.sent,
-            hidden_ns: if sums.computed > 0 { sums.hidden } else { sums.beside },
+            hidden_ns: (sums.computed > 0).then_some(sums.hidden / WHOLE),
             exposed_ns: sums.exposed,
             waited_ns: sums.waited,
-            computing_ns: sums.computed,
+            computing_ns: sums.computed / WHOLE,
             slowdown: sums.rates.slowdown(),
         });
         OverlapReport { ranks: ranks.collect(), lost_spans: lost }
     }
+}
+
+/// Computations one after the other, each with the part of it for which the thread had a processor. Of two at
+/// the same time the first counts.
+fn parts<'a>(computations: impl Iterator<Item = &'a Piece>) -> Vec<(u64, u64, u64)> {
+    let mut computations: Vec<&Piece> = computations.collect();
+    computations.sort_by_key(|piece| piece.start);
+    let mut until = 0;
+    let after_the_others = computations.into_iter().map(|piece| {
+        let start = piece.start.max(until);
+        until = until.max(piece.end);
+        (start, piece.end, piece.cpu)
+    });
+    after_the_others.filter(|(start, end, _)| start < end).collect()
 }
 
 /// Rates of computation by least squares: the two rates that best explain how much was done in

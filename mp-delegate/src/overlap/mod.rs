@@ -9,12 +9,15 @@
 //! |---|---|
 //! | sending | time that copying the rank's messages and its part in collective operations took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
 //! | hidden | the part of the delegated time during which the rank computed |
-//! | exposed | time the rank lost to sending: sending inline, delegating, waiting for what was delegated, being in a collective operation |
+//! | exposed | time the rank lost to sending: sending inline, delegating, waiting, being in a collective operation |
+//! | waiting | the part of the exposed time in which the rank waited for what was delegated, for room, or for others in a collective operation |
 //!
-//! Delegated time that is neither hidden nor exposed passed while the rank waited for messages.
-//! Where a rank never says when it computes ([`Recorder::compute`](crate::trace::Recorder::compute)
-//! or [`Kind::Compute`](crate::trace::Kind::Compute)), it is taken to compute whenever it is not
-//! known to communicate.
+//! Waits are recorded where they happen. When it computes, a rank says
+//! ([`Recorder::compute`](crate::trace::Recorder::compute) or
+//! [`Kind::Compute`](crate::trace::Kind::Compute)); of that time counts as much as its thread had a processor,
+//! without the communication within. A rank that never says so has no hidden time: `None`, and `-` in the table.
+//! Delegated time that is neither hidden nor exposed passed while the rank waited for messages, or did
+//! what it does not say.
 
 mod intervals;
 mod meter;
@@ -47,14 +50,16 @@ pub struct RankOverlap {
     pub delegated_ns: u64,
     /// Time it sent by itself.
     pub inline_ns: u64,
-    /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed.
-    pub hidden_ns: u64,
-    /// Time it spent on sending: inline, delegating, waiting for what it had delegated; and in collective
-    /// operations.
+    /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed; `None` if it does not say
+    /// when it computes.
+    pub hidden_ns: Option<u64>,
+    /// Time it spent on sending: inline, delegating, waiting for what it had delegated or for room; and in
+    /// collective operations.
     pub exposed_ns: u64,
-    /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited for what it had delegated.
+    /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited, but for room while it sent inline.
     pub waited_ns: u64,
-    /// Time it computed, without the communication within; 0 if it does not say when it computes.
+    /// Time it computed on a processor, without the communication within; 0 if it does not say when it
+    /// computes.
     pub computing_ns: u64,
     /// What communication threads at work cost its computation; `None` unless it computed
     /// [units](crate::trace::Recorder::compute) both beside them and without.
@@ -68,9 +73,10 @@ impl RankOverlap {
     }
 
     /// The part of the delegated time that was hidden, from 0 to 1; `None` if nothing was
-    /// delegated.
+    /// delegated, or the rank does not say when it computes.
     pub fn hidden_part(&self) -> Option<f64> {
-        (self.delegated_ns > 0).then(|| self.hidden_ns as f64 / self.delegated_ns as f64)
+        let hidden = self.hidden_ns.filter(|_| self.delegated_ns > 0)?;
+        Some(hidden as f64 / self.delegated_ns as f64)
     }
 }
 
@@ -136,7 +142,7 @@ impl fmt::Display for OverlapReport {
                 rank.rank.to_string(),
                 time(rank.sending_ns()),
                 time(rank.inline_ns),
-                time(rank.hidden_ns),
+                rank.hidden_ns.map_or("-".to_owned(), time),
                 rank.hidden_part().map_or("-".to_owned(), percent),
                 time(rank.exposed_ns),
                 time(rank.waited_ns),

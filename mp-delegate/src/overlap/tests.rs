@@ -55,7 +55,7 @@ fn scenes() -> impl Strategy<Value = Vec<(Track, Vec<Span>)>> {
 /// The same figures, instant by instant.
 fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
     let mut figures = RankOverlap::default();
-    let (mut hidden, mut beside) = (0, 0);
+    let mut hidden = 0;
     for at in 0..HORIZON {
         let is = |spans: &[Span], kind: Kind, from: Option<u32>| {
             let mut wanted = spans.iter().filter(|span| span.kind == kind);
@@ -74,10 +74,9 @@ fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
             let copies = u64::from(works.iter().any(|&kind| is(spans, kind, Some(0))));
             figures.delegated_ns += copies;
             hidden += copies * u64::from(computes);
-            beside += copies * u64::from(!communicates);
         }
     }
-    figures.hidden_ns = if figures.computing_ns > 0 { hidden } else { beside };
+    figures.hidden_ns = (figures.computing_ns > 0).then_some(hidden);
     figures
 }
 
@@ -92,7 +91,7 @@ proptest! {
         let figures = cut(&scene, &moments);
         prop_assert_eq!(&figures.ranks, &[expected], "added up at {:?}", moments);
         let rank = &figures.ranks[0];
-        prop_assert!(rank.hidden_ns <= rank.delegated_ns && rank.waited_ns <= rank.exposed_ns);
+        prop_assert!(rank.hidden_ns <= Some(rank.delegated_ns) && rank.waited_ns <= rank.exposed_ns);
     }
 
     #[test]
@@ -145,7 +144,7 @@ fn a_send_hidden_behind_computation() {
     let kt = vec![span(Kind::Copy, 200, 1200, Some(2)), span(Kind::Idle, 0, 200, None)];
     let report = report(&[(Track::rank(2), rank), (Track::kt(0), kt)]);
     let found = &report.ranks[0];
-    assert_eq!((found.rank, found.delegated_ns, found.hidden_ns), (2, 1000, 900));
+    assert_eq!((found.rank, found.delegated_ns, found.hidden_ns), (2, 1000, Some(900)));
     assert_eq!((found.exposed_ns, found.waited_ns, found.inline_ns), (110, 100, 0));
     assert_eq!(found.hidden_part(), Some(0.9));
     assert_eq!(
@@ -153,6 +152,28 @@ fn a_send_hidden_behind_computation() {
         "rank  sending  inline  hidden         exposed  waiting  computing slowed\n   \
             2   1.0 µs    0 ns  900 ns  90.0%   110 ns   100 ns                 -"
     );
+}
+
+#[test]
+fn only_what_a_processor_computed_hides() {
+    let kt = || (Track::kt(0), vec![span(Kind::Copy, 0, 1000, Some(0))]);
+    let waited = vec![span(Kind::Wait, 0, 1000, None)];
+    let silent = report(&[(Track::rank(0), waited), kt()]);
+    assert_eq!((silent.ranks[0].hidden_ns, silent.ranks[0].hidden_part()), (None, None));
+    let row = silent.to_string();
+    let cells: Vec<&str> = row.lines().nth(1).unwrap().split("  ").map(str::trim).collect();
+    let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells, ["0", "1.0 µs", "0 ns", "-", "-", "1.0 µs", "1.0 µs", "-"]);
+    // Half of the time without a processor, and a wait within.
+    let mut computing = span(Kind::Compute, 0, 1000, None);
+    computing.detail.cpu_ns = Some(500);
+    let own = vec![span(Kind::Wait, 800, 1000, None), computing];
+    let scene = [(Track::rank(0), own), kt()];
+    for moments in [&[][..], &[100, 900]] {
+        let report = cut(&scene, moments);
+        let found = &report.ranks[0];
+        assert_eq!((found.hidden_ns, found.computing_ns, found.waited_ns), (Some(400), 400, 200));
+    }
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Trace {
         say(where_to, detail.channel.and_then(|name| self.name(name)).map(Value::from));
         say("bytes", detail.bytes.map(Value::from));
         say("units", detail.units.map(Value::from));
+        say("cpu_ns", detail.cpu_ns.map(Value::from));
         let (pid, tid) = (track.process, number(track.lane));
         let begin = micros(start.saturating_sub(origin));
         events.put(&json!({

@@ -32,11 +32,16 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! The waits of a rank's thread, for messages, room, requests or in collective operations, are recorded
+//! without being asked for, from the first span that a recorder of the rank begins in that thread. A wait
+//! within another span of communication is a part of that one. When it computes, a program says.
+//!
 //! # What it costs
 //!
 //! Off, which is the default: one look at a field of the recorder that is in the cache for every
-//! span, and no clock is read. On: two readings of the clock and two locks for every span, which
-//! nobody else wants but for the moments in which results are gathered. Memory is bounded: a track keeps its first [`SPANS`](Recording::SPANS) spans, and counts those
+//! span, and no clock is read. On: two readings of the clock and two locks for every span and every wait of more
+//! than some microseconds, which nobody else wants but for the moments in which results are gathered; for a
+//! computation two more readings, of the thread's clock. Memory is bounded: a track keeps its first [`SPANS`](Recording::SPANS) spans, and counts those
 //! that it drops; the times for the overlap are summed up as they come, so that they stay exact
 //! however long a program runs.
 
@@ -45,6 +50,7 @@ mod clock;
 mod span;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub use clock::now;
 pub use span::{Detail, Flow, Kind, Lane, Name, Span, Trace, Track, TrackSpans};
@@ -73,8 +79,8 @@ struct Thread {
     track: Track,
     spans: Vec<Span>,
     dropped: u64,
-    /// The starts of the spans that have not ended.
-    open: Vec<u64>,
+    /// The spans that have not ended: when they began, and what they are.
+    open: Vec<(u64, Kind)>,
     /// What the meter has not seen.
     pieces: Vec<Piece>,
     /// How many pieces there must be before the meter is asked to take them.
@@ -86,7 +92,7 @@ struct Thread {
 impl Thread {
     /// Takes the start of a span from those of the open ones.
     fn close(&mut self, opened: u64) {
-        if let Some(at) = self.open.iter().rposition(|&start| start == opened) {
+        if let Some(at) = self.open.iter().rposition(|&(start, _)| start == opened) {
             self.open.remove(at);
         }
     }
@@ -205,7 +211,7 @@ impl Shared {
         let mut taken: Vec<(Track, Vec<Piece>)> = Vec::new();
         for thread in threads.iter() {
             let mut thread = lock(thread);
-            until = thread.open.iter().copied().fold(until, u64::min);
+            until = thread.open.iter().map(|&(start, _)| start).fold(until, u64::min);
             taken.push((thread.track, std::mem::take(&mut thread.pieces)));
         }
         let later = meter.add(until, taken);
@@ -243,7 +249,8 @@ impl Recorder {
     /// Begins a span, which ends with [`Open::end`] or when that is dropped. Spans may be nested.
     #[inline]
     pub fn begin(&self, kind: Kind) -> Open<'_> {
-        Open { on: self.0.as_ref().map(|on| (on, on.begin())), kind, detail: Detail::default() }
+        let on = self.0.as_ref().map(|on| (on, on.begin(kind)));
+        Open { on, kind, detail: Detail::default() }
     }
 
     /// Records a span after the fact, by times of [`now`].
@@ -284,11 +291,24 @@ impl Recorder {
 
 impl On {
     #[cold]
-    fn begin(&self) -> u64 {
+    fn begin(&self, kind: Kind) -> Begun {
         let mut thread = lock(&self.thread);
+        if matches!(thread.track.lane, Lane::Rank(_)) {
+            waits::record(self);
+        }
+        let cpu = (kind == Kind::Compute).then(clock::of_thread);
         let start = clock::now();
-        thread.open.push(start);
-        start
+        thread.open.push((start, kind));
+        Begun { start, cpu }
+    }
+
+    #[cold]
+    fn end(&self, Begun { start, cpu }: Begun, kind: Kind, mut detail: Detail) {
+        let end = clock::now();
+        if let Some(cpu) = cpu {
+            detail.cpu_ns = Some(clock::of_thread().saturating_sub(cpu));
+        }
+        self.record(Some(start), Span { kind, start, end, detail });
     }
 
     fn forget(&self, opened: u64) {
@@ -322,10 +342,18 @@ impl On {
     }
 }
 
+/// How a span began.
+#[derive(Clone, Copy)]
+struct Begun {
+    start: u64,
+    /// What the thread's own clock said, for a computation.
+    cpu: Option<u64>,
+}
+
 /// A span that has not ended. It ends when this is dropped.
 #[must_use = "dropped at once, it is a span of no length"]
 pub struct Open<'a> {
-    on: Option<(&'a On, u64)>,
+    on: Option<(&'a On, Begun)>,
     kind: Kind,
     detail: Detail,
 }
@@ -345,8 +373,8 @@ impl Open<'_> {
 
     /// Forgets it: nothing is recorded.
     pub fn cancel(mut self) {
-        if let Some((on, start)) = self.on.take() {
-            on.forget(start);
+        if let Some((on, begun)) = self.on.take() {
+            on.forget(begun.start);
         }
     }
 }
@@ -354,9 +382,8 @@ impl Open<'_> {
 impl Drop for Open<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some((on, start)) = self.on {
-            let (kind, detail) = (self.kind, self.detail);
-            on.record(Some(start), Span { kind, start, end: clock::now(), detail });
+        if let Some((on, begun)) = self.on {
+            on.end(begun, self.kind, self.detail);
         }
     }
 }

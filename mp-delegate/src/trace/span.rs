@@ -13,7 +13,7 @@ pub enum Kind {
     Send,
     /// A rank handed a send to a communication thread.
     Delegate,
-    /// A rank waited for sends that it had delegated.
+    /// A rank waited for sends that it had delegated, for room, or for others in a collective operation.
     Wait,
     /// A rank waited for a message.
     Receive,
@@ -133,6 +133,9 @@ pub struct Detail {
     pub flow: Option<Flow>,
     /// How much was computed, in units of the program's choice.
     pub units: Option<f64>,
+    /// Of a computation: how much of its time its thread had a processor, in nanoseconds. A computation without
+    /// it had one all the time.
+    pub cpu_ns: Option<u64>,
 }
 
 impl Detail {

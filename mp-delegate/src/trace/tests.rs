@@ -1,8 +1,10 @@
 //! Recordings from inside and from outside.
 
 use super::*;
+use mp_core::{Channel, World};
 use serde_json::Value;
 use std::thread;
+use std::time::Duration;
 
 fn chrome(trace: &Trace) -> Value {
     let mut json = Vec::new();
@@ -146,8 +148,39 @@ fn an_open_span_holds_back_only_what_it_can_change() {
     copying.end(Detail::message(0, 1, 8));
     let report = recording.overlap();
     let found = &report.ranks[0];
-    assert!(found.waited_ns > 0 && found.hidden_ns > 0 && report.lost_spans == 0, "{report}");
-    assert!(found.hidden_ns + found.waited_ns <= found.delegated_ns);
+    assert!(found.waited_ns > 0 && found.hidden_ns > Some(0) && report.lost_spans == 0, "{report}");
+    assert!(found.hidden_ns.unwrap() + found.waited_ns <= found.delegated_ns);
+}
+
+#[test]
+fn waits_are_recorded_once_and_only_with_a_recorder() {
+    let world = World::solo().unwrap();
+    let from = world.receiver::<u8>("bytes", 0, Channel::degree(1)).unwrap();
+    let wait = || assert!(from.receive_timeout(Duration::from_millis(1)).is_err());
+    let recording = Recording::trace();
+    let recorder = recording.recorder(Track::rank(0));
+    wait();
+    recorder.compute(1.0, wait);
+    let sending = recorder.begin(Kind::Send);
+    wait();
+    drop(sending);
+    wait();
+    let trace = recording.take_trace();
+    let spans = &trace.tracks[0].spans;
+    let kinds: Vec<Kind> = spans.iter().map(|span| span.kind).collect();
+    assert_eq!(kinds, [Kind::Receive, Kind::Compute, Kind::Send, Kind::Receive]);
+    assert!(spans[1].detail.cpu_ns.unwrap() < spans[1].end - spans[1].start, "{:?}", spans[1]);
+    assert!(lock(&recorder.0.as_ref().unwrap().thread).open.is_empty());
+    // Another recorder of the thread takes the place of the first.
+    let other = recording.recorder(Track::rank(1));
+    drop(other.begin(Kind::Send));
+    wait();
+    drop((recorder, other));
+    wait();
+    let spans: Vec<usize> = recording.take_trace().tracks.iter().map(|t| t.spans.len()).collect();
+    assert_eq!(spans, [0, 2]);
+    drop(recording);
+    wait();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a trace shows of delegated sends.
 
+use std::{thread, time::Duration};
+
 use mp_core::{Channel, Wait};
 use mp_delegate::{
     comm::{self, Choice, CommThreads},
@@ -120,6 +122,39 @@ fn copies_keep_to_their_message_when_a_thread_ends_or_a_send_fails() {
         copied.sort_unstable();
         let wanted = (0..).zip(sent).filter_map(|(n, sent)| sent.then_some(n)).collect::<Vec<_>>();
         ensure!(copied == wanted, "{copied:?} instead of {wanted:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn sending_and_waiting_in_turn_hides_nothing_and_is_seen_to_wait() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(1).max_len(1000);
+        if rank.id() == 1 {
+            let from = rank.receiver::<[u8]>("pages", 0, channel)?;
+            for _ in 0..20 {
+                thread::sleep(Duration::from_millis(1));
+                ensure!(from.receive()?.len() == 1000, "length");
+            }
+            return Ok(());
+        }
+        let recording = Recording::trace();
+        let threads = CommThreads::builder(1).record([recording.recorder(Track::kt(0))]).start()?;
+        let mut to = threads.delegate(rank.sender::<[u8]>("pages", 1, channel)?);
+        to.record(recording.recorder(Track::rank(0)), Detail::message(0, 1, 0));
+        for _ in 0..20 {
+            to.send(vec![1; 1000]).wait()?;
+        }
+        drop(to);
+        threads.shutdown();
+        let trace = recording.take_trace();
+        for report in [recording.overlap(), OverlapReport::of(&trace)] {
+            let found = &report.ranks[0];
+            ensure!(found.delegated_ns > 0 && found.waited_ns > 0, "{report}");
+            ensure!(found.hidden_part().is_none(), "{report}");
+            ensure!(!report.to_string().contains('%'), "{report}");
+        }
+        ensure!(!spans(&trace, Lane::Rank(0), Kind::Wait).is_empty(), "no waits");
         Ok(())
     });
 }

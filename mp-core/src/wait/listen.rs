@@ -1,0 +1,75 @@
+//! Telling a listener of a thread's waits, whatever call they are in.
+
+use std::cell::Cell;
+
+use super::Operation;
+
+/// Is told of the waits of a thread, in that thread: see [`listen`].
+pub trait Listener {
+    /// Notes that a wait begins, for this operation.
+    fn begin(&self, operation: Operation);
+
+    /// Notes that the wait has ended, also when a panic ended it.
+    fn end(&self);
+}
+
+thread_local! {
+    /// Empty during a wait, so that no wait is told of within another.
+    static LISTENER: Cell<Option<Box<dyn Listener>>> = const { Cell::new(None) };
+}
+
+/// Tells `listener` of this thread's waits from now on, and no longer the listener before it.
+///
+/// Waits are those for messages, room, requests and flags. One that ends at the first looks, which take
+/// some microseconds, is not told.
+///
+/// ```
+/// use std::{cell::Cell, rc::Rc, time::Duration};
+/// use mp_core::waits::{Listener, listen};
+/// use mp_core::{Channel, Operation, World};
+///
+/// struct Counter(Rc<Cell<u32>>);
+///
+/// impl Listener for Counter {
+///     fn begin(&self, operation: Operation) {
+///         assert_eq!(operation, Operation::Receive);
+///     }
+///     fn end(&self) {
+///         self.0.set(self.0.get() + 1);
+///     }
+/// }
+///
+/// let waits = Rc::new(Cell::new(0));
+/// listen(Some(Box::new(Counter(Rc::clone(&waits)))));
+/// let rank = World::solo()?;
+/// let from = rank.receiver::<u8>("bytes", 0, Channel::degree(1))?;
+/// assert!(from.receive_timeout(Duration::from_millis(1)).is_err());
+/// assert_eq!(waits.get(), 1);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub fn listen(listener: Option<Box<dyn Listener>>) {
+    LISTENER.set(listener);
+}
+
+/// A wait that its thread's listener is told of. It ends when this is dropped.
+pub(super) struct Told(Option<Box<dyn Listener>>);
+
+impl Told {
+    pub(super) fn begin(operation: Operation) -> Self {
+        // None in a thread that is about to end.
+        let listener = LISTENER.try_with(Cell::take).ok().flatten();
+        if let Some(listener) = &listener {
+            listener.begin(operation);
+        }
+        Self(listener)
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Some(listener) = self.0.take() else { return };
+        listener.end();
+        // The wait's own calls may have named another one.
+        let _ = LISTENER.try_with(|place| place.set(place.take().or(Some(listener))));
+    }
+}
