@@ -41,7 +41,10 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             let before = counter.fetch_add(1)? as u32;
             match things.last() {
                 Some(&last) if last >= before => wrong(format!("{before} after {last}")),
-                _ => Ok(things.push(before)),
+                _ => {
+                    let _: () = things.push(before);
+                    Ok(())
+                }
             }
         });
         if ended.is_err() {

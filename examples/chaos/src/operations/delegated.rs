@@ -33,7 +33,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             sends.push_back(sender.send(work.label(me, number).words(len)));
         }
         work.call()?;
-        work.label(before, number).check(&*receiver.receive()?, len)?;
+        work.label(before, number).check(&receiver.receive()?, len)?;
         if sends.len() + moves.len() >= window {
             work.call()?;
             if let Some(send) = sends.pop_front() {

@@ -149,7 +149,7 @@ fn send(
     let label = work.label(work.me(), number);
     work.call()?;
     match form {
-        Form::Mixed if number % 2 == 0 => move_to(work, sender, number, len),
+        Form::Mixed if number.is_multiple_of(2) => move_to(work, sender, number, len),
         Form::Moved => move_to(work, sender, number, len),
         Form::Copied | Form::Selected | Form::Mixed => sender.send(&label.words(len)),
         Form::InPlace => {
@@ -185,12 +185,12 @@ fn receive(
     let label = work.label(from, number);
     work.call()?;
     match form {
-        Form::Copied | Form::InPlace => label.check(&*receiver.receive()?, len),
-        Form::Moved | Form::Mixed => label.check(&*receiver.receive_buffer()?, len),
+        Form::Copied | Form::InPlace => label.check(&receiver.receive()?, len),
+        Form::Moved | Form::Mixed => label.check(&receiver.receive_buffer()?, len),
         Form::Timed => loop {
             match receiver.receive_timeout(Duration::from_micros(200)) {
                 Err(Error::Timeout { .. }) => work.call()?,
-                got => return label.check(&*got?, len),
+                got => return label.check(&got?, len),
             }
         },
         Form::Selected => {
