@@ -42,7 +42,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             match things.last() {
                 Some(&last) if last >= before => wrong(format!("{before} after {last}")),
                 _ => {
-                    let _: () = things.push(before);
+                    things.push(before);
                     Ok(())
                 }
             }
