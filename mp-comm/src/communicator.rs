@@ -621,6 +621,14 @@ impl Communicator {
     }
 
     /// An error with the communicator's numbers instead of the world's.
+    /// Returns an error if this rank has dropped its communicators, has ended or was lost, and all that it
+    /// had sent was looked at.
+    pub(crate) fn still_there(&self, rank: usize) -> Result<()> {
+        let rank = self.to_world(rank)?;
+        let there = self.engine.borrow_mut().still_there(rank);
+        there.map_err(|error| self.localized(error))
+    }
+
     pub(crate) fn localized(&self, error: Error) -> Error {
         localized(&self.members, error)
     }

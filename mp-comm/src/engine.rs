@@ -439,6 +439,12 @@ impl Engine {
         }
     }
 
+    /// Returns an error if nothing more comes from this rank.
+    pub(crate) fn still_there(&mut self, rank: u32) -> Result<()> {
+        self.open_from(rank)?;
+        self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
+    }
+
     fn ended(&self, rank: u32) -> Option<&End> {
         let way = self.inward[rank as usize].as_ref()?;
         way.end.as_ref().filter(|_| way.has_ended())

@@ -49,7 +49,8 @@ const ENTRIES: usize = 32;
 const TEXT_LINES: usize = 16;
 const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
 
-/// How long a thread that has messages to bring on waits without looking after them.
+/// How long a thread waits without looking after messages that it has to bring on, or after a rank that
+/// has not opened the ledger.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// One rank's view of what the ranks of a communicator call together: see [`Joint::ledger`]. Clones are
@@ -371,7 +372,13 @@ impl Entered {
                 shared.give_up(self.number, missing.rank)?;
                 return Err(self.not_come(missing.rank));
             }
-            let slice = of.engine.borrow_mut().bring_on().then_some(SLICE);
+            // A rank that dropped its communicators before its first call never opens the ledger.
+            let there = shared.polled.mpb().has_opened(missing.rank);
+            if !there {
+                of.still_there(missing.rank)?;
+            }
+            let brings_on = of.engine.borrow_mut().bring_on();
+            let slice = (!there || brings_on).then_some(SLICE);
             let wait = match left.into_iter().chain(slice).min() {
                 Some(least) => Wait::from(least),
                 None => Wait::forever(),

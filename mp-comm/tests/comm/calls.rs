@@ -257,6 +257,7 @@ fn messages_go_on_during_a_check() {
 fn communicators_check_as_those_they_were_made_of() {
     on_all(4, |rank| {
         let world = Communicator::world(rank);
+        world.joint().set_check(Check::Off);
         let before = world.duplicate()?;
         world.joint().set_check(Check::On);
         let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(missing)?;

@@ -162,6 +162,11 @@ impl Mpb {
         self.opened.ranks
     }
 
+    /// Returns whether this member has opened its MPB, also if it has closed it since.
+    pub fn has_opened(&self, rank: usize) -> bool {
+        self.opened.was_opened(rank)
+    }
+
     /// Tells them from all others that the world has or had: the same in all ranks, for names that are
     /// to go with these.
     pub fn serial(&self) -> u64 {
