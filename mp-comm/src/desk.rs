@@ -81,7 +81,7 @@ pub(crate) struct Posted {
 pub(crate) struct Sending {
     pub(crate) to: u32,
     /// The number under which the receiver acknowledges it; 0 when it does not.
-    pub(crate) sync: u16,
+    pub(crate) sync: u32,
     pub(crate) gone: bool,
     pub(crate) acknowledged: bool,
     pub(crate) failed: Option<Error>,
@@ -105,12 +105,12 @@ pub(crate) struct Desk {
     pub(crate) waiting: VecDeque<usize>,
     pub(crate) store: Store,
     pub(crate) sends: Slab<Sending>,
-    /// Synchronous sends by receiver and number.
-    pub(crate) unacknowledged: HashMap<(u32, u16), usize>,
+    /// Synchronous sends that are not acknowledged, by receiver: how many there are.
+    pub(crate) unacknowledged: HashMap<u32, usize>,
     /// Types that any sender announced, by fingerprint.
     pub(crate) types: Vec<(u32, ElementType)>,
     /// Acknowledgements that are to be sent.
-    pub(crate) due: Vec<(u32, u16)>,
+    pub(crate) due: Vec<(u32, u32)>,
 }
 
 impl Desk {
@@ -194,7 +194,7 @@ impl Desk {
     /// Whether a receive waits for something from this rank.
     pub(crate) fn looks_at(&self, source: u32) -> bool {
         self.waiting.iter().any(|&place| self.receives[place].pattern.looks_at(source))
-            || self.unacknowledged.keys().any(|&(to, _)| to == source)
+            || self.unacknowledged.contains_key(&source)
     }
 
     /// A message has arrived whole, for this receive.
@@ -247,11 +247,13 @@ impl Desk {
     }
 
     /// A synchronous send was matched.
-    pub(crate) fn acknowledge(&mut self, to: u32, sync: u16) {
-        if let Some(place) = self.unacknowledged.remove(&(to, sync))
-            && let Some(sending) = self.sends.get_mut(place)
+    pub(crate) fn acknowledge(&mut self, to: u32, sync: u32) {
+        let Some(place) = (sync as usize).checked_sub(1) else { return };
+        if let Some(sending) = self.sends.get_mut(place)
+            && (sending.to, sending.sync, sending.acknowledged) == (to, sync, false)
         {
             sending.acknowledged = true;
+            self.awaits_one_less(to);
             self.forget_if_abandoned(place);
         }
     }
@@ -290,18 +292,29 @@ impl Desk {
 
     pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
         let sending = self.sends.try_remove(place)?;
-        // Acknowledged, its number may be another's by now.
-        if !sending.acknowledged {
-            self.unacknowledged.remove(&(sending.to, sending.sync));
+        if sending.sync != 0 && !sending.acknowledged {
+            self.awaits_one_less(sending.to);
         }
         Some(sending)
     }
 
-    /// A number for a synchronous send to this rank; `None` while all are in use.
-    pub(crate) fn number(&mut self, to: u32, place: usize) -> Option<u16> {
-        let free = (1..=u16::MAX).find(|&sync| !self.unacknowledged.contains_key(&(to, sync)))?;
-        self.unacknowledged.insert((to, free), place);
-        Some(free)
+    /// Gives a send a number, under which its receiver is to acknowledge it: its place here. Another one
+    /// gets it when this one was acknowledged, or when nothing comes from the receiver any more.
+    pub(crate) fn number(&mut self, place: usize) -> Option<u32> {
+        let sync = u32::try_from(place + 1).ok()?;
+        let sending = self.sends.get_mut(place)?;
+        sending.sync = sync;
+        *self.unacknowledged.entry(sending.to).or_default() += 1;
+        Some(sync)
+    }
+
+    fn awaits_one_less(&mut self, to: u32) {
+        if let Some(count) = self.unacknowledged.get_mut(&to) {
+            *count -= 1;
+            if *count == 0 {
+                self.unacknowledged.remove(&to);
+            }
+        }
     }
 }
 

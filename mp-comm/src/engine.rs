@@ -691,7 +691,7 @@ impl Engine {
     }
 
     /// A place for a send that is not done at once.
-    pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u16)> {
+    pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u32)> {
         let sending = Sending {
             to,
             sync: 0,
@@ -701,20 +701,19 @@ impl Engine {
             back: None,
             abandoned: false,
         };
+        if synchronous {
+            // Where the answer comes from.
+            self.open_from(to)?;
+        }
         let place = self.desk.sends.insert(sending);
         if !synchronous {
             return Ok((place, 0));
         }
-        // Where the answer comes from.
-        self.open_from(to)?;
-        match self.desk.number(to, place) {
-            Some(sync) => {
-                self.desk.sends[place].sync = sync;
-                Ok((place, sync))
-            }
+        match self.desk.number(place) {
+            Some(sync) => Ok((place, sync)),
             None => {
                 self.desk.sends.remove(place);
-                Err(Error::Misuse(format!("{} synchronous sends are under way", u16::MAX)))
+                Err(Error::Misuse(format!("{} sends are under way", u32::MAX)))
             }
         }
     }

@@ -84,7 +84,7 @@ pub(crate) enum Cargo<'a> {
 impl Course {
     pub(crate) fn new(envelope: &Envelope, elements: &[u8]) -> Self {
         let kind = match elements.len() {
-            ..=INLINE_BYTES if envelope.count <= 255 => Kind::Inline,
+            ..=INLINE_BYTES if envelope.fits_a_line() => Kind::Inline,
             ..=LINES_MOST => Kind::Lines,
             _ => Kind::Chunks,
         };
@@ -95,7 +95,7 @@ impl Course {
         Self::of(envelope, Kind::Moved, &[])
     }
 
-    pub(crate) fn ack(sync: u16) -> Self {
+    pub(crate) fn ack(sync: u32) -> Self {
         let envelope =
             Envelope { context: 0, source: 0, tag: 0, fingerprint: 0, count: 0, bytes: 0, sync };
         Self::of(&envelope, Kind::Ack, &[])

@@ -6,8 +6,11 @@
 //! ```text
 //! context: u32, tag: u32                     8 bytes, compared as one word
 //! fingerprint: u32, sync: u16, kind, count   8 bytes
-//! up to 40 bytes of elements; or the count and the bytes, and 24 bytes of elements or the loan
+//! up to 40 bytes of elements; or the count, the bytes (48 bits) with the upper half of sync above them,
+//! and 24 bytes of elements or the loan
 //! ```
+//!
+//! A synchronous send whose number has more than 16 bits is never `INLINE`.
 //!
 //! | kind | the rest of it |
 //! |---|---|
@@ -48,6 +51,9 @@ pub(crate) const CHUNKS: u32 = 8;
 /// or 1 MiB and a fifth longer with 64 KiB, because the sender must get its lines back before it writes
 /// there again.
 pub(crate) const LENT_LEAST: usize = 4 << 10;
+
+/// Bits of a message's length in bytes: no process has more addresses.
+const BYTES_BITS: u32 = 48;
 
 /// How a message travels. A byte in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +103,14 @@ pub(crate) struct Envelope {
     pub(crate) count: usize,
     pub(crate) bytes: usize,
     /// The number of a synchronous send, or 0.
-    pub(crate) sync: u16,
+    pub(crate) sync: u32,
+}
+
+impl Envelope {
+    /// Whether the line has room for all that is said of a message of no more than [`INLINE_BYTES`].
+    pub(crate) fn fits_a_line(&self) -> bool {
+        self.count <= 255 && self.sync <= u32::from(u16::MAX)
+    }
 }
 
 /// Context and tag in one word.
@@ -150,7 +163,7 @@ impl Line {
         let Envelope { context, tag, fingerprint, count, bytes, sync, .. } = *envelope;
         let mut line = Self {
             address: address(context, tag),
-            what: u64::from(fingerprint) << 32 | u64::from(sync) << 16 | (kind as u64) << 8,
+            what: u64::from(fingerprint) << 32 | u64::from(sync as u16) << 16 | (kind as u64) << 8,
             payload: [0; 5],
         };
         if kind == Kind::Inline {
@@ -159,7 +172,7 @@ impl Line {
             return line;
         }
         line.payload[0] = count as u64;
-        line.payload[1] = bytes as u64;
+        line.payload[1] = bytes as u64 | u64::from(sync >> 16) << BYTES_BITS;
         if kind == Kind::Lines || kind == Kind::Type {
             let here = bytes.min(FIRST);
             line.elements_mut(2)[..here].copy_from_slice(&elements[..here]);
@@ -230,10 +243,13 @@ impl Line {
     /// Whether bytes and count fit together is for the one to see who knows the type.
     pub(crate) fn read(&self, source: u32) -> Option<(Kind, Envelope)> {
         let kind = Kind::from_byte(self.kind_byte())?;
-        let (count, bytes) = match kind {
+        let (count, bytes, upper) = match kind {
             // Of how many bytes only the type tells.
-            Kind::Inline | Kind::Ack => (self.count() as u64, 0),
-            _ => (self.payload[0], self.payload[1]),
+            Kind::Inline => (self.count() as u64, 0, 0),
+            _ => {
+                let [count, bytes, ..] = self.payload;
+                (count, bytes & ((1 << BYTES_BITS) - 1), bytes >> BYTES_BITS)
+            }
         };
         let envelope = Envelope {
             context: (self.address >> 32) as u32,
@@ -241,8 +257,8 @@ impl Line {
             tag: self.address as u32,
             fingerprint: (self.what >> 32) as u32,
             count: usize::try_from(count).ok()?,
-            bytes: usize::try_from(bytes).ok().filter(|&bytes| bytes <= isize::MAX as usize)?,
-            sync: (self.what >> 16) as u16,
+            bytes: usize::try_from(bytes).ok()?,
+            sync: (upper as u32) << 16 | u32::from((self.what >> 16) as u16),
         };
         Some((kind, envelope))
     }
@@ -274,8 +290,11 @@ mod tests {
             let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
             for kind in [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type, Kind::Lent] {
                 let sent = envelope(bytes * 3, bytes);
+                for sync in [0, 1, 0xffff, 0x1_0000, u32::MAX] {
+                    let sent = Envelope { sync, ..sent };
+                    assert_eq!(Line::first(&sent, kind, &elements).read(3), Some((kind, sent)));
+                }
                 let line = Line::first(&sent, kind, &elements);
-                assert_eq!(line.read(3), Some((kind, sent)));
                 let here = if matches!(kind, Kind::Lines | Kind::Type) { bytes.min(24) } else { 0 };
                 assert_eq!(line.first_bytes()[..here], elements[..here]);
             }
@@ -297,7 +316,5 @@ mod tests {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }
-        let line = Line { address: 0, what: 2 << 8, payload: [1, u64::MAX, 0, 0, 0] };
-        assert_eq!(line.read(0), None);
     }
 }

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use mp_comm::{Communicator, wait_all};
+use mp_core::{Rank, Result, World};
 
-use crate::{messages::numbers, support::on_all};
+use crate::{
+    messages::numbers,
+    support::{Watchdog, on_all},
+};
 
 /// Bytes of a message: between what is one line and what goes in chunks, and a chunk's neighbours.
 const BYTES: [usize; 8] = [40, 41, 80, 136, 300, 472, 473, 70_000];
@@ -95,4 +99,56 @@ fn many_acknowledgements_become_due_during_one_send() {
         ensure!(world.receive_vec::<u64>(other, 1)?.0 == long, "damaged");
         Ok(())
     });
+}
+
+/// More synchronous sends than 16 bits can number, before the first is received.
+#[test]
+fn synchronous_sends_have_no_limit() {
+    for world in [World::processes(2), World::threads(2), World::threads_on_heap(2)] {
+        let _watchdog = Watchdog::start();
+        world.run(send_many_synchronously).unwrap();
+    }
+}
+
+fn send_many_synchronously(rank: &Rank) -> Result<()> {
+    const COUNT: u64 = (1 << 16) + 1000;
+    let world = Communicator::world(rank);
+    let other = 1 - world.rank();
+    if world.rank() == 0 {
+        // Of one line, and of several; those that exceed 16 bits are of both.
+        let mut short: Vec<_> =
+            (0..COUNT).map(|i| world.immediate_synchronous_send([i], other, 0)).collect();
+        let mut long: Vec<_> =
+            (0..100).map(|i| world.immediate_synchronous_send([i as u64; 9], other, 1)).collect();
+        let chunks = world.immediate_synchronous_send(numbers(20_000, 1), other, 2);
+        // One that does not wait for its receiver is not held up.
+        world.send(&[1u8], other, 3)?;
+        ensure!(!short[COUNT as usize - 1].test()?, "nobody has received it");
+        world.send(&[2u8], other, 3)?;
+        wait_all(&mut short)?;
+        wait_all(&mut long)?;
+        chunks.wait()?;
+        for request in short {
+            request.wait()?;
+        }
+        for request in long {
+            request.wait()?;
+        }
+        // The numbers are free again.
+        return world.synchronous_send(&[3u8], other, 4).map_err(Into::into);
+    }
+    for number in 1..=2 {
+        ensure!(world.receive::<u8>(other, 3)?.0 == number, "another message");
+    }
+    ensure!(world.receive_vec::<u64>(other, 2)?.0 == numbers(20_000, 1), "damaged");
+    for number in 0..100 {
+        let mut got = [0u64; 9];
+        world.receive_into(&mut got, other, 1)?;
+        ensure!(got == [number; 9], "another message than {number}: {got:?}");
+    }
+    for number in 0..COUNT {
+        ensure!(world.receive::<u64>(other, 0)?.0 == number, "another message than {number}");
+    }
+    ensure!(world.receive::<u8>(other, 4)?.0 == 3, "another message");
+    Ok(())
 }
