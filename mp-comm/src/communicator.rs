@@ -283,7 +283,8 @@ impl Communicator {
     /// without an error. [`flush`](Self::flush) waits for it.
     ///
     /// # Errors
-    /// As [`send`](Self::send). That a copy could not be delivered nobody learns.
+    /// As [`send`](Self::send). That a copy could not be sent later, for want of memory, is the error of
+    /// the next call that would wait ([`Error::Unsent`]); that its receiver had ended is no error.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.to_world(to)?;
         let context = self.context_of(Stream::Program);
@@ -315,9 +316,9 @@ impl Communicator {
     /// What can't be sent any more, because its receiver has ended, is given up.
     ///
     /// # Errors
-    /// [`Error::World`] when the world's memory is broken.
+    /// [`Error::Unsent`]; [`Error::World`] when the world's memory is broken.
     pub fn flush(&self) -> Result<()> {
-        self.engine.borrow_mut().finish()
+        self.engine.borrow_mut().finish().map_err(|error| self.localized(error))
     }
 
     /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
@@ -577,7 +578,7 @@ impl Communicator {
             if let Some(status) = self.look_for(&pattern)? {
                 return Ok(status);
             }
-            let engine = self.engine.borrow();
+            let mut engine = self.engine.borrow_mut();
             let members = self.members.all();
             if let Some(error) = engine.hopeless(&pattern, members) {
                 return Err(self.localized(error));
@@ -585,7 +586,7 @@ impl Communicator {
             if engine.only_from_itself(&pattern, members) {
                 return Err(Error::WaitsForItself);
             }
-            engine.sleep(&[], None)?;
+            engine.sleep(&[], None).map_err(|error| self.localized(error))?;
         }
     }
 
@@ -647,6 +648,7 @@ pub(crate) fn localized(members: &Members, error: Error) -> Error {
         }
         Error::Ended { rank } => Error::Ended { rank: local(rank) },
         Error::Broken { rank, reason } => Error::Broken { rank: local(rank), reason },
+        Error::Unsent { rank, reason } => Error::Unsent { rank: local(rank), reason },
         Error::Truncated { source_rank, tag, count, room } => {
             Error::Truncated { source_rank: local(source_rank), tag, count, room }
         }

@@ -91,7 +91,21 @@ pub(crate) struct Sending {
     pub(crate) abandoned: bool,
 }
 
+/// A send that failed for a reason that lies in this rank, which no call has returned yet.
+pub(crate) struct Untold {
+    /// Its place among the [sends](Desk::sends), unless the program has let go of it.
+    place: Option<usize>,
+    to: u32,
+    reason: String,
+}
+
 impl Sending {
+    /// One that nothing has come of yet.
+    pub(crate) fn new(to: u32) -> Self {
+        let (failed, back) = (None, None);
+        Self { to, sync: 0, gone: false, acknowledged: false, failed, back, abandoned: false }
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.failed.is_some() || self.gone && (self.sync == 0 || self.acknowledged)
     }
@@ -105,6 +119,8 @@ pub(crate) struct Desk {
     pub(crate) waiting: VecDeque<usize>,
     pub(crate) store: Store,
     pub(crate) sends: Slab<Sending>,
+    /// While there are any, no call sleeps.
+    pub(crate) untold: Vec<Untold>,
     /// Synchronous sends that are not acknowledged, by receiver: how many there are.
     pub(crate) unacknowledged: HashMap<u32, usize>,
     /// Types that any sender announced, by fingerprint.
@@ -270,10 +286,29 @@ impl Desk {
     /// A message that waited will not go.
     pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
         if let Some(sending) = self.sends.get_mut(place) {
+            if let Some(reason) = error.of_this_rank() {
+                self.untold.push(Untold { place: Some(place), to: sending.to, reason });
+            }
             sending.failed = Some(error);
             sending.back = cargo.back();
             self.forget_if_abandoned(place);
         }
+    }
+
+    /// A copy will not go that the program has no request for.
+    pub(crate) fn copy_not_sent(&mut self, to: u32, error: &Error) {
+        if let Some(reason) = error.of_this_rank() {
+            self.untold.push(Untold { place: None, to, reason });
+        }
+    }
+
+    /// The error of a send of which no call has returned it.
+    pub(crate) fn tell(&mut self) -> Option<Error> {
+        if self.untold.is_empty() {
+            return None;
+        }
+        let Untold { to, reason, .. } = self.untold.remove(0);
+        Some(Error::Unsent { rank: to as usize, reason })
     }
 
     /// Nobody waits for a send any more. It goes on.
@@ -286,12 +321,17 @@ impl Desk {
 
     fn forget_if_abandoned(&mut self, place: usize) {
         if self.sends.get(place).is_some_and(|sending| sending.abandoned && sending.is_done()) {
+            let mut untold = self.untold.iter_mut();
+            if let Some(untold) = untold.find(|untold| untold.place == Some(place)) {
+                untold.place = None;
+            }
             self.take_send(place);
         }
     }
 
     pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
         let sending = self.sends.try_remove(place)?;
+        self.untold.retain(|untold| untold.place != Some(place));
         if sending.sync != 0 && !sending.acknowledged {
             self.awaits_one_less(sending.to);
         }

@@ -35,6 +35,14 @@ pub(crate) struct Local<'a> {
     pub(crate) outcome: Option<Result<()>>,
 }
 
+impl Local<'_> {
+    /// Why it failed, if the reason lies in this rank.
+    fn unsent(&self) -> Option<Error> {
+        let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
+        Some(Error::Unsent { rank: self.to as usize, reason })
+    }
+}
+
 /// See the [module](self).
 pub(crate) struct Engine {
     pub(crate) rank: Rank,
@@ -121,6 +129,7 @@ impl Engine {
         self.desk.receives.len() == receives
             && self.busy.is_empty()
             && self.desk.unacknowledged.is_empty()
+            && self.desk.untold.is_empty()
             && !lingering::any()
     }
 
@@ -165,7 +174,8 @@ impl Engine {
             return None;
         }
         let bytes = bytemuck::cast_slice(elements);
-        Some(way.send(&envelope, bytes).map_err(|end| end.error(to)))
+        let sent = way.send(&envelope, bytes);
+        Some(sent.map_err(|end| self.stopped(to, &end)))
     }
 
     pub(crate) fn envelope<T: Plain>(
@@ -226,7 +236,10 @@ impl Engine {
     ) -> Result<Step> {
         self.flush_to(to);
         let way = self.out(to)?;
-        let step = way.advance(course, cargo, false).map_err(|end| end.error(to))?;
+        let step = match way.advance(course, cargo, false) {
+            Ok(step) => step,
+            Err(end) => return Err(self.stopped(to, &end)),
+        };
         if step == Step::Done && !way.is_idle() {
             // Acknowledgements became due meanwhile.
             self.flush_to(to);
@@ -244,8 +257,11 @@ impl Engine {
         loop {
             let alone = self.is_alone(0);
             let way = self.out(to)?;
-            let step = way.advance(course, cargo, alone);
-            if step.map_err(|end| end.error(to))? == Step::Done {
+            let step = match way.advance(course, cargo, alone) {
+                Ok(step) => step,
+                Err(end) => return Err(self.stopped(to, &end)),
+            };
+            if step == Step::Done {
                 if !way.is_idle() {
                     // Acknowledgements became due meanwhile.
                     self.flush_to(to);
@@ -275,6 +291,12 @@ impl Engine {
         self.outward[to as usize].as_mut()?.take_back(ticket)
     }
 
+    /// The error of a way on which nothing can go any more. What waits for it is given up.
+    fn stopped(&mut self, to: u32, end: &End) -> Error {
+        self.flush_to(to);
+        end.error(to)
+    }
+
     fn flush_to(&mut self, to: u32) -> bool {
         let Some(way) = &mut self.outward[to as usize] else { return false };
         let mut gone = Vec::new();
@@ -282,7 +304,12 @@ impl Engine {
             Ok(moved) => moved,
             Err(end) => {
                 for (ticket, cargo) in way.give_up() {
-                    self.desk.not_sent(ticket, cargo, end.error(to));
+                    match (ticket, cargo) {
+                        (Some(ticket), cargo) => self.desk.not_sent(ticket, cargo, end.error(to)),
+                        (None, Kept::Owned(_)) => self.desk.copy_not_sent(to, &end.error(to)),
+                        // An acknowledgement, or a type's name.
+                        (None, _) => {}
+                    }
                 }
                 true
             }
@@ -482,7 +509,13 @@ impl Engine {
 
     /// Waits until something may have changed; false when the limit was over before. `to` are
     /// ranks for which the caller has something.
-    pub(crate) fn sleep(&self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
+    pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
+        if !self.desk.untold.is_empty()
+            && self.can_be_left(to)
+            && let Some(error) = self.desk.tell()
+        {
+            return Err(error);
+        }
         let mut select = Select::new();
         self.wait_in(&mut select, to);
         if select.is_empty() {
@@ -532,14 +565,19 @@ impl Engine {
     /// Gives up all that waits to go where this send goes, when there is no way to wait for it.
     pub(crate) fn break_off(&mut self, place: usize) {
         let Some(to) = self.desk.sends.get(place).map(|sending| sending.to) else { return };
-        let end = End::Broken("there is no way to wait for it".to_owned());
         if let Some(way) = &mut self.outward[to as usize] {
-            for (ticket, cargo) in way.give_up() {
-                self.desk.not_sent(ticket, cargo, end.error(to));
-            }
-            way.break_off(end);
+            way.stop(End::Broken("there is no way to wait for it".to_owned()));
+            self.flush_to(to);
         }
-        self.busy.retain(|&busy| busy != to);
+    }
+
+    /// Whether a call can fail that has messages for the ranks `to`, and nothing is lost but what has not
+    /// begun: no part of those has gone, and no message is coming.
+    fn can_be_left(&self, to: &[u32]) -> bool {
+        let mut ways = to.iter().filter_map(|&to| self.outward[to as usize].as_ref());
+        let mut receives = self.desk.receives.iter();
+        !ways.any(|way| way.is_unfinished())
+            && !receives.any(|(_, posted)| matches!(posted.state, Receiving::Coming))
     }
 
     /// Sends nothing more to a rank for which the caller gives up a message of which a part has gone.
@@ -547,7 +585,7 @@ impl Engine {
         if let Some(way) = &mut self.outward[to as usize]
             && way.is_unfinished()
         {
-            way.break_off(End::Broken("a message to it was given up half sent".to_owned()));
+            way.stop(End::Broken("a message to it was given up half sent".to_owned()));
             self.flush_to(to);
         }
     }
@@ -644,7 +682,9 @@ impl Engine {
         loop {
             let mut moved = !locals.is_empty() && self.push(locals);
             let sent = locals.iter().all(|local| local.outcome.is_some());
-            let alone = landings.len() == 1 && sent && limit.is_none() && self.is_alone(1);
+            let unsent = locals.iter().any(|local| local.unsent().is_some());
+            let alone =
+                landings.len() == 1 && sent && !unsent && limit.is_none() && self.is_alone(1);
             moved |= self.progress(&mut Call { landings: &mut *landings, probe: None, alone });
             if sent && done(self) {
                 return Ok(true);
@@ -666,6 +706,12 @@ impl Engine {
             }
             to.clear();
             to.extend(locals.iter().filter(|local| local.outcome.is_none()).map(|l| l.to));
+            if let Some(error) = locals.iter().find_map(Local::unsent)
+                && self.can_be_left(&to)
+            {
+                // What the others wait for may be the answer to it.
+                return Err(error);
+            }
             if let Err(error) = self.sleep(&to, left) {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
                 return Err(error);
@@ -687,25 +733,16 @@ impl Engine {
                 self.sleep(&[], None)?;
             }
         }
-        Ok(())
+        self.desk.tell().map_or(Ok(()), Err)
     }
 
     /// A place for a send that is not done at once.
     pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u32)> {
-        let sending = Sending {
-            to,
-            sync: 0,
-            gone: false,
-            acknowledged: false,
-            failed: None,
-            back: None,
-            abandoned: false,
-        };
         if synchronous {
             // Where the answer comes from.
             self.open_from(to)?;
         }
-        let place = self.desk.sends.insert(sending);
+        let place = self.desk.sends.insert(Sending::new(to));
         if !synchronous {
             return Ok((place, 0));
         }

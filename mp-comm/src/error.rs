@@ -66,12 +66,22 @@ pub enum Error {
         /// The type of the sending call.
         theirs: Box<ElementType>,
     },
-    /// What comes from the rank makes no sense, or its channels can't be used.
+    /// What comes from the rank makes no sense, its channels can't be used, or it has no memory to send more.
     #[error("rank {rank} of the communicator can't be heard: {reason}")]
     Broken {
         /// The rank.
         rank: usize,
         /// What is wrong.
+        reason: String,
+    },
+    /// An immediate or buffered send failed for a reason that lies in this rank, mostly for want of memory.
+    /// The call that fails with this is another one, which would have waited: perhaps for an answer to that
+    /// message. The request of the send says it too.
+    #[error("a message to rank {rank} of the communicator could not be sent: {reason}")]
+    Unsent {
+        /// The receiver.
+        rank: usize,
+        /// Why.
         reason: String,
     },
     /// There is no such rank.
@@ -104,6 +114,17 @@ pub enum Error {
     /// The world's memory, its channels, the machine's description.
     #[error(transparent)]
     World(#[from] mp_core::Error),
+}
+
+impl Error {
+    /// What is wrong, if a send failed with it for a reason that lies in this rank.
+    pub(crate) fn of_this_rank(&self) -> Option<String> {
+        match self {
+            Self::Broken { reason, .. } => Some(reason.clone()),
+            Self::World(error) => Some(error.to_string()),
+            _ => None,
+        }
+    }
 }
 
 impl From<Error> for mp_core::Error {

@@ -176,7 +176,7 @@ impl Communicator {
             }
         }
         let sent = locals.into_iter().find_map(|local| local.outcome?.err());
-        match failed.or(worked.err()).or(sent) {
+        match failed.or(sent).or(worked.err()) {
             Some(error) => Err(error),
             None => Ok(statuses),
         }

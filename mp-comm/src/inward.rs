@@ -63,6 +63,8 @@ enum To {
     Store,
     /// It is the name of a type.
     Types,
+    /// It says why nothing more comes.
+    End,
 }
 
 impl Body {
@@ -110,6 +112,8 @@ impl Body {
                 let (size, align) = (envelope.context as usize, envelope.tag as usize);
                 desk.learn(envelope.fingerprint, ElementType { name, size, align });
             }
+            // The way itself has taken it.
+            To::End => {}
             To::Store => match desk.offer(&envelope) {
                 Some(place) => desk.complete(place, Arrived { envelope, content }),
                 None => desk.store.push(Arrived { envelope, content }),
@@ -167,7 +171,7 @@ impl Inward {
         let Some((kind, mut envelope)) = line.read(self.from) else {
             return Some(Err("a message of no known kind".to_owned()));
         };
-        if matches!(kind, Kind::Ack | Kind::Type) {
+        if matches!(kind, Kind::Ack | Kind::Type | Kind::Farewell) {
             return Some(Ok((kind, envelope)));
         }
         let bytes = desk
@@ -193,6 +197,10 @@ impl Inward {
             if self.body.is_some() {
                 moved |= self.pull_body(rank, desk, call);
                 match self.body.take_if(|body| body.is_whole()) {
+                    Some(Body { to: To::End, rest, .. }) => {
+                        let reason = String::from_utf8_lossy(&rest).into_owned();
+                        self.end = Some(End::Broken(reason));
+                    }
                     Some(body) => body.deliver(desk),
                     None => return moved,
                 }
@@ -221,6 +229,7 @@ impl Inward {
                     continue;
                 }
                 Kind::Type => To::Types,
+                Kind::Farewell => To::End,
                 _ => match desk.offer(&envelope) {
                     Some(place) => To::Receive(place),
                     // The first that a probe would take is not passed over.
@@ -275,7 +284,7 @@ impl Inward {
                 }
             }
         }
-        if matches!(kind, Kind::Lines | Kind::Type) {
+        if matches!(kind, Kind::Lines | Kind::Type | Kind::Farewell) {
             let here = envelope.bytes.min(FIRST);
             body.take(&line.first_bytes()[..here], desk, call);
         }

@@ -115,6 +115,14 @@ impl Course {
         Self::of(&envelope, Kind::Type, name)
     }
 
+    /// Says why nothing more comes.
+    fn farewell(reason: &str) -> Self {
+        let (count, bytes) = (1, reason.len());
+        let envelope =
+            Envelope { context: 0, source: 0, tag: 0, fingerprint: 0, count, bytes, sync: 0 };
+        Self::of(&envelope, Kind::Farewell, reason.as_bytes())
+    }
+
     fn of(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
         let first = Line::first(envelope, kind, elements);
         Self { first, kind, bytes: envelope.bytes, begun: false, gone: 0 }
@@ -136,6 +144,10 @@ impl Course {
         cargo: &mut Cargo<'_>,
         patient: bool,
     ) -> Result<Step, End> {
+        if !self.begun && matches!(self.kind, Kind::Chunks | Kind::Moved) {
+            // If there is no way for the chunks, the receiver must not be made to look for them.
+            to.chunks()?;
+        }
         if self.kind == Kind::Chunks && self.gone == 0 && to.rank.is_crowded() {
             // Before the line, which may wake the receiver: once is enough. If there is room, lest
             // a receiver that must know of the message first is never told of it. One that need
@@ -149,7 +161,7 @@ impl Course {
             self.begun = true;
             match self.kind {
                 Kind::Inline | Kind::Ack => self.gone = self.bytes,
-                Kind::Lines | Kind::Type => self.gone = self.bytes.min(FIRST),
+                Kind::Lines | Kind::Type | Kind::Farewell => self.gone = self.bytes.min(FIRST),
                 Kind::Chunks | Kind::Moved | Kind::Lent => {}
             }
         }
@@ -328,7 +340,7 @@ struct Item {
 pub(crate) enum Kept {
     Nothing,
     Owned(Box<dyn Payload>),
-    Name(String),
+    Text(String),
 }
 
 impl Kept {
@@ -336,7 +348,7 @@ impl Kept {
         match self {
             Self::Nothing => Cargo::Bytes(&[]),
             Self::Owned(payload) => Cargo::Bytes(payload.bytes()),
-            Self::Name(name) => Cargo::Bytes(name.as_bytes()),
+            Self::Text(text) => Cargo::Bytes(text.as_bytes()),
         }
     }
 
@@ -367,6 +379,8 @@ pub(crate) struct Outward {
     /// go, because the receiver takes what comes next for the rest of it.
     unfinished: bool,
     end: Option<End>,
+    /// What the receiver is still to be told, when this rank can send nothing more.
+    farewell: Option<Item>,
 }
 
 impl Outward {
@@ -383,6 +397,7 @@ impl Outward {
             full: Which::Lines,
             unfinished: false,
             end: None,
+            farewell: None,
         })
     }
 
@@ -411,13 +426,13 @@ impl Outward {
 
     /// Sees to it that the receiver learns the type's name before the next message.
     pub(crate) fn announce(&mut self, fingerprint: u32, element: impl FnOnce() -> ElementType) {
-        if self.announced.contains(&fingerprint) {
+        if self.end.is_some() || self.announced.contains(&fingerprint) {
             return;
         }
         self.announced.push(fingerprint);
         let element = element();
         let course = Course::announcement(&element);
-        self.push(course, Kept::Name(element.name), None);
+        self.push(course, Kept::Text(element.name), None);
     }
 
     /// Puts a message behind those that wait; one that has begun goes on before them.
@@ -433,14 +448,14 @@ impl Outward {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.farewell.is_none()
     }
 
     /// Sends what waits, as far as there are free slots; adds each message that has gone to `gone`.
     /// Returns whether anything has.
     pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<bool, End> {
         if let Some(end) = &self.end {
-            return Err(end.clone());
+            return if self.queue.is_empty() { Ok(self.say_farewell()) } else { Err(end.clone()) };
         }
         let mut moved = false;
         if self.unfinished {
@@ -450,7 +465,11 @@ impl Outward {
             let before = item.course.progress();
             let step = item.course.advance(&mut self.channels, &mut item.cargo.cargo(), false);
             moved |= before != item.course.progress();
-            match step.inspect_err(|end| self.end = Some(end.clone()))? {
+            let step = match step {
+                Ok(step) => step,
+                Err(end) => return Err(self.stop(end)),
+            };
+            match step {
                 Step::Full(which) => {
                     self.full = which;
                     return Ok(moved);
@@ -466,12 +485,40 @@ impl Outward {
         Ok(moved)
     }
 
-    /// Sends nothing any more, for this reason. A message of which only a part has gone stays so.
-    pub(crate) fn break_off(&mut self, end: End) {
-        self.end = Some(end);
+    /// Sends nothing any more, for this reason, which the receiver is told. A message of which only a part
+    /// has gone stays so; nothing can be told then, for that would be taken for the rest of it.
+    pub(crate) fn stop(&mut self, end: End) -> End {
         // The short way to send asks for a known type, and for nothing else.
         self.announced.clear();
         self.last = None;
+        let begun = self.queue.front().is_some_and(|item| item.course.has_begun());
+        if let End::Broken(reason) = &end
+            && self.end.is_none()
+            && !begun
+            && !self.unfinished
+        {
+            let reason = format!("it can send nothing more: {reason}");
+            let course = Course::farewell(&reason);
+            self.farewell = Some(Item { course, cargo: Kept::Text(reason), ticket: None });
+        }
+        self.end = Some(end.clone());
+        end
+    }
+
+    /// Tells the receiver why nothing more comes, as far as there are free slots. Whether anything has gone.
+    fn say_farewell(&mut self) -> bool {
+        let Some(Item { course, cargo, .. }) = &mut self.farewell else { return false };
+        let before = course.progress();
+        match course.advance(&mut self.channels, &mut cargo.cargo(), false) {
+            Ok(Step::Full(which)) => {
+                self.full = which;
+                before != course.progress()
+            }
+            Ok(Step::Done) | Err(_) => {
+                self.farewell = None;
+                true
+            }
+        }
     }
 
     /// Whether a message of the caller's has begun and waits for room.
@@ -480,9 +527,10 @@ impl Outward {
     }
 
     /// Everything that waits, when it can't be sent any more.
-    pub(crate) fn give_up(&mut self) -> Vec<Gone> {
+    pub(crate) fn give_up(&mut self) -> Vec<(Option<usize>, Kept)> {
         let items = std::mem::take(&mut self.queue);
-        items.into_iter().filter_map(|item| Some((item.ticket?, item.cargo))).collect()
+        self.say_farewell();
+        items.into_iter().map(|item| (item.ticket, item.cargo)).collect()
     }
 
     /// Takes a message back that has not begun to go.
@@ -509,12 +557,11 @@ impl Outward {
             return Ok(Step::Full(self.full));
         }
         let step = course.advance(&mut self.channels, cargo, patient);
-        self.unfinished = false;
+        self.unfinished = course.has_begun() && !matches!(step, Ok(Step::Done));
         if let Ok(Step::Full(which)) = step {
             self.full = which;
-            self.unfinished = course.has_begun();
         }
-        step.inspect_err(|end| self.end = Some(end.clone()))
+        step.map_err(|end| self.stop(end))
     }
 
     /// Sends a message of the caller's to the end, when none waits: in one copy, if the receiver is
@@ -541,7 +588,7 @@ impl Outward {
             Loans { lender: rank.lender(*to, *serial), pause: 0, last_pause: 0 }
         });
         let lent = loans.lend(&mut self.channels, envelope, course, bytes);
-        lent.inspect_err(|end| self.end = Some(end.clone()))
+        lent.map_err(|end| self.stop(end))
     }
 
     /// Waits with others for a free slot where one is missed.

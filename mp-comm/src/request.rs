@@ -4,7 +4,7 @@ use std::{rc::Rc, time::Duration};
 
 use crate::{
     communicator::{Communicator, Stream, localized, status},
-    desk::{Posted, Receiving},
+    desk::{Posted, Receiving, Sending},
     elements::{Buffer, BufferMut, ElementType, Landing, misuse},
     engine::{Handle, Shared},
     error::{Failed, Result},
@@ -155,6 +155,11 @@ impl Communicator {
     /// What there is no room for goes during later calls of any communicator made from the same
     /// [`world`](Self::world).
     ///
+    /// Errors, also of this call, come from [`SendRequest::wait`]. When this rank has no memory to send
+    /// to `to`, calls that would sleep do not, but return [`Error::Unsent`](crate::Error::Unsent) once,
+    /// unless the request was asked first; and `to` receives all that went before, then
+    /// [`Error::Broken`](crate::Error::Broken).
+    ///
     /// ```
     /// use mp_comm::{ANY_TAG, Communicator, wait_all};
     ///
@@ -243,7 +248,13 @@ impl Communicator {
         })();
         let (place, rest) = match begun {
             Ok(begun) => begun,
-            Err(error) => return failed(error, buffer),
+            Err(error) => {
+                // A call that waits for the answer to it must not sleep.
+                let place = engine.desk.sends.insert(Sending::new(to));
+                engine.desk.not_sent(place, Kept::Owned(Box::new(buffer)), error);
+                let ticket = Some(self.ticket(Handle::Send(place)));
+                return SendRequest { ticket, outcome: None, buffer: None };
+            }
         };
         let mut request = SendRequest { ticket: None, outcome: None, buffer: None };
         match rest {
@@ -354,6 +365,9 @@ impl<B: Buffer + 'static> SendRequest<B> {
             Ok(_) => self.outcome.take().unwrap_or(Ok(())),
             Err(error) => Err(error),
         };
+        if self.buffer.is_none() {
+            self.buffer = self.taken_back().or_else(|| self.given_back());
+        }
         if self.buffer.is_none()
             && let Some(Place { engine, handle: Handle::Send(place), .. }) =
                 self.ticket.as_ref().and_then(|ticket| ticket.0.clone())
@@ -367,6 +381,16 @@ impl<B: Buffer + 'static> SendRequest<B> {
             (Err(error), Some(buffer)) => Err(Failed { error, buffer }),
             (_, None) => unreachable!("what is not under way any more was given back"),
         }
+    }
+
+    /// What was sent, when only the acknowledgement is missing.
+    fn given_back(&mut self) -> Option<B> {
+        let Place { engine, handle: Handle::Send(place), .. } = self.ticket.as_ref()?.0.clone()?
+        else {
+            return None;
+        };
+        let back = engine.borrow_mut().desk.sends.get_mut(place)?.back.take()?;
+        Some(*back.downcast::<B>().ok()?)
     }
 
     fn taken_back(&mut self) -> Option<B> {

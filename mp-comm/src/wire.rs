@@ -21,6 +21,7 @@
 //! | `ACK` | nothing: the synchronous send of this number was matched |
 //! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
+//! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
 
 use bytemuck::{Pod, Zeroable};
 
@@ -66,12 +67,13 @@ pub(crate) enum Kind {
     Ack = 5,
     Type = 6,
     Lent = 7,
+    Farewell = 8,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use Kind::{Ack, Chunks, Inline, Lent, Lines, Moved, Type};
-        let all = [Inline, Lines, Chunks, Moved, Ack, Type, Lent];
+        use Kind::{Ack, Chunks, Farewell, Inline, Lent, Lines, Moved, Type};
+        let all = [Inline, Lines, Chunks, Moved, Ack, Type, Lent, Farewell];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
@@ -173,7 +175,7 @@ impl Line {
         }
         line.payload[0] = count as u64;
         line.payload[1] = bytes as u64 | u64::from(sync >> 16) << BYTES_BITS;
-        if kind == Kind::Lines || kind == Kind::Type {
+        if matches!(kind, Kind::Lines | Kind::Type | Kind::Farewell) {
             let here = bytes.min(FIRST);
             line.elements_mut(2)[..here].copy_from_slice(&elements[..here]);
         }
@@ -288,14 +290,17 @@ mod tests {
         }
         for bytes in [0, 23, 24, 25, 1000] {
             let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-            for kind in [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type, Kind::Lent] {
+            for kind in
+                [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type, Kind::Lent, Kind::Farewell]
+            {
                 let sent = envelope(bytes * 3, bytes);
                 for sync in [0, 1, 0xffff, 0x1_0000, u32::MAX] {
                     let sent = Envelope { sync, ..sent };
                     assert_eq!(Line::first(&sent, kind, &elements).read(3), Some((kind, sent)));
                 }
                 let line = Line::first(&sent, kind, &elements);
-                let here = if matches!(kind, Kind::Lines | Kind::Type) { bytes.min(24) } else { 0 };
+                let lines = matches!(kind, Kind::Lines | Kind::Type | Kind::Farewell);
+                let here = if lines { bytes.min(24) } else { 0 };
                 assert_eq!(line.first_bytes()[..here], elements[..here]);
             }
         }
@@ -312,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_told() {
-        for byte in [0, 8, 255] {
+        for byte in [0, 9, 255] {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }

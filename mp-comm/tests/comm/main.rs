@@ -13,6 +13,7 @@ mod ends;
 mod garbage;
 mod grids;
 mod loans;
+mod memory;
 mod messages;
 mod requests;
 mod storms;

@@ -1,0 +1,144 @@
+//! Messages for which there is no memory: neither side waits for ever.
+
+use mp_comm::{ANY_SOURCE, Communicator, Error, wait_all};
+use mp_core::{Channel, Rank, Result, SharedBuffer, World};
+
+use crate::{messages::numbers, support::on_all_with};
+
+/// Takes what memory there is, but for less than a channel of chunks needs.
+fn starve(rank: &Rank) -> Vec<SharedBuffer<u8>> {
+    let mut taken = Vec::new();
+    for len in [1 << 20, 64 << 10] {
+        while let Ok(buffer) = rank.buffer::<u8>(len) {
+            taken.push(buffer);
+        }
+    }
+    taken
+}
+
+fn names_the_memory<T>(result: Result<T, impl Into<Error>>, unsent: bool) -> Result<()> {
+    let error = match result.map_err(Into::into) {
+        Ok(_) => return Err(mp_core::Error::other("a message that could not be sent")),
+        Err(error) => error,
+    };
+    let kind = match &error {
+        Error::Unsent { rank, .. } => unsent && *rank == 1,
+        Error::Broken { .. } => !unsent,
+        _ => false,
+    };
+    ensure!(kind && error.to_string().contains("the segment is full"), "another error: {error:?}");
+    Ok(())
+}
+
+/// Rank 0 can send nothing long to rank 1, which waits for it; small messages go before.
+fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
+    let configure = |world: World| world.segment_size(8 << 20);
+    on_all_with(ranks, configure, |rank| {
+        let world = Communicator::world(rank);
+        // Ranks 0 and 1 end together: that one has ended is no answer here.
+        let mut end = match rank.id() {
+            me @ (0 | 1) => Some((
+                rank.sender::<u8>("end", 1 - me, Channel::degree(1))?,
+                rank.receiver::<u8>("end", 1 - me, Channel::degree(1))?,
+            )),
+            _ => None,
+        };
+        let mut meet = || match &mut end {
+            Some((here, there)) => here.send(&1).and_then(|()| there.receive().map(drop)),
+            None => Ok(()),
+        };
+        match rank.id() {
+            0 => {
+                for other in 1..ranks {
+                    world.send(&[1u64], other, 0)?;
+                    ensure!(world.receive::<u64>(other, 0)?.0 == 2, "another message");
+                }
+                let taken = starve(rank);
+                world.send(&[3u64], 1, 0)?;
+                let sent = sender(&world).and_then(|()| meet());
+                drop(taken);
+                for other in 2..ranks {
+                    world.send(&[4u64], other, 1)?;
+                }
+                sent
+            }
+            1 => {
+                world.receive::<u64>(0, 0)?;
+                world.send(&[2u64], 0, 0)?;
+                ensure!(world.receive::<u64>(0, 0)?.0 == 3, "what was sent before");
+                names_the_memory(world.receive_vec::<u64>(0, 1), false)?;
+                // Also what is posted later, what would be answered, and any source where there is no other.
+                names_the_memory(world.immediate_receive([0u64], 0, 2).wait(), false)?;
+                names_the_memory(world.probe(0, 3), false)?;
+                names_the_memory(world.synchronous_send(&[1u64], 0, 9), false)?;
+                if ranks == 2 {
+                    names_the_memory(world.receive_vec::<u64>(ANY_SOURCE, 1), false)?;
+                }
+                meet()
+            }
+            _ => {
+                world.receive::<u64>(0, 0)?;
+                world.send(&[2u64], 0, 0)?;
+                ensure!(world.receive::<u64>(0, 1)?.0 == 4, "rank 0 hears and speaks still");
+                Ok(())
+            }
+        }
+    });
+}
+
+#[test]
+fn a_wait_for_the_answer_to_what_could_not_be_sent_fails() {
+    for ranks in [2, 3] {
+        starved(ranks, |world| {
+            let request = world.immediate_send(numbers(30_000, 1), 1, 1);
+            names_the_memory(world.receive::<u64>(1, 5), true)?;
+            let failed = request.wait().unwrap_err();
+            ensure!(failed.buffer == numbers(30_000, 1), "another buffer came back");
+            names_the_memory(Err::<(), _>(failed), false)
+        });
+    }
+}
+
+#[test]
+fn so_does_one_that_waits_for_all() {
+    starved(2, |world| {
+        let mut request = world.immediate_send(numbers(30_000, 1), 1, 1);
+        let mut answer = world.immediate_receive([0u64], 1, 5);
+        names_the_memory(
+            wait_all::<&mut dyn mp_comm::Pending>(&mut [&mut request, &mut answer]),
+            true,
+        )?;
+        names_the_memory(request.wait(), false)
+    });
+}
+
+#[test]
+fn a_request_that_was_let_go_of_is_told_of() {
+    starved(2, |world| {
+        drop(world.immediate_synchronous_send(numbers(30_000, 1), 1, 1));
+        names_the_memory(world.probe(ANY_SOURCE, 5), true)
+    });
+}
+
+/// What the request itself has said does not fail another call.
+#[test]
+fn it_is_told_once() {
+    starved(3, |world| {
+        names_the_memory(world.immediate_send(numbers(30_000, 1), 1, 1).wait(), false)?;
+        names_the_memory(world.send(&numbers(30_000, 1), 1, 1), false)?;
+        names_the_memory(world.send(&[1u64], 1, 1), false)?;
+        let mut one = world.immediate_receive([0u64], 2, 5);
+        ensure!(!one.wait_timeout(std::time::Duration::from_millis(1))?, "nothing was sent");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_exchange_does_not_wait_for_the_answer() {
+    starved(2, |world| {
+        let (long, mut answer) = (numbers(30_000, 1), [0u64]);
+        let mut exchange = world.exchange();
+        exchange.send(&long, 1, 1).receive(&mut answer, 1, 5);
+        names_the_memory(exchange.run(), false)
+    });
+}
