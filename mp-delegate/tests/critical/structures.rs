@@ -434,7 +434,7 @@ fn what_cannot_be_is_refused() {
     assert!(Stack::open(&rank, "stack", huge).is_err());
     assert!(Queue::open(&rank, "queue", huge).is_err());
     assert!(TwoLockQueue::open(&rank, "queue", huge).is_err());
-    let long = "n".repeat(60);
+    let long = "n".repeat(65);
     assert!(TwoLockQueue::open(&rank, &long, Scheme::Mcs).is_err());
     assert!(TreiberStack::open(&rank, &long, 1, 1).is_err());
     // Nor does any of that take memory.
