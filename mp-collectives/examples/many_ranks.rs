@@ -60,7 +60,10 @@ fn meet(rank: &Rank) -> Result<Option<[f64; 3]>> {
 /// they share.
 fn megabytes() -> Result<f64> {
     let parent = std::os::unix::process::parent_id();
-    let siblings = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))?;
+    // Any thread of the launcher may have started them.
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task"))?.flatten();
+    let siblings = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let siblings: String = siblings.map(Result::unwrap_or_default).collect();
     let program = std::fs::read_link("/proc/self/exe")?;
     let mut kilobytes = 0;
     for process in siblings.split_whitespace() {

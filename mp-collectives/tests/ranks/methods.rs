@@ -248,6 +248,8 @@ fn communicators_that_overlap() {
 fn contexts_do_not_mix() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
+        // A full check would wait for all ranks in each call, and these call in other orders.
+        world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
         let copy = world.duplicate()?;
         for round in 0..200u64 {
             let root = (round % 3) as usize;
