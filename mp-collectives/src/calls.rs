@@ -381,6 +381,10 @@ impl Checked {
 
     #[cold]
     fn differ(&self, mpb: &Mpb, mine: Mark, theirs: (usize, Mark)) -> RealError {
+        // After a loss some have given up their operation, and call the next one.
+        if let Some(loss) = mpb.loss() {
+            return loss.into();
+        }
         let difference = Difference::new((mpb.rank(), mine), theirs);
         if let Some(history) = &self.history {
             history.differs(difference);

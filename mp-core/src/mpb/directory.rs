@@ -20,7 +20,7 @@ use super::{
     mark::{MOST_LINES, Mark},
 };
 use crate::{
-    context::{Context, Leaving, Namespace, RankSet, RankState, Text, hash},
+    context::{Context, Leaving, Namespace, RankControl, RankSet, RankState, Text, hash},
     error::Error,
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
@@ -323,6 +323,16 @@ impl Opened {
     pub(super) fn ends(&self) -> u32 {
         // Acquire: as in `all_there`.
         self.descriptor().ends.load(Ordering::Acquire)
+    }
+
+    /// The error of a member that was lost, also if these MPBs have not been told of it yet.
+    pub(super) fn loss(&self) -> Option<Error> {
+        let state = |rank| self.context.rank(rank).map(RankControl::state);
+        let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
+        self.failed(self.descriptor()).or_else(|| {
+            let rank = *self.members.iter().find(lost)? as usize;
+            Some(Error::PeerLost { rank, operation: Operation::Flag, channel: self.name.clone() })
+        })
     }
 
     /// Whether this member has opened its MPB, and perhaps closed it since.

@@ -167,6 +167,12 @@ impl Mpb {
         self.opened.was_opened(rank)
     }
 
+    /// Returns the error of a member that was lost, if one was. What the others do after that need not fit
+    /// together any more.
+    pub fn loss(&self) -> Option<Error> {
+        self.opened.loss()
+    }
+
     /// Tells them from all others that the world has or had: the same in all ranks, for names that are
     /// to go with these.
     pub fn serial(&self) -> u64 {

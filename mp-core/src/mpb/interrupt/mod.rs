@@ -204,10 +204,10 @@ impl Mpb {
     }
 
     /// Takes this rank out as if it had closed its MPB: those who wait for a flag that it alone sets get
-    /// [`Error::Disconnected`](crate::Error::Disconnected).
+    /// [`Error::Disconnected`].
     ///
     /// # Errors
-    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken.
+    /// [`Error::Segment`] when the world's memory is broken.
     pub fn leave(&self) -> Result<()> {
         Ok(self.opened.depart()?)
     }
