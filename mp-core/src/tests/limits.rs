@@ -1,13 +1,12 @@
 //! What a segment does where there is little of something.
 
-use std::{
-    fs,
-    path::Path,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{fs, path::Path};
 
 use super::*;
-use crate::segment::{BlockKind, SegmentError};
+use crate::{
+    segment::{BlockKind, SegmentError},
+    sync::{AtomicU32, Ordering},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -82,17 +81,17 @@ fn a_refused_block_gives_back_what_it_had() {
     let before = segment.resident();
     // Others take what is left meanwhile: the group's use never seems to grow, and then is full.
     let full = || fs::write(small.root.join("sys/fs/cgroup/a/memory.current"), "400000000");
-    let refused = AtomicBool::new(false);
+    let refused = AtomicU32::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while segment.resident() < before + 10 * MIB && !refused.load(Ordering::Relaxed) {
+            while segment.resident() < before + 10 * MIB && refused.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            assert!(!refused.load(Ordering::Relaxed), "at the first look");
+            assert!(refused.load(Ordering::Relaxed) == 0, "at the first look");
             full().unwrap();
         });
         let error = segment.heap().allocate(0, |_| false, BlockKind::Buffer, 300 * MIB);
-        refused.store(true, Ordering::Relaxed);
+        refused.store(1, Ordering::Relaxed);
         assert!(matches!(error, Err(SegmentError::OutOfMemory { .. })), "{error:?}");
     });
     // The header's huge page may stay.
