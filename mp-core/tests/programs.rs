@@ -550,9 +550,10 @@ fn slow_start() -> Result<()> {
     World::processes(3).run(|_| Ok(())).map(drop)
 }
 
-fn ranks_that_have_not_come_yet_die_with_their_launcher() {
+/// Kills a program when its three ranks have said their process numbers, and waits until they are gone.
+fn its_ranks_die_with(name: &str) {
     let _watchdog = Watchdog::start();
-    let mut child = program("slow-start").stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = program(name).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let pids: Vec<u32> = lines.take(3).map(|line| line.unwrap().parse().unwrap()).collect();
     assert_eq!(pids.len(), 3);
@@ -561,6 +562,10 @@ fn ranks_that_have_not_come_yet_die_with_their_launcher() {
     for pid in pids {
         assert!(gone(pid), "rank process {pid} lives on");
     }
+}
+
+fn ranks_that_have_not_come_yet_die_with_their_launcher() {
+    its_ranks_die_with("slow-start");
 }
 
 /// Launches a shell as every rank, and waits for the end of all.
@@ -693,16 +698,7 @@ fn wrapped_orphans() -> Result<()> {
 }
 
 fn a_rank_in_a_shell_dies_with_its_launcher() {
-    let _watchdog = Watchdog::start();
-    let mut child = program("wrapped-orphans").stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let pids: Vec<u32> = lines.take(3).map(|line| line.unwrap().parse().unwrap()).collect();
-    assert_eq!(pids.len(), 3);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    for pid in pids {
-        assert!(gone(pid), "rank process {pid} lives on");
-    }
+    its_ranks_die_with("wrapped-orphans");
 }
 
 /// Each process says who it is, before it uses the library.
