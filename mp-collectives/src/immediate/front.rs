@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 use mp_core::{Error, Rank, Result, Wait, delegate::discard, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
-use super::polled::Waits;
+use super::polled::{Left, Waits};
 use super::request::{CollectiveRequest, ImmediateError, Reply};
 
 /// A future of any type, for another thread.
@@ -80,20 +80,14 @@ impl<A> Shared<A> {
     /// Nothing is possible any more, also for the others.
     fn break_off(&self, why: Arc<str>) {
         self.lock().broken = Some(why);
-        for polled in self.waits.all() {
-            // In a world too broken for that nobody goes on anyway.
-            let _ = polled.mpb().abandon();
-        }
+        self.waits.leave(Left::Lost);
     }
 
     /// Nothing is possible any more, because another rank has left in the middle of an operation. Those
     /// who wait for this one's part in it must hear of that, whichever request its program waits for.
     fn leave(&self, why: Arc<str>) {
         self.lock().broken = Some(why);
-        for polled in self.waits.all() {
-            // As above.
-            let _ = polled.mpb().leave();
-        }
+        self.waits.leave(Left::Closed);
     }
 }
 

@@ -27,6 +27,27 @@ pub struct Waits(Mutex<Places>);
 struct Places {
     now: Arc<mpb::Polled>,
     all: Vec<Arc<mpb::Polled>>,
+    /// How this rank has left all of them.
+    left: Option<Left>,
+}
+
+/// How a rank leaves the MPBs of its operations while they are open.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Left {
+    /// Others get [`PeerLost`](mp_core::Error::PeerLost).
+    Lost,
+    /// Others get [`Disconnected`](mp_core::Error::Disconnected).
+    Closed,
+}
+
+impl Left {
+    fn leave(self, mpb: &mpb::Mpb) {
+        // In a world too broken for that, every other call fails as well.
+        let _ = match self {
+            Left::Lost => mpb.abandon(),
+            Left::Closed => mpb.leave(),
+        };
+    }
 }
 
 impl Waits {
@@ -39,9 +60,14 @@ impl Waits {
         Arc::clone(&self.lock().now)
     }
 
-    /// All MPBs.
-    pub fn all(&self) -> Vec<Arc<mpb::Polled>> {
-        self.lock().all.clone()
+    /// Leaves all MPBs, and each that is opened later.
+    pub(super) fn leave(&self, how: Left) {
+        let all = {
+            let mut places = self.lock();
+            places.left = Some(how);
+            places.all.clone()
+        };
+        all.iter().for_each(|polled| how.leave(polled.mpb()));
     }
 
     fn at(&self, polled: &Arc<mpb::Polled>) {
@@ -56,7 +82,8 @@ impl PolledMpb {
     /// Of buffers that nothing else uses.
     pub fn new(mpb: mpb::Mpb) -> Self {
         let polled = Arc::new(mpb::Polled::new(mpb));
-        let places = Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)] };
+        let places =
+            Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)], left: None };
         let checked = Checked::new(polled.mpb().ranks());
         PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
     }
@@ -65,13 +92,17 @@ impl PolledMpb {
     /// it.
     pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
         let waits = Arc::clone(waits);
-        let polled = {
+        let (polled, left) = {
             let mut places = waits.lock();
             let first = Arc::clone(&places.all[0]);
             let polled = Arc::new(mpb::Polled::after(first, mpb));
             places.all.push(Arc::clone(&polled));
-            polled
+            (polled, places.left)
         };
+        // The rank can have panicked while these were being opened.
+        if let Some(how) = left {
+            how.leave(polled.mpb());
+        }
         let checked = Checked::new(polled.mpb().ranks());
         PolledMpb { polled, checked, waits }
     }

@@ -134,7 +134,7 @@ fn a_rank_panics() {
             // It may have been done before the panic.
             drop(request);
             let end = (0..).map(|_| front.all_reduce([1], Sum).wait()).find(Result::is_err);
-            ensure!(end.is_some_and(|end| is_lost(&end, 2)), "{by:?}");
+            ensure!(end.as_ref().is_some_and(|end| is_lost(end, 2)), "{by:?}: {end:?}");
             Ok(())
         });
         match result {

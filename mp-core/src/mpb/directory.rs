@@ -447,6 +447,12 @@ impl Opened {
         self.why_over(descriptor, setter)
     }
 
+    /// The error of a member that was lost or wanted something else.
+    pub(super) fn failure(&self) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() { None } else { self.failed(descriptor) }
+    }
+
     #[cold]
     fn why_over(&self, descriptor: &Descriptor, setter: Option<usize>) -> Option<Error> {
         if let Some(error) = self.failed(descriptor) {

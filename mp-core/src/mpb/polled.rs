@@ -137,8 +137,12 @@ impl Polled {
     /// Why the flag that is waited for will not be set any more.
     fn over(&self, setter: Option<usize>) -> Option<Error> {
         let opened = &self.mpb.opened;
-        opened.over(setter).or_else(|| {
-            let left = self.first.as_ref()?.mpb.opened.over(Some(setter?))?;
+        let Some(first) = &self.first else { return opened.over(setter) };
+        let first = &first.mpb.opened;
+        // A loss comes first: others leave these MPBs because of it, and it can have come before the lost
+        // rank opened them.
+        first.failure().or_else(|| opened.over(setter)).or_else(|| {
+            let left = first.over(Some(setter?))?;
             // Looked at after that: a member opens these before it leaves.
             (!opened.was_opened(setter?)).then_some(left)
         })
