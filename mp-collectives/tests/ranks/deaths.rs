@@ -11,7 +11,7 @@ use mp_collectives::{
     complete,
     two_sided::TwoSided,
 };
-use mp_core::{Error, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Channel, Error, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::{self, Mortal},
@@ -184,16 +184,20 @@ fn a_broadcast_has_its_limit() {
         mpb.get_mut().set_wait(Duration::from_millis(10));
         let options = Options { chunk_lines: 20, ..Options::scc(2) };
         let mut broadcasts = OcBcast::new(&mpb, options)?;
-        if rank.id() > 0 {
-            let never = complete(broadcasts.broadcast(&mut mpb, &mut [0; 9], 0));
-            let never = never.map_err(Error::from).err();
-            let limit = Duration::from_millis(10);
-            let over = matches!(never, Some(Error::Timeout { limit: l, .. }) if l == limit);
-            ensure!(over, "{never:?}");
-        } else {
-            sleep(Duration::from_millis(100));
+        let over = Channel::degree(1);
+        if rank.id() == 0 {
+            // Broadcasts nothing while the others wait.
+            for other in [1, 2] {
+                drop(rank.receiver::<u8>("over", other, over)?.receive()?);
+            }
+            return Ok(());
         }
-        Ok(())
+        let never = complete(broadcasts.broadcast(&mut mpb, &mut [0; 9], 0));
+        let never = never.map_err(Error::from).err();
+        let limit = Duration::from_millis(10);
+        let limited = matches!(never, Some(Error::Timeout { limit: l, .. }) if l == limit);
+        ensure!(limited, "{never:?}");
+        rank.sender::<u8>("over", 0, over)?.send(&0)
     });
 }
 

@@ -1,6 +1,6 @@
 //! Does every block come to where it belongs, and nothing else anywhere?
 
-use std::{thread::sleep, time::Duration};
+use std::time::Duration;
 
 use mp_collectives::{
     RealMpb, complete,
@@ -9,7 +9,7 @@ use mp_collectives::{
         Scatter, Settings, SharedAllGather, Way, WayToAll, packed,
     },
 };
-use mp_core::{Error, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Channel, Error, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::{self, Mortal},
@@ -313,15 +313,17 @@ fn an_exchange_has_its_limit() {
     on_all(2, |rank| {
         let mut all = Exchanges::open(rank, "limited", Settings::default())?;
         all.set_wait(Duration::from_millis(10));
+        let over = Channel::degree(1);
         if rank.id() == 1 {
-            sleep(Duration::from_millis(100));
+            // Calls nothing while the other waits.
+            rank.receiver::<u8>("over", 0, over)?.receive()?;
             return Ok(());
         }
         for count in [1, 1_000] {
             let never = all.all_gather(&vec![0_u8; count], &mut vec![0; 2 * count]);
             ensure!(matches!(never, Err(Error::Timeout { .. })), "{never:?}");
         }
-        Ok(())
+        rank.sender::<u8>("over", 1, over)?.send(&0)
     });
 }
 
