@@ -3,11 +3,12 @@
 //!
 //! 1. A rank that begins a call notes its mark with the call's number in its [`History`].
 //! 2. A line with a payload beside its flag has the mark above the flag's number
-//!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). Whoever waits for the line compares.
+//!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). The rank that waits for the line compares.
 //! 3. A flag without a payload has the last marks beside it ([`Mpb::announce`](mp_model::mpb::Mpb::announce)):
 //!    the rank may have gone on to its next calls before the flag is looked at.
 //! 4. What never meets in a line, as a broadcast and a barrier, waits for ever. In a communicator, a rank
-//!    that waits long puts its history on a [`Board`], and looks at those of the others.
+//!    that waits long puts its history on a [`Board`], and looks at those of the others. Blocking and
+//!    immediate operations have a board each.
 //!
 //! A rank that finds another call than its own ends with
 //! [`CallsDiffer`](mp_comm::Error::CallsDiffer). In a communicator it also closes its buffers, and says
@@ -21,7 +22,7 @@
 use std::any::type_name;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mp_comm::{Call, Callers, Calls};
@@ -224,7 +225,7 @@ pub(crate) struct History {
     count: AtomicU64,
     entries: [AtomicU64; REMEMBERED],
     /// What differs, when that was found.
-    found: Mutex<Option<Difference>>,
+    found: OnceLock<Difference>,
 }
 
 /// Two ranks that call something else.
@@ -291,12 +292,12 @@ impl History {
     }
 
     fn found(&self) -> Option<Difference> {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.found.get().copied()
     }
 
     /// Keeps the first difference that was found.
     fn differs(&self, difference: Difference) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(difference);
+        let _ = self.found.set(difference);
     }
 
     #[inline(always)]
@@ -421,8 +422,7 @@ impl Board {
 
     /// Why this rank makes no calls any more.
     pub(crate) fn ended(&self) -> Option<mp_core::Error> {
-        let ended = self.ended.load(Ordering::Relaxed);
-        self.history.found().filter(|_| ended).map(|found| found.error(self.members.len()))
+        self.found().filter(|_| self.ended.load(Ordering::Relaxed))
     }
 
     /// None where there is no memory for it.
@@ -457,11 +457,16 @@ impl Board {
         }
     }
 
+    /// What differs, if that was found here or by another rank.
+    pub(crate) fn found(&self) -> Option<mp_core::Error> {
+        self.history.found().map(|found| found.error(self.members.len()))
+    }
+
     /// What differs, if another rank has found something.
     pub(crate) fn found_by_others(&self) -> Option<mp_core::Error> {
         let mpb = self.mpb()?;
         self.look_at_others(mpb, false).ok()??;
-        self.history.found().map(|found| found.error(mpb.ranks()))
+        self.found()
     }
 
     fn look_at_others(&self, mpb: &Mpb, compare: bool) -> mp_core::Result<Option<()>> {
@@ -501,7 +506,11 @@ impl Watch for Board {
         let mpb = self.mpb()?;
         self.show(mpb).ok()?;
         self.look_at_others(mpb, true).ok()??;
-        self.history.found().map(|found| found.error(mpb.ranks()))
+        self.found()
+    }
+
+    fn found(&self) -> Option<mp_core::Error> {
+        self.found()
     }
 }
 

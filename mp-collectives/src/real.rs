@@ -90,6 +90,10 @@ impl RealMpb {
     pub fn into_inner(self) -> mpb::Mpb {
         self.mpb
     }
+
+    pub(crate) fn into_parts(self) -> (mpb::Mpb, Checked) {
+        (self.mpb, self.checked)
+    }
 }
 
 /// Why an operation on real ranks' buffers failed: an [`Error`](mp_core::Error), out of the way, so

@@ -199,7 +199,7 @@ impl Barriers {
     /// For a thread that must not be blocked, and where it waits.
     pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
         let Barriers { mpb, explanation, algorithm, arrived } = self;
-        let mpb = PolledMpb::new(mpb.into_inner());
+        let mpb = PolledMpb::of_real(mpb);
         let waits = Arc::clone(mpb.waits());
         (Barriers { mpb, explanation, algorithm, arrived }, waits)
     }

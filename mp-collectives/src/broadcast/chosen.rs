@@ -165,7 +165,7 @@ impl Broadcasts {
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
         let Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided } = self;
-        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        let mpb = PolledMpb::among_real(mpb, waits);
         Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided }
     }
 }

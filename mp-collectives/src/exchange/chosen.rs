@@ -407,7 +407,7 @@ impl Exchanges {
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
         let Exchanges { mpb, ways, told } = self;
-        Exchanges { mpb: PolledMpb::among(mpb.into_inner(), waits), ways, told }
+        Exchanges { mpb: PolledMpb::among_real(mpb, waits), ways, told }
     }
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use mp_comm::{Call, Entered, Ledger, Missing};
 use mp_core::names::Namespace;
-use mp_core::{Plain, Rank, Result};
+use mp_core::{Error, Plain, Rank, Result};
 use mp_delegate::comm::{Errands, Progress};
 use mp_model::mpb::Mpb;
 
 use super::front::{BoxFuture, Front};
-use super::polled::{PolledMpb, Waits};
+use super::polled::{Left, PolledMpb, Waits};
 use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
 use crate::broadcast::{self, Broadcasts};
+use crate::calls::Board;
 use crate::exchange::{self, Exchanges};
 use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
@@ -90,6 +91,8 @@ pub(super) struct Algorithms {
     serial: u64,
     settings: Settings,
     waits: Arc<Waits>,
+    /// Where the ranks of a communicator show their calls.
+    board: Option<Arc<Board>>,
     barriers: Barriers<PolledMpb>,
     broadcasts: Option<Broadcasts<PolledMpb>>,
     reductions: Option<Reductions<PolledMpb>>,
@@ -118,6 +121,22 @@ impl Algorithms {
         members.within(self.namespace)
     }
 
+    /// After an operation that failed. If ranks called something else, this one makes no calls any more.
+    #[cold]
+    fn failed(&self, error: Error) -> Error {
+        let Some(board) = &self.board else { return error };
+        let error = match error {
+            // A rank that found a difference has closed its buffers.
+            Error::Disconnected { .. } => board.found_by_others().unwrap_or(error),
+            error => error,
+        };
+        if board.found().is_some() {
+            board.end();
+            self.waits.leave(Left::Closed);
+        }
+        error
+    }
+
     /// Until all ranks have called the same.
     async fn compared(&mut self, entered: &Entered) -> Result<()> {
         let mut mpb = PolledMpb::shared(entered.polled(), &self.waits);
@@ -132,7 +151,9 @@ impl Algorithms {
             Some(opened) => opened,
             None => {
                 let (name, settings) = (self.name_of("broadcasts"), self.settings.broadcasts);
-                Broadcasts::open(self.members(), &name, settings)?.polled(&self.waits)
+                let mut opened = Broadcasts::open(self.members(), &name, settings)?;
+                self.board.iter().for_each(|board| opened.watch(board));
+                opened.polled(&self.waits)
             }
         };
         Ok(self.broadcasts.insert(opened))
@@ -143,7 +164,9 @@ impl Algorithms {
             Some(opened) => opened,
             None => {
                 let (name, settings) = (self.name_of("reductions"), self.settings.reductions);
-                Reductions::open(self.members(), &name, settings)?.polled(&self.waits)
+                let mut opened = Reductions::open(self.members(), &name, settings)?;
+                self.board.iter().for_each(|board| opened.watch(board));
+                opened.polled(&self.waits)
             }
         };
         Ok(self.reductions.insert(opened))
@@ -154,7 +177,9 @@ impl Algorithms {
             Some(opened) => opened,
             None => {
                 let (name, settings) = (self.name_of("exchanges"), self.settings.exchanges);
-                Exchanges::open(self.members(), &name, settings)?.polled(&self.waits)
+                let mut opened = Exchanges::open(self.members(), &name, settings)?;
+                self.board.iter().for_each(|board| opened.watch(board));
+                opened.polled(&self.waits)
             }
         };
         Ok(self.exchanges.insert(opened))
@@ -185,9 +210,20 @@ impl Immediate {
         progress: impl Into<Progress>,
         settings: Settings,
     ) -> Result<Immediate> {
-        let members = members.into().within(names::IMMEDIATE);
+        Self::open_with(members.into().within(names::IMMEDIATE), name, progress, settings, None)
+    }
+
+    /// The same for ranks that show their calls on a board.
+    pub(super) fn open_with(
+        members: Members<'_>,
+        name: &str,
+        progress: impl Into<Progress>,
+        settings: Settings,
+        board: Option<Arc<Board>>,
+    ) -> Result<Immediate> {
         let rank = members.rank();
-        let barriers = Barriers::open(members, name, settings.barriers.clone())?;
+        let mut barriers = Barriers::open(members, name, settings.barriers.clone())?;
+        board.iter().for_each(|board| barriers.watch(board));
         let (barriers, waits) = barriers.polled();
         let own = waits.now();
         let algorithms = Algorithms {
@@ -198,6 +234,7 @@ impl Immediate {
             name: name.to_owned(),
             settings: settings.clone(),
             waits: Arc::clone(&waits),
+            board,
             barriers,
             broadcasts: None,
             reductions: None,
@@ -222,15 +259,17 @@ impl Immediate {
             + 'static,
     {
         let Told { name, bytes, call } = told;
-        let Some(ledger) = &self.ledger else {
-            return self.front.submit_as(name, bytes, buffer, operation);
-        };
         // Now, so that it has its place among those calls, too, that wait.
-        let entered = ledger.enter(call(name, &self.settings));
+        let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
         self.front.submit_as(name, bytes, buffer, move |all, buffer| {
             Box::pin(async move {
-                all.compared(&entered?).await?;
-                operation(all, buffer).await
+                if let Some(entered) = entered {
+                    all.compared(&entered?).await?;
+                }
+                if let Some(error) = all.board.as_ref().and_then(|board| board.ended()) {
+                    return Err(error);
+                }
+                operation(all, buffer).await.map_err(|error| all.failed(error))
             })
         })
     }

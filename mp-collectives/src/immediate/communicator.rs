@@ -1,11 +1,13 @@
 //! Immediate collectives of communicators.
 
 use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
 
 use mp_comm::{Communicator, Error, Result};
 use mp_delegate::comm::Progress;
 
 use super::{Failed, Immediate, Settings};
+use crate::calls::Board;
 use crate::members::{Members, names};
 
 /// Collective operations of a communicator's ranks that go on while they do something else.
@@ -32,7 +34,11 @@ use crate::members::{Members, names};
 /// order, and the operations of several communicators do not wait for each other. Ranks in a request's
 /// errors are the world's. A communicator that is dropped waits for what was called.
 ///
-/// Where ranks [check](crate::collectives::Check) what they call, a request fails where not all have
+/// Kind, type, length and root of immediate operations are always compared with each other: where they differ,
+/// the requests of all ranks fail with [`CallsDiffer`](Error::CallsDiffer), at the latest some time after one
+/// waits.
+///
+/// Where ranks [check](crate::collectives::Check) all of what they call, a request fails where not all have
 /// called the same at that place among all calls of the communicator, those that block included; its
 /// error names who has called what, and is
 /// [`CallsDiffer`](Error::CallsDiffer) when `?` has made it one of communicators. Nothing is done then.
@@ -72,7 +78,8 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Imm
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let name = joint.name("immediate");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    Ok(Immediate::open(members, &name, progress, settings)?)
+    let board = Board::new(rank.clone(), ranks.clone(), joint.name("called immediate"));
+    Ok(Immediate::open_with(members, &name, progress, settings, Some(Arc::new(board)))?)
 }
 
 /// Who carries operations on and how, for as many ranks.

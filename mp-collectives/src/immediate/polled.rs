@@ -8,7 +8,7 @@ use mp_core::{Plain, mpb};
 use mp_model::mpb::{Line, Mpb};
 
 use crate::calls::{Checked, Mark};
-use crate::real::{RealError, at_once, done, real};
+use crate::real::{RealError, RealMpb, at_once, done, real};
 
 /// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
 /// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
@@ -81,16 +81,27 @@ impl Waits {
 impl PolledMpb {
     /// Of buffers that nothing else uses.
     pub fn new(mpb: mpb::Mpb) -> Self {
+        Self::of_real(RealMpb::checked(mpb))
+    }
+
+    /// The same, with what ranks compare there.
+    pub(crate) fn of_real(real: RealMpb) -> Self {
+        let (mpb, checked) = real.into_parts();
         let polled = Arc::new(mpb::Polled::new(mpb));
         let places =
             Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)], left: None };
-        let checked = Checked::new(polled.mpb().ranks());
         PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
     /// Of further buffers for the same operations, which all ranks open at the same call, if they come to
     /// it.
     pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
+        Self::among_real(RealMpb::checked(mpb), waits)
+    }
+
+    /// The same, with what ranks compare there.
+    pub(crate) fn among_real(real: RealMpb, waits: &Arc<Waits>) -> Self {
+        let (mpb, checked) = real.into_parts();
         let waits = Arc::clone(waits);
         let (polled, left) = {
             let mut places = waits.lock();
@@ -103,7 +114,6 @@ impl PolledMpb {
         if let Some(how) = left {
             how.leave(polled.mpb());
         }
-        let checked = Checked::new(polled.mpb().ranks());
         PolledMpb { polled, checked, waits }
     }
 

@@ -372,7 +372,7 @@ impl Reductions {
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
         let Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged } =
             self;
-        let mpb = PolledMpb::among(mpb.into_inner(), waits);
+        let mpb = PolledMpb::among_real(mpb, waits);
         Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged }
     }
 }

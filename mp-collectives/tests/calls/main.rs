@@ -7,10 +7,13 @@ mod support;
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
     exchange,
+    immediate::{self, Failed, Immediate, ImmediateCollectives},
     reduce::{self, Sum},
 };
 use mp_comm::{Communicator, Error};
 use mp_core::{Error as CoreError, Rank, Result, World};
+
+use mp_delegate::comm::Progress;
 
 use crate::support::on_all;
 
@@ -184,6 +187,77 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
             // Nobody went on.
             world.all_to_all_varying(&send, &blocks, &mut receive, &blocks)?;
             ensure!(receive == send, "{receive:?}");
+            Ok(())
+        });
+    }
+}
+
+type Begun = fn(&mut Immediate) -> mp_comm::Result<()>;
+
+/// As [`WRONG`], of immediate operations.
+const WRONG_IMMEDIATE: [(&str, Begun); 6] = [
+    ("broadcast of 4 f64 with root 1", |of| of.broadcast([0.0; 4], 1).wait().ended()),
+    ("broadcast of 4 u64 with root 0", |of| of.broadcast([0u64; 4], 0).wait().ended()),
+    ("all_reduce of 4 f64", |of| of.all_reduce([0.0; 4], Sum).wait().ended()),
+    ("barrier", |of| of.barrier().wait().ended()),
+    ("scan of 300 u16", |of| of.scan(vec![0u16; 300], Sum).wait().ended()),
+    ("reduce of 4 f64 with root 0", |of| of.reduce([0.0; 4], Sum, 0).wait().ended()),
+];
+
+trait Ended {
+    fn ended(self) -> mp_comm::Result<()>;
+}
+
+impl<B> Ended for std::result::Result<B, Failed<B>> {
+    fn ended(self) -> mp_comm::Result<()> {
+        Ok(self.map(drop)?)
+    }
+}
+
+/// Makes the call, and others until one fails: what the difference is said to be.
+fn told_later(
+    of: &mut Immediate,
+    call: impl FnOnce(&mut Immediate) -> mp_comm::Result<()>,
+) -> Result<String> {
+    let mut result = call(of);
+    for _ in 0..5 {
+        if result.is_err() {
+            break;
+        }
+        result = of.barrier().wait().ended();
+    }
+    let told = |result| match result {
+        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(CoreError::other(format!("{other:?}"))),
+    };
+    let text = told(result)?;
+    told(of.broadcast([0u8], 0).wait().ended())?;
+    Ok(text)
+}
+
+#[test]
+fn immediate_operations_compare_as_well() {
+    for size in [2, 3, 5] {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            for progress in [Progress::InCalls, Progress::Automatic] {
+                for (number, (what, wrong)) in WRONG_IMMEDIATE.iter().enumerate() {
+                    let of = unchecked(&world, Settings::default())?;
+                    of.set_immediate(progress.clone(), immediate::Settings::default())?;
+                    let mut of = of.immediate()?;
+                    for root in 0..size {
+                        of.broadcast([1u8, 2], root).wait()?;
+                    }
+                    of.barrier().wait()?;
+                    let told = match rank.id() == number % size {
+                        true => told_later(&mut of, wrong)?,
+                        false => {
+                            told_later(&mut of, |of| of.broadcast([1.0; 4], 0).wait().ended())?
+                        }
+                    };
+                    both_named(&told, what, "broadcast of 4 f64 with root 0")?;
+                }
+            }
             Ok(())
         });
     }

@@ -289,8 +289,10 @@ fn memory_is_given_back() {
             used.push(rank.memory().in_use);
             world.barrier()?;
         }
-        // Nobody opens or closes anything between the barriers.
-        ensure!(used[1..].iter().all(|&bytes| bytes == used[1]), "{used:?}");
+        // Nothing is opened or closed between the barriers. The first long wait on `world` has opened its
+        // board, which stays.
+        let changes = used[1..].windows(2).filter(|pair| pair[0] != pair[1]).count();
+        ensure!(changes <= 1 && used.last() >= used.get(1), "{used:?}");
         Ok(())
     });
 }

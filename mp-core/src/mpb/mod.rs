@@ -124,8 +124,11 @@ pub trait Watch: Send + Sync {
     /// How long a wait lasts before the first look, and from each look to the next.
     fn interval(&self) -> Duration;
 
-    /// Returns why the wait is in vain, if it is.
+    /// Looks, and returns why the wait is in vain, if it is.
     fn look(&self) -> Option<Error>;
+
+    /// Returns what a look has found, in any thread. Takes a few nanoseconds.
+    fn found(&self) -> Option<Error>;
 }
 
 /// As long as a flag takes that is just under way.

@@ -2,7 +2,11 @@
 //! operations under way asks each time whether a flag is there, and sleeps when none is, until any
 //! of them may be.
 
-use std::{sync::Arc, task::Poll};
+use std::{
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use super::{Mpb, mark::Sleeper};
 use crate::{
@@ -136,6 +140,9 @@ impl Polled {
 
     /// Why the flag that is waited for will not be set any more.
     fn over(&self, setter: Option<usize>) -> Option<Error> {
+        if let Some(found) = self.mpb.watch.as_ref().and_then(|watch| watch.found()) {
+            return Some(found);
+        }
         let opened = &self.mpb.opened;
         let Some(first) = &self.first else { return opened.over(setter) };
         let first = &first.mpb.opened;
@@ -171,8 +178,29 @@ impl Polled {
             return Err(Error::BadWorld(reason.to_owned()));
         }
         let doing = Doing { operation: Operation::Flag, channel: what.mpb.opened.place() };
-        let poll = || (also() || several.iter().any(|polled| polled.is_ready())).then_some(());
-        let flags = Several { what, several };
+        let watches =
+            || several.iter().chain([&what]).filter_map(|polled| polled.mpb.watch.as_ref());
+        let tick = watches().map(|watch| watch.interval()).min();
+        let mut next = tick.map(|tick| Instant::now() + tick);
+        let mut look_now_and_then = || {
+            let Some(tick) = tick else { return };
+            let now = Instant::now();
+            if next.is_some_and(|next| now >= next) {
+                next = Some(now + tick);
+                if watches().any(|watch| watch.look().is_some()) {
+                    // Another thread may carry on what has failed.
+                    what.ring();
+                }
+            }
+        };
+        let poll = || {
+            let ready = also() || several.iter().any(|polled| polled.is_ready());
+            if !ready {
+                look_now_and_then();
+            }
+            ready.then_some(())
+        };
+        let flags = Several { what, several, tick };
         Ok(context.wait(wait, doing, std::ptr::null(), &flags, poll)?.is_some())
     }
 
@@ -250,6 +278,7 @@ impl Drop for Delegation {
 struct Several<'a> {
     what: &'a Polled,
     several: &'a [&'a Polled],
+    tick: Option<Duration>,
 }
 
 impl Flag for Several<'_> {
@@ -259,6 +288,10 @@ impl Flag for Several<'_> {
 
     fn lower(&self) {
         self.several.iter().for_each(|polled| polled.lower());
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.tick
     }
 
     /// The line, and who sets it if nothing else can help.
