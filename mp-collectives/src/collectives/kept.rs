@@ -159,89 +159,35 @@ pub(super) trait Front: Sized {
     ) -> mp_core::Result<Self>;
 }
 
-impl Front for Barriers {
-    const NAME: &'static str = "barriers";
+macro_rules! front {
+    ($front:ident, $slot:ident, $settings:ident) => {
+        impl Front for $front {
+            const NAME: &'static str = stringify!($slot);
 
-    #[inline(always)]
-    fn slot(fronts: &Fronts) -> &Slot<Self> {
-        &fronts.barriers
-    }
+            #[inline(always)]
+            fn slot(fronts: &Fronts) -> &Slot<Self> {
+                &fronts.$slot
+            }
 
-    fn open(
-        members: Members<'_>,
-        name: &str,
-        settings: &Settings,
-        board: &Arc<Board>,
-    ) -> mp_core::Result<Self> {
-        let mut front = Barriers::open(members, name, settings.barrier.clone())?;
-        front.set_wait(settings.wait);
-        front.watch(board);
-        Ok(front)
-    }
+            fn open(
+                members: Members<'_>,
+                name: &str,
+                settings: &Settings,
+                board: &Arc<Board>,
+            ) -> mp_core::Result<Self> {
+                let mut front = $front::open(members, name, settings.$settings.clone())?;
+                front.set_wait(settings.wait);
+                front.watch(board);
+                Ok(front)
+            }
+        }
+    };
 }
 
-impl Front for Broadcasts {
-    const NAME: &'static str = "broadcasts";
-
-    #[inline(always)]
-    fn slot(fronts: &Fronts) -> &Slot<Self> {
-        &fronts.broadcasts
-    }
-
-    fn open(
-        members: Members<'_>,
-        name: &str,
-        settings: &Settings,
-        board: &Arc<Board>,
-    ) -> mp_core::Result<Self> {
-        let mut front = Broadcasts::open(members, name, settings.broadcast)?;
-        front.set_wait(settings.wait);
-        front.watch(board);
-        Ok(front)
-    }
-}
-
-impl Front for Reductions {
-    const NAME: &'static str = "reductions";
-
-    #[inline(always)]
-    fn slot(fronts: &Fronts) -> &Slot<Self> {
-        &fronts.reductions
-    }
-
-    fn open(
-        members: Members<'_>,
-        name: &str,
-        settings: &Settings,
-        board: &Arc<Board>,
-    ) -> mp_core::Result<Self> {
-        let mut front = Reductions::open(members, name, settings.reduce)?;
-        front.set_wait(settings.wait);
-        front.watch(board);
-        Ok(front)
-    }
-}
-
-impl Front for Exchanges {
-    const NAME: &'static str = "exchanges";
-
-    #[inline(always)]
-    fn slot(fronts: &Fronts) -> &Slot<Self> {
-        &fronts.exchanges
-    }
-
-    fn open(
-        members: Members<'_>,
-        name: &str,
-        settings: &Settings,
-        board: &Arc<Board>,
-    ) -> mp_core::Result<Self> {
-        let mut front = Exchanges::open(members, name, settings.exchange)?;
-        front.set_wait(settings.wait);
-        front.watch(board);
-        Ok(front)
-    }
-}
+front!(Barriers, barriers, barrier);
+front!(Broadcasts, broadcasts, broadcast);
+front!(Reductions, reductions, reduce);
+front!(Exchanges, exchanges, exchange);
 
 /// Makes a call of a front, which is opened if it is not. `told` is what the ranks compare, if they do.
 #[inline(always)]
