@@ -15,6 +15,7 @@ use crate::{
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     lingering,
+    listening::Listening,
     outward::{Cargo, Course, End, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
@@ -53,6 +54,10 @@ pub(crate) struct Engine {
     inward: Vec<Option<Box<Inward>>>,
     /// Ranks from which a way was opened.
     open: Vec<u32>,
+    /// Opened by the first receive from any source.
+    listening: Option<Listening>,
+    /// Why a way could not be opened from a rank that has opened its end.
+    unheard: Option<Error>,
     /// Ranks for which messages wait.
     busy: Vec<u32>,
     pub(crate) desk: Desk,
@@ -80,6 +85,8 @@ impl Engine {
             outward: (0..size).map(|_| None).collect(),
             inward: (0..size).map(|_| None).collect(),
             open: Vec::new(),
+            listening: None,
+            unheard: None,
             busy: Vec::new(),
             desk: Desk::default(),
             fingerprints: Fingerprints::default(),
@@ -115,12 +122,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Opens the ways on which something can come that the pattern takes.
+    /// Opens the ways on which something can come that the pattern takes; from any source, when they are
+    /// opened at the other end.
     pub(crate) fn open_for(&mut self, pattern: &Pattern, members: &[u32]) -> Result<()> {
-        match pattern.source {
-            Some(source) => self.open_from(source),
-            None => members.iter().try_for_each(|&rank| self.open_from(rank)),
+        if let Some(source) = pattern.source {
+            return self.open_from(source);
         }
+        if self.only_from_itself(pattern, members) {
+            return Ok(());
+        }
+        let listening = match &mut self.listening {
+            Some(listening) => listening,
+            none => none.insert(Listening::open(&self.rank, self.serial)?),
+        };
+        if listening.begin(members, self.me) {
+            self.open_from_callers();
+        }
+        self.unheard.take().map_or(Ok(()), Err)
+    }
+
+    /// Opens the ways from those that have opened their ends. Returns whether there are any.
+    fn open_from_callers(&mut self) -> bool {
+        let mut any = false;
+        while let Some(rank) = self.listening.as_mut().and_then(Listening::next) {
+            if let Err(error) = self.open_from(rank) {
+                self.unheard = Some(error);
+            }
+            any = true;
+        }
+        any
     }
 
     /// Whether nothing is under way but what the caller waits for: so many receives.
@@ -473,8 +503,10 @@ impl Engine {
     }
 
     fn ended(&self, rank: u32) -> Option<&End> {
-        let way = self.inward[rank as usize].as_ref()?;
-        way.end.as_ref().filter(|_| way.has_ended())
+        match &self.inward[rank as usize] {
+            Some(way) => way.end.as_ref().filter(|_| way.has_ended()),
+            None => self.listening.as_ref()?.end(rank),
+        }
     }
 
     // --- waiting ---
@@ -487,6 +519,9 @@ impl Engine {
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
         let mut moved = !self.busy.is_empty() && self.flush();
+        if self.listening.as_ref().is_some_and(Listening::has_news) {
+            moved |= self.open_from_callers();
+        }
         let count = self.open.len();
         self.turn = self.turn.wrapping_add(1);
         for place in 0..count {
@@ -504,7 +539,7 @@ impl Engine {
     /// Brings on what can be brought on. Whether anything may be under way.
     pub(crate) fn bring_on(&mut self) -> bool {
         while self.progress(&mut Call { landings: &mut [], probe: None, alone: false }) {}
-        !self.busy.is_empty() || !self.open.is_empty()
+        !self.busy.is_empty() || !self.open.is_empty() || self.listening.is_some()
     }
 
     /// Waits until something may have changed; false when the limit was over before. `to` are
@@ -514,6 +549,9 @@ impl Engine {
             && self.can_be_left(to)
             && let Some(error) = self.desk.tell()
         {
+            return Err(error);
+        }
+        if let Some(error) = self.unheard.take() {
             return Err(error);
         }
         let mut select = Select::new();
@@ -537,6 +575,9 @@ impl Engine {
     }
 
     fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
+        if let Some(listening) = &self.listening {
+            listening.wait_in(select);
+        }
         for &from in &self.open {
             if let Some(way) = &self.inward[from as usize] {
                 way.wait_in(select);

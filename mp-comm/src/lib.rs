@@ -108,6 +108,7 @@ mod inward;
 mod joint;
 mod ledger;
 mod lingering;
+mod listening;
 mod members;
 #[cfg(doctest)]
 mod must_not_compile;

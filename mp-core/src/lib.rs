@@ -58,7 +58,7 @@ pub mod delegate {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 pub mod names {
-    pub use crate::context::Namespace;
+    pub use crate::{channel::Callers, context::Namespace};
 }
 
 /// Memory of a world for algorithms of other crates: what critical sections are made of.

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
+pub fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
     match result.map_err(Into::into) {
         Err(Error::PeerLost { rank: lost, world_rank }) if lost == rank && world_rank == rank => {
             Ok(())
@@ -24,7 +24,7 @@ fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
     }
 }
 
-fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
+pub fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
     match result.map_err(Into::into) {
         Err(Error::Ended { rank: ended }) if ended == rank => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
@@ -33,7 +33,7 @@ fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
 }
 
 /// Runs processes of which one dies, by rank 0's hand.
-fn with_a_death(ranks: usize, code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
+pub fn with_a_death(ranks: usize, code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
     let _watchdog = Watchdog::start();
     let result = World::processes(ranks).run(|rank| {
         let world = Communicator::world(rank);

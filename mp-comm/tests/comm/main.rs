@@ -7,6 +7,7 @@ mod support;
 mod storm;
 
 mod acknowledgements;
+mod callers;
 mod calls;
 mod communicators;
 mod ends;

@@ -10,6 +10,7 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{
+    callers::{self, Roll},
     farewell::{self, Farewell},
     rendezvous::Meeting,
     ring::{Ring, RingControl},
@@ -180,6 +181,7 @@ pub(crate) fn layout() -> u64 {
     fingerprint([
         size_of::<Descriptor>(),
         size_of::<Farewell>(),
+        size_of::<Roll>(),
         size_of::<Signals>(),
         size_of::<Middle>(),
         size_of::<SlotHeader>(),
@@ -343,7 +345,7 @@ impl Opened {
 
     /// The oldest channel by this name between these ranks, of which this rank's end was not
     /// opened yet: ends pair up in the order of opening, whatever the order of the heap's lists.
-    fn find(
+    pub(super) fn find(
         context: &Context,
         heap: &LockedHeap<'_>,
         agreement: &Agreement,
@@ -447,6 +449,15 @@ impl Opened {
             }
         }
         heap.enlist(block, agreement.hash())?;
+        if let (Some((_, farewell)), &[receiver]) = (farewell, &agreement.receivers[..])
+            && receiver != context.me
+            && farewell.is_heard_by(receiver)
+            && let name = (agreement.namespace, &*agreement.name)
+            && let Some(roll) = callers::of(context, heap, name, receiver)?
+        {
+            roll.enter(context.me);
+            context.ring(receiver);
+        }
         Ok(())
     }
 
@@ -707,6 +718,10 @@ pub(crate) fn retire(
             BlockKind::Channel => {}
             BlockKind::Farewell => {
                 farewell::retire(context, &mut heap, block.key, rank)?;
+                continue;
+            }
+            BlockKind::Roll => {
+                callers::retire(context, &mut heap, block.key, rank, (lost, released))?;
                 continue;
             }
             _ => continue,

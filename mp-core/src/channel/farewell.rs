@@ -1,11 +1,16 @@
-//! Names by which ranks open nothing any more.
+//! Names by which ranks open nothing any more, and those by which they listen to all others.
 //!
 //! A rank that withdraws from a name is gone from every channel of that name between it and another rank
 //! whose end it has not opened: from those that the other has made, at once; from those that the other
 //! makes later, by what stands here. It is a block of the heap for each such name, in which the ranks stand
-//! that have withdrawn, or ended; when all have, it is freed. All of this happens under the heap's lock.
+//! that have withdrawn, or ended; when all have, it is freed. The ranks that have a roll of their
+//! [callers](super::callers) of this name stand there, too, so that these need not be looked for where there
+//! are none. All of this happens under the heap's lock.
 
-use super::directory::{Agreement, End, NAME, close_unopened};
+use super::{
+    callers,
+    directory::{Agreement, End, NAME, close_unopened},
+};
 use crate::{
     context::{Context, Namespace, RankSet, Text, hash},
     error::Error,
@@ -13,7 +18,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Who has withdrawn from a name.
+/// Who has withdrawn from a name, and who listens.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Farewell {
@@ -21,6 +26,8 @@ pub(super) struct Farewell {
     namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     ranks: RankSet,
+    /// Ranks that have a roll of this name.
+    listeners: RankSet,
 }
 
 // SAFETY: atomics only, repr(C).
@@ -29,6 +36,10 @@ unsafe impl Shared for Farewell {}
 impl Farewell {
     pub(super) fn contains(&self, rank: u32) -> bool {
         self.ranks.contains(rank)
+    }
+
+    pub(super) fn is_heard_by(&self, rank: u32) -> bool {
+        self.listeners.contains(rank)
     }
 }
 
@@ -59,14 +70,53 @@ pub(super) fn of<'a>(
     Ok(None)
 }
 
+/// The block of this name, made if there is none, with the heap locked.
+fn find_or_make<'a>(
+    context: &'a Context,
+    namespace: Namespace,
+    name: &str,
+) -> Result<(LockedHeap<'a>, BlockKey), SegmentError> {
+    context.find_or_make(
+        |heap| Ok(of(context, heap, namespace, name)?.map(|(key, _)| key)),
+        || make(context, namespace, name),
+        |heap, key| announce(context, heap, key, hash_of(namespace, name)),
+    )
+}
+
+/// This rank will have a roll of this name.
+pub(super) fn listen(
+    context: &Context,
+    namespace: Namespace,
+    name: &str,
+) -> Result<(), SegmentError> {
+    let (_heap, key) = find_or_make(context, namespace, name)?;
+    at(context, key)?.listeners.insert(context.me);
+    Ok(())
+}
+
+/// This rank has no roll of this name any more.
+pub(super) fn listen_no_more(
+    context: &Context,
+    heap: &LockedHeap<'_>,
+    namespace: Namespace,
+    name: &str,
+) -> Result<(), SegmentError> {
+    if let Some((_, farewell)) = of(context, heap, namespace, name)? {
+        farewell.listeners.remove(context.me);
+    }
+    Ok(())
+}
+
 /// This rank opens no end of a channel by this name any more, between it and any other rank.
 pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> Result<(), Error> {
-    let (mut heap, key) = context.find_or_make(
-        |heap| Ok::<_, Error>(of(context, heap, namespace, name)?.map(|(key, _)| key)),
-        || Ok(make(context, namespace, name)?),
-        |heap, key| Ok(announce(context, heap, key, hash_of(namespace, name))?),
-    )?;
+    let (mut heap, key) = find_or_make(context, namespace, name)?;
     let farewell = at(context, key)?;
+    for listener in farewell.listeners.iter().filter(|&listener| listener != context.me) {
+        if let Some(roll) = callers::of(context, &heap, (namespace, name), listener)? {
+            roll.leave(context.me, false);
+            context.ring(listener);
+        }
+    }
     insert(context, &mut heap, key, farewell, context.me)?;
     for other in (0..context.size() as u32).filter(|&other| other != context.me) {
         for end in [End::Sender, End::Receiver] {
@@ -92,6 +142,7 @@ fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey,
     farewell.namespace.store(namespace.word(), Ordering::Relaxed);
     farewell.name.write(name);
     farewell.ranks.assign(&[]);
+    farewell.listeners.assign(&[]);
     Ok(key)
 }
 

@@ -10,9 +10,11 @@
 //! | `shared_ring` | several senders or receivers |
 //! | `directory` | how the ends find each other, and who is gone |
 //! | `farewell` | names by which ranks open nothing any more |
+//! | `callers` | who has opened a channel of a name to this rank |
 //! | `sender`, `receiver`, `select` | what users hold |
 //! | `outlet` | a sending end that several threads fill |
 
+mod callers;
 mod directory;
 mod farewell;
 #[cfg(all(test, loom))]
@@ -30,6 +32,8 @@ mod spec;
 #[cfg(all(test, not(loom)))]
 mod test_memory;
 
+pub use callers::Callers;
+pub(crate) use callers::outline_of_callers;
 pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
 pub(crate) use farewell::withdraw;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};

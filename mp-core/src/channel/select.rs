@@ -98,6 +98,13 @@ impl<'a> Select<'a> {
         self.ends.len() - 1
     }
 
+    /// Adds the callers of a name, which are ready when there is [news](crate::names::Callers::has_news).
+    /// Returns their index, counted with those of the receivers.
+    pub fn add_callers(&mut self, callers: &'a crate::names::Callers) -> usize {
+        self.ends.push(Some(callers));
+        self.ends.len() - 1
+    }
+
     /// Waits no longer for the receiver of this index. The others keep theirs.
     pub fn remove(&mut self, index: usize) {
         if let Some(receiver) = self.ends.get_mut(index) {

@@ -12,6 +12,11 @@ const WORDS: usize = MAX_RANKS / 64;
 pub(crate) struct RankSet([AtomicU64; WORDS]);
 
 impl RankSet {
+    #[cfg(all(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
     pub(crate) fn assign(&self, ranks: &[u32]) {
         for (word, bits) in self.0.iter().zip(Self::bits(ranks)) {
             word.store(bits, Ordering::Relaxed);
@@ -21,6 +26,10 @@ impl RankSet {
     pub(crate) fn insert(&self, rank: u32) {
         // Release: pairs with the Acquire in `contains`.
         self.0[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Release);
+    }
+
+    pub(crate) fn remove(&self, rank: u32) {
+        self.0[rank as usize / 64].fetch_and(!(1 << (rank % 64)), Ordering::Relaxed);
     }
 
     pub(crate) fn contains(&self, rank: u32) -> bool {

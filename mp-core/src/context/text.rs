@@ -9,6 +9,11 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Text<const WORDS: usize>([AtomicU64; WORDS]);
 
 impl<const WORDS: usize> Text<WORDS> {
+    #[cfg(all(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
     pub(crate) fn write(&self, text: &str) {
         let mut bytes = text.bytes().chain(std::iter::repeat(0));
         for word in &self.0 {

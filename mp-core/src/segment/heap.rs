@@ -50,12 +50,14 @@ pub(crate) enum BlockKind {
     Outcome,
     /// The message passing buffers of all ranks by one name.
     Mpbs,
-    /// The ranks that open no channel by a name any more.
+    /// What ranks have said of a name of channels.
     Farewell,
+    /// The ranks that have made channels of a name to a rank.
+    Roll,
 }
 
 impl BlockKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::World,
         Self::Channel,
         Self::Buffer,
@@ -63,6 +65,7 @@ impl BlockKind {
         Self::Outcome,
         Self::Mpbs,
         Self::Farewell,
+        Self::Roll,
     ];
 
     fn from_word(word: u32) -> Option<Self> {

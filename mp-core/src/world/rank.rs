@@ -8,7 +8,7 @@ use std::{
 use super::at_end;
 use crate::{
     buffer::SharedBuffer,
-    channel::{self, Agreement, Channel, ChannelSpec, End, Opened, Receiver, Sender},
+    channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::Context,
     error::{Error, Result},
     loan::{Borrower, Lender},
@@ -284,6 +284,41 @@ impl Rank {
     /// [`Error::Segment`] for lack of memory.
     pub fn withdraw(&self, name: &str, channel: Channel) -> Result<()> {
         channel::withdraw(&self.context, channel.namespace, name)
+    }
+
+    /// Opens the callers of a name: the ranks that open channels between two ranks of this name to this
+    /// one, in the namespace of `channel`. For a receiver that takes what any of them sends, and is to have
+    /// channels from those only that send anything.
+    ///
+    /// ```
+    /// use mp_core::{Channel, Select, World};
+    ///
+    /// World::threads(5).run(|rank| {
+    ///     let channel = Channel::degree(1);
+    ///     match rank.id() {
+    ///         0 => {
+    ///             let callers = rank.callers("work", channel)?;
+    ///             while !callers.has_called(3) {
+    ///                 let mut select = Select::new();
+    ///                 select.add_callers(&callers);
+    ///                 select.ready()?;
+    ///                 assert!(callers.has_news());
+    ///             }
+    ///             assert_eq!(*rank.receiver::<u8>("work", 3, channel)?.receive()?, 33);
+    ///         }
+    ///         3 => rank.sender::<u8>("work", 0, channel)?.send(&33)?,
+    ///         _ => {}
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadChannel`] while this rank has its callers of that name; [`Error::Segment`] for lack of
+    /// memory.
+    pub fn callers(&self, name: &str, channel: Channel) -> Result<Callers> {
+        Callers::open(Arc::clone(&self.context), channel.namespace, name)
     }
 
     fn open(&self, agreement: Agreement, end: End) -> Result<Opened> {

@@ -4,6 +4,7 @@
 //! Messages are real memory, in which the checker sees no race; the slots' markers stand for them.
 //! The threads of a model run on one thread of the system, so that `Rc` will do.
 
+mod callers;
 mod outlet;
 mod rendezvous;
 mod ring;

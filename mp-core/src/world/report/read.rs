@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use super::{ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
 use crate::{
-    channel::{Descriptor, Outline},
+    channel::{Descriptor, Outline, outline_of_callers},
     context::{Context, RankControl, RankState},
     mpb,
     segment::{BlockKind, Offset, SegmentError},
@@ -113,6 +113,12 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         return report;
     }
     for channel in waited.channels {
+        if let Ok((name, receiver, awaited)) = outline_of_callers(context, channel) {
+            report.peers.extend(ranks(context, &awaited));
+            let (senders, receivers) = (ranks(context, &awaited), ranks(context, &[receiver]));
+            report.channels.push(ChannelReport { name, senders, receivers });
+            continue;
+        }
         // A channel that can't be read may be one that was freed just now.
         let Ok(outline) = outline(context, channel) else {
             report.further_channels += 1;

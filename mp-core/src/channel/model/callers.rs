@@ -1,0 +1,47 @@
+//! A receiver that sleeps hears of all who call and of all who go, and takes none for gone that has called.
+
+use std::rc::Rc;
+
+use loom::thread;
+
+use super::{Waits, wait};
+use crate::{
+    channel::callers::Roll,
+    sync::{Futex, explore},
+    wait::Flag,
+};
+
+/// A receiver is rung whether it sleeps or not.
+struct Nothing;
+
+impl Flag for Nothing {
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+}
+
+#[test]
+fn a_sleeping_receiver_hears_of_callers_and_ends() {
+    explore(3, || {
+        let (roll, bell) = (Rc::new(Roll::new()), Rc::new(Futex::new()));
+        // One after another, as the heap's lock has it.
+        let others = thread::spawn({
+            let (roll, bell) = (Rc::clone(&roll), Rc::clone(&bell));
+            move || {
+                roll.enter(1);
+                bell.advance_and_wake();
+                roll.leave(1, false);
+                bell.advance_and_wake();
+                roll.leave(2, true);
+                bell.advance_and_wake();
+            }
+        });
+        let mut heard = 0;
+        while !(roll.has_called(1) && roll.absent(2) == Some(true)) {
+            wait(Waits::Parked, &bell, &Nothing, || (roll.news() != heard).then_some(()));
+            heard = roll.news();
+            assert_eq!(roll.absent(1), None, "what it had sent is still to be received");
+        }
+        others.join().unwrap();
+    });
+}
