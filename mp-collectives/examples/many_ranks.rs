@@ -1,9 +1,11 @@
 //! Many ranks on few cores: they start, meet in a barrier, add eight bytes each, and end. Prints what that
-//! takes of time and memory.
+//! takes of time and memory. With `farm`, the first rank hands out tasks instead to whoever asks, and all
+//! receive from any source.
 //!
 //! ```text
 //! cargo run --release -p mp-collectives --example many_ranks -- 1024 threads
 //! cargo run --release -p mp-collectives --example many_ranks -- 1024 processes
+//! cargo run --release -p mp-collectives --example many_ranks -- 1024 threads farm
 //! ```
 //!
 //! As many processes need as many descriptors in the one that starts them (`ulimit -n`).
@@ -12,7 +14,7 @@ use std::time::Instant;
 
 use mp_collectives::collectives::{Check, Collectives, Settings};
 use mp_collectives::reduce::Sum;
-use mp_comm::Communicator;
+use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
 use mp_core::{Error, Rank, Result, World};
 
 fn main() -> Result<()> {
@@ -25,6 +27,14 @@ fn main() -> Result<()> {
         other => return Err(Error::other(format!("{other} are neither threads nor processes"))),
     };
     let began = Instant::now();
+    if arguments.next().is_some_and(|what| what == "farm") {
+        let told = world.run(farm)?;
+        let took = began.elapsed().as_secs_f64();
+        if let Some([tasks, memory]) = told.into_iter().flatten().next() {
+            println!("{ranks} {kind}: {took:.2} s in all; farm {tasks:.3} s; {memory:.0} MB");
+        }
+        return Ok(());
+    }
     let told = world.run(meet)?;
     let took = began.elapsed().as_secs_f64();
     if let Some([barrier, sum, memory]) = told.into_iter().flatten().next() {
@@ -54,6 +64,29 @@ fn meet(rank: &Rank) -> Result<Option<[f64; 3]>> {
     let memory = if rank.id() == 0 { megabytes()? } else { 0.0 };
     world.barrier()?;
     Ok((rank.id() == 0).then_some([barrier, reduced, memory]))
+}
+
+/// Rank 0's figures: seconds, and megabytes while all are there.
+fn farm(rank: &Rank) -> Result<Option<[f64; 2]>> {
+    let world = Communicator::world(rank);
+    let began = Instant::now();
+    if rank.id() > 0 {
+        let mut task = 1;
+        while task != 0 {
+            world.send(&[task], 0, 1)?;
+            (task, _) = world.receive::<u64>(ANY_SOURCE, ANY_TAG)?;
+        }
+        return Ok(world.receive::<u64>(ANY_SOURCE, ANY_TAG).map(|_| None)?);
+    }
+    let (workers, mut tasks) = (rank.size() - 1, 8 * rank.size() as u64);
+    for _ in 0..tasks as usize + workers {
+        let (_, status) = world.receive::<u64>(ANY_SOURCE, ANY_TAG)?;
+        world.send(&[tasks], status.source, 2)?;
+        tasks = tasks.saturating_sub(1);
+    }
+    let figures = [began.elapsed().as_secs_f64(), megabytes()?];
+    (1..=workers).try_for_each(|worker| world.send(&[0u64], worker, 2))?;
+    Ok(Some(figures))
 }
 
 /// Of this process, and of those that have the same parent: what each has of its own, and its share of what

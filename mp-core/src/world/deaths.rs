@@ -298,9 +298,75 @@ fn while_it_withdraws() {
             refused(rank.sender("x", 1, channel()).unwrap().send_timeout(&[7; 4], LONG));
             drop(from);
             // What says so is freed with the last who could ask.
+            forget_name(rank, stage);
+        },
+    );
+}
+
+/// The last who could ask about the name is gone.
+fn forget_name(rank: &Rank, stage: &Stage) {
+    rank.withdraw("x", channel()).unwrap();
+    stage.launcher.rank(OTHER).unwrap().set_dead();
+    burial::bury(&stage.launcher, OTHER).unwrap();
+}
+
+#[test]
+fn while_it_calls() {
+    at_every_store(
+        |rank, _| rank.callers("x", channel()).unwrap(),
+        |rank, _| {
+            let mut to = rank.sender::<[u64]>("x", 0, channel()).unwrap();
+            to.send_buffer(buffer(rank, 2)).unwrap();
+            to.send(&[7; 4]).unwrap();
+        },
+        |rank, stage, callers, mine| {
+            let called = callers.has_called(1);
+            assert_eq!(callers.absent(1), (!called).then_some(true));
+            assert_eq!((callers.has_called(2), callers.absent(2)), (false, None));
+            if called {
+                drain(&rank.receiver("x", 1, channel()).unwrap(), mine);
+            }
+            drop(callers);
+            forget_name(rank, stage);
+        },
+    );
+}
+
+#[test]
+fn while_it_listens() {
+    at_every_store(
+        |rank, _| rank.sender::<[u64]>("x", 1, channel()).unwrap(),
+        |rank, _| {
+            let callers = rank.callers("x", channel()).unwrap();
+            assert!(callers.has_called(0) && callers.has_news());
+            callers.await_call(2);
+        },
+        |rank, stage, mut to, _| {
+            refused(to.send_timeout(&[7; 4], LONG));
+            drop(to);
+            refused(rank.sender("x", 1, channel()).unwrap().send_timeout(&[7; 4], LONG));
+            // Beside what the dead one has left.
+            let callers = rank.callers("x", channel()).unwrap();
+            assert_eq!(callers.absent(1), Some(true));
+            drop(callers);
+            forget_name(rank, stage);
+        },
+    );
+}
+
+#[test]
+fn while_it_listens_no_more() {
+    at_every_store(
+        |_, _| (),
+        |rank, _| {
+            drop(rank.callers("x", channel()).unwrap());
             rank.withdraw("x", channel()).unwrap();
-            stage.launcher.rank(OTHER).unwrap().set_dead();
-            burial::bury(&stage.launcher, OTHER).unwrap();
+        },
+        |rank, stage, (), _| {
+            let callers = rank.callers("x", channel()).unwrap();
+            assert!(callers.absent(1).is_some());
+            drop(callers);
+            forget_name(rank, stage);
         },
     );
 }
