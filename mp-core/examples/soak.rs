@@ -7,33 +7,15 @@
 #[macro_use]
 mod support;
 
-use std::time::{Duration, Instant};
-
 use mp_core::World;
 use support::{Watchdog, scenarios};
 
 fn main() {
-    let (seconds, first) = support::soak_arguments("soak [SECONDS] [SEED]", 60);
-    let started = Instant::now();
-    let mut rounds = 0u64;
-    loop {
-        let seed = first.wrapping_add(rounds);
-        // A thread remembers what its worlds returned, and tells the ranks of later ones: with
-        // thousands of rounds that would become more than the worlds themselves.
-        let ended = std::thread::spawn(move || round(seed)).join();
-        if ended.is_err() {
-            std::process::exit(1);
-        }
-        rounds += 1;
-        if started.elapsed() >= Duration::from_secs(seconds) {
-            break;
-        }
-    }
-    println!("{rounds} rounds from seed {first}, {:?}", started.elapsed());
+    support::soak("soak", round);
 }
 
-/// One world of each kind. Its ranks are told the seed by their arguments, and come straight here.
-fn round(seed: u64) {
+/// One world of each kind.
+fn round(seed: u64) -> Result<(), String> {
     let args = ["0".to_owned(), seed.to_string()];
     let _watchdog = Watchdog::start();
     let farm = World::processes(scenarios::FARM)
@@ -50,8 +32,5 @@ fn round(seed: u64) {
         scenarios::check(crowd, scenarios::crowd_victim(seed)),
     ];
     let errors: Vec<_> = checks.into_iter().filter_map(Result::err).collect();
-    if !errors.is_empty() {
-        eprintln!("seed {seed}: {}", errors.join("; "));
-        std::process::exit(1);
-    }
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }

@@ -16,7 +16,10 @@ macro_rules! ensure {
 pub mod scenarios;
 pub mod watchdog;
 
-use std::{fmt::Debug, time::SystemTime};
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant, SystemTime},
+};
 
 use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
 use serde::{Serialize, de::DeserializeOwned};
@@ -114,6 +117,34 @@ impl Together {
         }
         Ok(())
     }
+}
+
+/// The main function of a soak: does rounds for as many seconds as the first argument says, from the seed
+/// that the second one says. Ends the program with the error of the first round that fails.
+///
+/// A process rank has to come straight to its round: its world's arguments are `0` and the seed.
+pub fn soak(name: &str, round: fn(u64) -> Result<(), String>) {
+    let (seconds, first) = soak_arguments(&format!("{name} [SECONDS] [SEED]"), 60);
+    let started = Instant::now();
+    let mut rounds = 0u64;
+    loop {
+        let seed = first.wrapping_add(rounds);
+        // A thread remembers what its worlds returned, and tells the ranks of later ones: with
+        // thousands of rounds that would become more than the worlds themselves.
+        match std::thread::spawn(move || round(seed)).join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                eprintln!("seed {seed}: {error}");
+                std::process::exit(1);
+            }
+            Err(_) => std::process::exit(1),
+        }
+        rounds += 1;
+        if started.elapsed() >= Duration::from_secs(seconds) {
+            break;
+        }
+    }
+    println!("{rounds} rounds from seed {first}, {:?}", started.elapsed());
 }
 
 /// The two numbers that a soak takes: how much, and the first seed, which is else of the moment.
