@@ -231,6 +231,94 @@ fn reduce_scatters_on_all_numbers_of_cores() {
     }
 }
 
+/// [`after`], of each pair in an element.
+fn all_after<const N: usize>(left: [u16; N], right: [u16; N]) -> [u16; N] {
+    std::array::from_fn(|place| {
+        let pair = |of: &[u16; N]| [of[place / 2 * 2], of[place / 2 * 2 + 1]];
+        after(pair(&left), pair(&right))[place % 2]
+    })
+}
+
+/// Every operation by chunks, one after the other, of elements of so many words.
+async fn in_chunks<const N: usize, M: Mpb<Error: std::fmt::Debug>>(
+    core: &mut M,
+    chunks: &mut ChunkReduce,
+    series: std::ops::Range<usize>,
+) {
+    let (me, cores) = (core.rank(), core.ranks());
+    for number in series {
+        let (count, root) = ([1, 3, 0, 9][number % 4], (number * 5) % cores);
+        let of = |rank: usize, index: usize| -> [u16; N] {
+            std::array::from_fn(|place| element(rank, index * N + place, number) | 1)
+        };
+        let reference = |ranks: std::ops::Range<usize>, index: usize| {
+            ranks.map(|rank| of(rank, index)).reduce(all_after).expect("a rank at least")
+        };
+        let own = |count: usize| (0..count).map(|index| of(me, index)).collect::<Vec<_>>();
+        let mut got = own(count);
+        let ranks = match number % 6 {
+            0 => {
+                chunks.reduce(core, &mut got, &all_after, root).await.unwrap();
+                if me == root { 0..cores } else { me..me + 1 }
+            }
+            1 => {
+                let lambda = [1, 2, cores][number / 6 % 3];
+                chunks.reduce_along(core, &mut got, &all_after, lambda, root).await.unwrap();
+                if me == root { 0..cores } else { me..me + 1 }
+            }
+            2 => {
+                chunks.all_reduce(core, &mut got, &all_after).await.unwrap();
+                0..cores
+            }
+            3 => {
+                let prefix = Prefix::Inclusive;
+                chunks.scan(core, &mut got, &all_after, prefix).await.unwrap();
+                0..me + 1
+            }
+            4 => {
+                let prefix = Prefix::Exclusive;
+                chunks.scan(core, &mut got, &all_after, prefix).await.unwrap();
+                0..me.max(1)
+            }
+            _ => {
+                // Some have none.
+                let cuts = packed((0..cores).map(|rank| (rank + number) % 3));
+                let whole = own(cuts.last().map_or(0, |cut| cut.end));
+                let mut result = vec![[0; N]; cuts[me].len()];
+                let blocks = Blocks::At(&cuts);
+                let mut parts = Parts::new(core, &whole, &mut result, blocks).unwrap();
+                chunks.reduce_scatter(core, &mut parts, &all_after).await.unwrap();
+                let expected = cuts[me].clone().map(|index| reference(0..cores, index));
+                assert!(result.into_iter().eq(expected), "{N}, {cores}, {number}");
+                continue;
+            }
+        };
+        let expected = (0..count).map(|index| reference(ranks.clone(), index));
+        assert!(got.into_iter().eq(expected), "{N} words, {cores} cores, rank {me}, {number}");
+    }
+}
+
+/// Elements that take several chunks, before and after others.
+#[test]
+fn elements_longer_than_a_chunk() {
+    for cores in [1, 2, 3, 5, 8, 13] {
+        for buffers in [1, 2, 4] {
+            let options = ChunkOptions { chunk_lines: 2, buffers, first_line: 0 };
+            let lines = options.lines(cores).unwrap();
+            let run = run(machine(cores, lines), async |core| {
+                let core = &mut Erratic::new(core);
+                let chunks = &mut ChunkReduce::new(core, options).unwrap();
+                in_chunks::<2, _>(core, chunks, 0..12).await;
+                in_chunks::<34, _>(core, chunks, 0..24).await;
+                in_chunks::<32, _>(core, chunks, 0..12).await;
+                in_chunks::<200, _>(core, chunks, 0..24).await;
+                in_chunks::<2, _>(core, chunks, 0..12).await;
+            });
+            run.unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_can_not_be() {
     let run = run(machine(2, 20), async |core| {
@@ -247,9 +335,9 @@ fn what_can_not_be() {
         assert_eq!((chunks(2, 8, 0), chunks(2, 8, 1)), (None, no_room(1)));
         assert_eq!(chunks(2, 0, 0), Some(ReduceOptionsError::NoBuffer));
         assert_eq!(chunks(0, 2, 0), Some(ReduceOptionsError::NoBuffer));
-        let mut chunks =
-            ChunkReduce::new(core, ChunkOptions { chunk_lines: 1, buffers: 1, first_line: 0 });
-        let large = chunks.as_mut().unwrap().reduce(core, &mut [[0_u8; 48]], &|a, _| a, 0).await;
+        let options = BlockOptions { block_lines: 1, first_line: 0 };
+        let mut blocks = BlockReduce::new(core, options).unwrap();
+        let large = blocks.whole(core, &mut [[0_u8; 48]], &|a, _| a).await;
         assert_eq!(large, Err(ReduceError::ElementTooLong { bytes: 48, most: 32 }));
         let mut lines = LineReduce::new(core, 4, 0).unwrap();
         let long = lines.reduce(core, &mut [0_u8; 49], &Sum, 0).await;

@@ -295,8 +295,14 @@ impl BlockReduce {
         Ok(())
     }
 
+    /// Bytes of the longest element.
+    #[inline]
+    pub(super) fn most_bytes(&self) -> usize {
+        self.options.block_lines.saturating_mul(self.line_bytes)
+    }
+
     fn block_elements<T, E>(&self) -> Result<usize, ReduceError<E>> {
-        ReduceError::elements_in::<T>(self.options.block_lines.saturating_mul(self.line_bytes))
+        ReduceError::elements_in::<T>(self.most_bytes())
     }
 
     fn put_line(&self, rank: usize) -> usize {

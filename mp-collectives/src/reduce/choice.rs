@@ -20,7 +20,12 @@ pub(super) const SEGMENTS: usize = 2;
 /// the segment of all ranks' blocks should stay in a cache of the second level. Each rank has a block for
 /// each, twice: of many ranks' not more than [`MOST_LINES`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
-    (2048 / ranks).clamp(32, 1024).min((MOST_LINES / ranks.saturating_mul(ranks).max(1)).max(1))
+    chunk_lines(ranks).min((MOST_LINES / ranks.saturating_mul(ranks).max(1)).max(1))
+}
+
+/// Lines in a chunk: as many as in a block, of which each rank has a few, however many ranks there are.
+pub(super) fn chunk_lines(ranks: usize) -> usize {
+    (2048 / ranks).clamp(32, 1024)
 }
 
 /// Lines of all ranks' blocks: 128 MiB, of which there are two.
@@ -37,6 +42,8 @@ pub enum AllReduce {
     Whole,
     /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
     Scattered,
+    /// Chunks, combined at rank 0: [`ChunkReduce::all_reduce`](super::ChunkReduce::all_reduce).
+    Chunks,
 }
 
 /// How one rank gets the result.
@@ -76,6 +83,9 @@ pub enum ReduceScatter {
     Lines,
     /// Through the buffers of all: [`BlockReduce::reduce_scatter`](super::BlockReduce::reduce_scatter).
     Blocks,
+    /// Chunks, to one rank after the other:
+    /// [`ChunkReduce::reduce_scatter`](super::ChunkReduce::reduce_scatter).
+    Chunks,
 }
 
 /// Whose elements a scan combines for a rank.
@@ -115,6 +125,8 @@ pub enum Reason {
     Middle,
     /// All ranks are to work at the same time, each on another part.
     Long,
+    /// One element is longer than a block.
+    LargeElements,
 }
 
 /// The choice for a vector.
@@ -144,7 +156,16 @@ impl<A: Copy> Explanation<A> {
     }
 
     fn in_chunks(&self) -> By {
-        self.in_buffers(block_lines(self.machine.ranks), BUFFERS)
+        self.in_buffers(chunk_lines(self.machine.ranks), BUFFERS)
+    }
+
+    /// Another algorithm where elements are too large, unless the caller wants this one.
+    #[inline]
+    fn or(self, too_large: bool, algorithm: A) -> Self {
+        match too_large && self.reason != Reason::Forced {
+            true => Explanation { algorithm, reason: Reason::LargeElements, ..self },
+            false => self,
+        }
     }
 
     /// In segments of a block for each rank.
@@ -165,7 +186,15 @@ impl Explanation<AllReduce> {
                 Schedule::all_reduce_whole(ranks, self.in_buffers(segment, SEGMENTS))
             }
             AllReduce::Scattered => Schedule::all_reduce_scattered(ranks, self.in_blocks()),
+            AllReduce::Chunks => Schedule::all_reduce_at_first(ranks, self.in_chunks()),
         }
+    }
+
+    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    #[inline]
+    pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
+        let blocks = matches!(self.algorithm, AllReduce::Whole | AllReduce::Scattered);
+        self.or(blocks && element > block, AllReduce::Chunks)
     }
 }
 
@@ -188,6 +217,13 @@ impl Explanation<Reduce> {
             Reduce::Scattered => Schedule::reduce_scattered(ranks, root, self.in_blocks()),
         }
     }
+
+    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    #[inline]
+    pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
+        let blocks = matches!(self.algorithm, Reduce::Scattered);
+        self.or(blocks && element > block, Reduce::Chunks)
+    }
 }
 
 impl Explanation<Scan> {
@@ -207,7 +243,15 @@ impl Explanation<ReduceScatter> {
         match self.algorithm {
             ReduceScatter::Lines => Schedule::reduce_scatter(ranks, self.in_lines()),
             ReduceScatter::Blocks => Schedule::reduce_scatter(ranks, self.in_blocks()),
+            ReduceScatter::Chunks => Schedule::reduce_scatter(ranks, self.in_chunks()),
         }
+    }
+
+    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    #[inline]
+    pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
+        let blocks = matches!(self.algorithm, ReduceScatter::Blocks);
+        self.or(blocks && element > block, ReduceScatter::Chunks)
     }
 }
 
@@ -323,6 +367,7 @@ impl fmt::Display for ReduceScatter {
         f.write_str(match self {
             ReduceScatter::Lines => "lines straight to each rank",
             ReduceScatter::Blocks => "blocks in the buffers of all",
+            ReduceScatter::Chunks => "chunks to one rank after the other",
         })
     }
 }
@@ -343,6 +388,7 @@ impl fmt::Display for AllReduce {
             AllReduce::FirstRank => "lines by way of rank 0",
             AllReduce::Whole => "everything to all",
             AllReduce::Scattered => "reduce-scatter and all-gather",
+            AllReduce::Chunks => "chunks by way of rank 0",
         })
     }
 }
@@ -374,6 +420,7 @@ impl fmt::Display for Reason {
             }
             Reason::Middle => "to get more costs less than to wait once more",
             Reason::Long => "all ranks work at the same time, each on another part",
+            Reason::LargeElements => "one element is longer than a block",
         })
     }
 }

@@ -10,7 +10,7 @@ use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
     AllReduce, BUFFERS, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
-    choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan,
+    choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan, chunk_lines,
 };
 use super::operations::Operation;
 use super::{
@@ -111,6 +111,7 @@ impl Reductions {
     ) -> mp_core::Result<Reductions> {
         let ranks = machine.ranks;
         let slots = settings.slots.unwrap_or(machine.slots());
+        let chunk_lines = settings.block_lines.unwrap_or(chunk_lines(ranks));
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
         let too_much =
             || mp_core::Error::other("reductions that take more lines than there can be");
@@ -120,7 +121,7 @@ impl Reductions {
         let first_line = add(0, LineReduce::lines(slots, ranks))?;
         let blocks = BlockOptions { block_lines, first_line };
         let first_line = add(first_line, blocks.lines(ranks))?;
-        let chunks = ChunkOptions { chunk_lines: block_lines, buffers: BUFFERS, first_line };
+        let chunks = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
@@ -161,7 +162,7 @@ impl Reductions {
     /// # Errors
     /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
     /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others; a
-    /// vector too long for a forced algorithm, an element too long for a buffer.
+    /// vector, or an element, too long for a forced algorithm.
     #[inline]
     pub fn all_reduce<T: Plain>(
         &mut self,
@@ -178,7 +179,8 @@ impl Reductions {
         }
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
-        let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce);
+        let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("all_reduce", || (bytes, choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
@@ -186,6 +188,9 @@ impl Reductions {
             AllReduce::Whole => return Ok(complete(self.blocks.whole(mpb, vector, operation))?),
             AllReduce::Scattered => {
                 return Ok(complete(self.blocks.scattered(mpb, vector, operation, None))?);
+            }
+            AllReduce::Chunks => {
+                return Ok(complete(self.chunks.all_reduce(mpb, vector, operation))?);
             }
         };
         Ok(complete(self.lines.all_reduce(mpb, vector, operation, meeting))?)
@@ -207,7 +212,8 @@ impl Reductions {
         self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
         let (mpb, operation) = (&mut self.mpb, &operation);
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce);
+        let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("reduce", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
@@ -340,11 +346,13 @@ impl Reductions {
         let (mpb, parts) = (&mut self.mpb, &mut parts);
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
-        let choice = choose_reduce_scatter(self.machine, bytes, most, forced);
+        let choice = choose_reduce_scatter(self.machine, bytes, most, forced)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("reduce_scatter", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
+            ReduceScatter::Chunks => complete(self.chunks.reduce_scatter(mpb, parts, operation))?,
         }
         Ok(())
     }
@@ -399,7 +407,9 @@ impl Reductions<PolledMpb> {
         operation: &O,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::AllReduce, Some(vector.len()), None));
-        let choice = self.explain_all_reduce(size_of_val(vector));
+        let choice = self
+            .explain_all_reduce(size_of_val(vector))
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         let meeting = match choice.algorithm {
@@ -409,6 +419,7 @@ impl Reductions<PolledMpb> {
             AllReduce::Scattered => {
                 return Ok(self.blocks.scattered(mpb, vector, operation, None).await?);
             }
+            AllReduce::Chunks => return Ok(self.chunks.all_reduce(mpb, vector, operation).await?),
         };
         Ok(self.lines.all_reduce(mpb, vector, operation, meeting).await?)
     }
@@ -420,7 +431,9 @@ impl Reductions<PolledMpb> {
         root: usize,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
-        let choice = self.explain_reduce(size_of_val(vector));
+        let choice = self
+            .explain_reduce(size_of_val(vector))
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
@@ -446,12 +459,15 @@ impl Reductions<PolledMpb> {
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, None, None));
         let bytes = parts.longest().saturating_mul(size_of::<T>());
-        let choice = self.explain_reduce_scatter(bytes);
+        let choice = self
+            .explain_reduce_scatter(bytes)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
         self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
             ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
+            ReduceScatter::Chunks => self.chunks.reduce_scatter(mpb, parts, operation).await?,
         }
         Ok(())
     }

@@ -6,6 +6,10 @@
 //! goes from each rank to the next in the same way. Every pair of ranks has flags of its own, so that
 //! roots may change at no cost.
 //!
+//! An element that is longer than a chunk goes in several, and is combined when all of them are there. So
+//! elements may be of any size, also where all ranks get the result, or each that of a block: one root is the
+//! next after the other then, or puts the result for all others.
+//!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
 //! ```text
@@ -17,7 +21,7 @@
 //!
 //! Chunks are counted, by all ranks alike, in 64 bits, which do not come round.
 
-use std::mem;
+use std::{mem, ops::Range};
 
 use mp_core::Plain;
 use mp_model::in_order::{Child, Place};
@@ -28,8 +32,8 @@ use super::fold::{Fold, combine_from};
 use super::operations::Operation;
 use super::places::Places;
 use super::scratch::Scratch;
-use super::vectors::prepend;
-use super::{ReduceError, ReduceOptionsError};
+use super::vectors::{combine, prepend};
+use super::{Parts, ReduceError, ReduceOptionsError};
 
 /// What can be chosen. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +73,9 @@ pub struct ChunkReduce {
     places: Places,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Filled {
-    reader: usize,
+    readers: Range<usize>,
     chunk: u64,
 }
 
@@ -103,8 +107,8 @@ impl ChunkReduce {
     /// in their MPBs.
     ///
     /// # Errors
-    /// [`ReduceError::Root`], [`ReduceError::ElementTooLong`], and those of the MPBs; after one of
-    /// those, this rank is out of step with the others.
+    /// [`ReduceError::Root`], and those of the MPBs; after one of those, this rank is out of step with
+    /// the others.
     pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -116,13 +120,69 @@ impl ChunkReduce {
         if self.ranks == 1 || size_of_val(vector) == 0 {
             return Ok(());
         }
-        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
-        for elements in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
-            self.chunk += 1;
+        for elements in vector.chunks_mut(self.at_a_time::<T>()) {
             if mpb.rank() == root {
                 self.collect(mpb, elements, operation).await?;
             } else {
                 self.put(mpb, bytemuck::cast_slice(elements), root).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All ranks call this with vectors of the same length, and have the result in them when it returns:
+    /// the same bits, combined in the order of ranks, at rank 0.
+    ///
+    /// # Errors
+    /// As [`reduce`](ChunkReduce::reduce).
+    pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        vector: &mut [T],
+        operation: &O,
+    ) -> Result<(), ReduceError<M::Error>> {
+        if self.ranks == 1 || size_of_val(vector) == 0 {
+            return Ok(());
+        }
+        for elements in vector.chunks_mut(self.at_a_time::<T>()) {
+            if mpb.rank() == 0 {
+                self.collect(mpb, elements, operation).await?;
+                self.put_for(mpb, bytemuck::cast_slice(elements), 1..self.ranks).await?;
+            } else {
+                self.put(mpb, bytemuck::cast_slice(elements), 0).await?;
+                self.receive(mpb, bytemuck::cast_slice_mut(elements), 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines a block of the vectors for each rank, in the order of ranks: all ranks call this with
+    /// vectors of the same length and the same blocks, and have the result of their own block when it
+    /// returns.
+    ///
+    /// # Errors
+    /// As [`reduce`](ChunkReduce::reduce).
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        parts: &mut Parts<'_, T>,
+        operation: &O,
+    ) -> Result<(), ReduceError<M::Error>> {
+        if self.ranks == 1 || parts.longest() * size_of::<T>() == 0 {
+            parts.begin();
+            return Ok(());
+        }
+        let at_a_time = self.at_a_time::<T>();
+        for root in 0..self.ranks {
+            if mpb.rank() == root {
+                parts.begin();
+                for elements in parts.own().chunks_mut(at_a_time) {
+                    self.collect(mpb, elements, operation).await?;
+                }
+            } else {
+                for elements in parts.block(root).chunks(at_a_time) {
+                    self.put(mpb, bytemuck::cast_slice(elements), root).await?;
+                }
             }
         }
         Ok(())
@@ -147,9 +207,7 @@ impl ChunkReduce {
         if self.ranks == 1 || size_of_val(vector) == 0 {
             return Ok(());
         }
-        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
-        for own in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
-            self.chunk += 1;
+        for own in vector.chunks_mut(self.at_a_time::<T>()) {
             let Some(parent) = parent else {
                 self.collect_from(mpb, own, operation, &children).await?;
                 continue;
@@ -162,7 +220,9 @@ impl ChunkReduce {
             let mut room = mem::take(&mut self.sum);
             let sum = room.elements::<T>(own.len());
             sum.copy_from_slice(own);
+            let before = self.chunk;
             self.collect_from(mpb, sum, operation, &children).await?;
+            self.chunk = before;
             self.put(mpb, bytemuck::cast_slice(sum), parent).await?;
             self.sum = room;
         }
@@ -185,21 +245,17 @@ impl ChunkReduce {
         if self.ranks == 1 || size_of_val(vector) == 0 {
             return Ok(());
         }
-        let chunk_bytes = self.options.chunk_lines.saturating_mul(self.line_bytes);
-        for own in vector.chunks_mut(ReduceError::elements_in::<T>(chunk_bytes)?) {
-            self.chunk += 1;
-            let me = mpb.rank();
+        for own in vector.chunks_mut(self.at_a_time::<T>()) {
+            let (me, before) = (mpb.rank(), self.chunk);
             if let Some(below) = me.checked_sub(1) {
-                let (chunk, flag, line) = (self.chunk, self.put_line(below), self.buffer_line());
-                let got = Line { rank: below, line: self.got_line(me) };
-                let before = self.scratch.elements::<T>(own.len());
-                mpb.wait_flag_from(below, flag, |put| put >= chunk).await?;
-                mpb.compare(below, flag)?;
-                mpb.get(Line { rank: below, line }, bytemuck::cast_slice_mut(before)).await?;
-                mpb.set_flag(got, chunk).await?;
-                prepend(operation, before, own);
+                let mut scratch = mem::take(&mut self.scratch);
+                let theirs = scratch.elements::<T>(own.len());
+                self.receive(mpb, bytemuck::cast_slice_mut(theirs), below).await?;
+                prepend(operation, theirs, own);
+                self.scratch = scratch;
             }
             if me + 1 < self.ranks {
+                self.chunk = before;
                 self.put(mpb, bytemuck::cast_slice(own), me + 1).await?;
             }
             if prefix == Prefix::Exclusive && me > 0 {
@@ -209,25 +265,73 @@ impl ChunkReduce {
         Ok(())
     }
 
+    fn chunk_bytes(&self) -> usize {
+        self.options.chunk_lines.saturating_mul(self.line_bytes)
+    }
+
+    /// How many elements are combined at a time: those of a chunk, or one that takes several.
+    fn at_a_time<T>(&self) -> usize {
+        (self.chunk_bytes() / size_of::<T>().max(1)).max(1)
+    }
+
     async fn put<M: Mpb>(
         &mut self,
         mpb: &mut M,
         elements: &[u8],
         reader: usize,
     ) -> Result<(), M::Error> {
-        let (me, chunk, buffer) = (mpb.rank(), self.chunk, self.buffer());
-        let before = self.filled[buffer].replace(Filled { reader, chunk });
-        if let Some(Filled { reader, chunk }) = before
-            && self.got[reader] < chunk
-        {
-            let line = self.got_line(reader);
-            self.got[reader] = mpb.wait_flag_from(reader, line, |got| got >= chunk).await?;
-        }
-        mpb.put(elements, Line { rank: me, line: self.buffer_line() }).await?;
-        mpb.announce(Line { rank: reader, line: self.put_line(me) }, chunk).await
+        self.put_for(mpb, elements, reader..reader + 1).await
     }
 
-    /// What the children of a tree have of this chunk, the nearest one's first.
+    /// Puts elements into the next chunks.
+    async fn put_for<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        elements: &[u8],
+        readers: Range<usize>,
+    ) -> Result<(), M::Error> {
+        let me = mpb.rank();
+        for piece in elements.chunks(self.chunk_bytes()) {
+            self.chunk += 1;
+            let (chunk, buffer) = (self.chunk, self.buffer());
+            let filled = Filled { readers: readers.clone(), chunk };
+            if let Some(Filled { readers, chunk }) = self.filled[buffer].replace(filled) {
+                for reader in readers {
+                    if self.got[reader] < chunk {
+                        let line = self.got_line(reader);
+                        let got = |got| got >= chunk;
+                        self.got[reader] = mpb.wait_flag_from(reader, line, got).await?;
+                    }
+                }
+            }
+            mpb.put(piece, Line { rank: me, line: self.buffer_line() }).await?;
+            for reader in readers.clone() {
+                mpb.announce(Line { rank: reader, line: self.put_line(me) }, chunk).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets what a rank has put for this one into the next chunks.
+    async fn receive<M: Mpb>(
+        &mut self,
+        mpb: &mut M,
+        elements: &mut [u8],
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let (put, got) = (self.put_line(from), self.got_line(mpb.rank()));
+        for piece in elements.chunks_mut(self.chunk_bytes()) {
+            self.chunk += 1;
+            let (chunk, line) = (self.chunk, self.buffer_line());
+            mpb.wait_flag_from(from, put, |put| put >= chunk).await?;
+            mpb.compare(from, put)?;
+            mpb.get(Line { rank: from, line }, piece).await?;
+            mpb.set_flag(Line { rank: from, line: got }, chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// What the children of a tree have of the next elements, the nearest one's first.
     async fn collect_from<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -235,6 +339,19 @@ impl ChunkReduce {
         operation: &O,
         children: &[Child],
     ) -> Result<(), M::Error> {
+        let before = self.chunk;
+        if size_of::<T>() > self.chunk_bytes() {
+            let mut scratch = mem::take(&mut self.scratch);
+            let theirs = scratch.elements::<T>(sum.len());
+            for &Child { rank, is_above } in children {
+                self.chunk = before;
+                self.receive(mpb, bytemuck::cast_slice_mut(theirs), rank).await?;
+                combine(operation, sum, theirs, is_above);
+            }
+            self.scratch = scratch;
+            return Ok(());
+        }
+        self.chunk += 1;
         let (chunk, line, got) = (self.chunk, self.buffer_line(), self.got_line(mpb.rank()));
         for &Child { rank, is_above } in children {
             mpb.wait_flag_from(rank, self.put_line(rank), |put| put >= chunk).await?;
@@ -246,15 +363,30 @@ impl ChunkReduce {
         Ok(())
     }
 
+    /// What all others have of the next elements, in the order of ranks.
     async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
         own: &mut [T],
         operation: &O,
     ) -> Result<(), M::Error> {
-        let (me, chunk, line) = (mpb.rank(), self.chunk, self.buffer_line());
-        let (ranks, got) = (self.ranks, self.got_line(me));
-        let put = self.put_line(0);
+        let (me, ranks, before) = (mpb.rank(), self.ranks, self.chunk);
+        if size_of::<T>() > self.chunk_bytes() {
+            let mut scratch = mem::take(&mut self.scratch);
+            let mut fold = Fold::new(operation, me, own, &mut scratch);
+            for rank in 0..ranks {
+                if rank != me {
+                    self.chunk = before;
+                    self.receive(mpb, fold.room(rank), rank).await?;
+                }
+                fold.take(rank);
+            }
+            self.scratch = scratch;
+            return Ok(());
+        }
+        self.chunk += 1;
+        let (chunk, line) = (self.chunk, self.buffer_line());
+        let (put, got) = (self.put_line(0), self.got_line(me));
         let mut fold = Fold::new(operation, me, own, &mut self.scratch);
         for rank in 0..ranks {
             if rank != me {

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root or along a tree, or to each; scans |
 //! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
-//! | [`ChunkReduce`] | all sizes | chunks straight to a root or along a tree; scans along a chain |
+//! | [`ChunkReduce`] | all sizes, elements longer than a block | chunks straight to a root or along a tree, to each rank in turn, or by way of rank 0; scans along a chain |
 //!
 //! The trees (`trees.rs`) are those of Bar-Noy and Kipnis' postal model, between the binomial one and the
 //! flat one, with the λ that the cache-line-aware model finds best for the machine.

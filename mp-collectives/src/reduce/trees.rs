@@ -15,7 +15,7 @@ use mp_model::cla::search::{reduction_along, reduction_scattered};
 use mp_model::cla::{self, Parameters, Placement, best_lambda};
 use mp_model::in_order::Shape;
 
-use super::choice::{BUFFERS, SEGMENTS, block_lines};
+use super::choice::{BUFFERS, SEGMENTS, block_lines, chunk_lines};
 use crate::barrier::Origin;
 use crate::broadcast::Machine;
 
@@ -53,10 +53,10 @@ impl Trees {
     }
 
     /// Those that the model finds best for flags that are in caches, with these parameters of the machine, if
-    /// they are known, and with so many lines in a chunk, if [it is said](super::Settings::block_lines).
+    /// they are known, and with so many lines in a chunk and a block, if [it is said](super::Settings::block_lines).
     pub fn best(
         machine: Machine,
-        chunk_lines: Option<usize>,
+        lines_said: Option<usize>,
         parameters: Option<Parameters>,
     ) -> Trees {
         let Ok(placement) = Placement::one_group(machine.ranks) else { return Trees::NONE };
@@ -66,22 +66,24 @@ impl Trees {
         let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
         let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
         let model = cla::Machine { parameters, placement };
-        let piece = chunk_lines.unwrap_or(block_lines(machine.ranks)).max(1) as u64;
-        let by = |lines, buffers: usize| By::Buffers { lines, piece, buffers: buffers as u64 };
+        let piece = |by_default: usize| lines_said.unwrap_or(by_default).max(1) as u64;
+        let (piece, block) = (piece(chunk_lines(machine.ranks)), piece(block_lines(machine.ranks)));
+        let by = |lines| By::Buffers { lines, piece, buffers: BUFFERS as u64 };
+        let by_blocks = |lines| By::Buffers { lines, piece: block, buffers: SEGMENTS as u64 };
         let better = |by| {
             let lambda = best_lambda(&model, by).lambda;
             (lambda + 1 < machine.ranks).then_some(lambda)
         };
         // So that one chunk comes while another one is taken.
-        let chunks = better(by(2 * piece, BUFFERS));
+        let chunks = better(by(2 * piece));
         let most = chunks.map_or(0, |lambda| {
             let along = |lines| {
                 let shape = Shape::new(machine.ranks, lambda);
-                reduction_along(&model, shape, 0, by(lines, BUFFERS))
+                reduction_along(&model, shape, 0, by(lines))
             };
             let is_better = |&power: &u32| {
                 let lines = (1_u64 << power) / LINE;
-                along(lines) <= reduction_scattered(&model, 0, by(lines, SEGMENTS))
+                along(lines) <= reduction_scattered(&model, 0, by_blocks(lines))
             };
             LENGTHS.take_while(is_better).last().map_or(0, |power| 1 << power)
         });

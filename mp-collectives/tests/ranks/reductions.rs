@@ -131,6 +131,58 @@ fn all_lengths_and_roots() {
     }
 }
 
+/// Every reduction of elements of so many words.
+fn large_elements<const N: usize>(rank: &Rank, settings: Settings) -> Result<()> {
+    let (me, ranks) = (rank.id(), rank.size());
+    let mut reductions = Reductions::open(rank, "large", settings)?;
+    let of = |rank: usize, index: usize| -> [u64; N] {
+        std::array::from_fn(|place| (rank * rank + 3 * index + 7 * place) as u64)
+    };
+    let add = |left: [u64; N], right: [u64; N]| -> [u64; N] {
+        std::array::from_fn(|place| left[place].wrapping_mul(3).wrapping_add(right[place]))
+    };
+    let expected = |ranks: usize, count: usize| reference(ranks, count, of, &add);
+    for count in [1, 2 * ranks] {
+        let own = || (0..count).map(|index| of(me, index)).collect::<Vec<_>>();
+        let all = expected(ranks, count);
+        let mut got = own();
+        reductions.all_reduce(&mut got, add)?;
+        check(&got, &all, "all-reduce")?;
+        let mut got = own();
+        reductions.reduce(&mut got, add, ranks - 1)?;
+        if me == ranks - 1 {
+            check(&got, &all, "reduce")?;
+        }
+        let mut got = own();
+        reductions.scan(&mut got, add)?;
+        check(&got, &expected(me + 1, count), "scan")?;
+        if count > 1 {
+            let mut got = own();
+            reductions.reduce_scatter_in_place(&mut got, add)?;
+            check(&got[2 * me..][..2], &all[2 * me..][..2], "reduce-scatter")?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn elements_longer_than_a_block() {
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| large_elements::<20>(rank, SMALL));
+    }
+    // By default, among few ranks and among many, of which each has smaller blocks.
+    on_all(2, |rank| {
+        // It is too large for a test's stack.
+        std::thread::scope(|scope| {
+            let run = || large_elements::<9_000>(rank, Settings::default());
+            let thread = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, run);
+            thread.map_err(Error::other)?.join().map_err(|_| Error::other("it panicked"))?
+        })
+    });
+    let _watchdog = Watchdog::start();
+    World::threads(256).run(|rank| large_elements::<200>(rank, Settings::default())).unwrap();
+}
+
 #[test]
 fn sixteen_ranks() {
     on_all(16, |rank| {
