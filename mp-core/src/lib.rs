@@ -36,6 +36,7 @@ pub mod delegate {
         Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
         discard,
     };
+    pub use crate::wait::Backoff;
 }
 
 /// Names that the library's own crates give are apart from those of programs: each use of channels,

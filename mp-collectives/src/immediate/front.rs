@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use mp_core::{Error, Rank, Result, Wait, delegate::discard, mpb::Polled};
+use mp_core::delegate::{Backoff, discard};
+use mp_core::{Error, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
@@ -337,11 +338,12 @@ impl<A: Send + 'static> Drop for Front<A> {
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());
         let polled = self.shared.waits.now();
+        let mut backoff = Backoff::new();
         // In a world too broken to sleep in, everything ends all the same.
         while !self.shared.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle)
             && !idle()
         {
-            thread::yield_now();
+            backoff.pause();
         }
     }
 }

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use mp_core::{Error, Result, Wait, delegate::discard, mpb::Polled};
+use mp_core::delegate::{Backoff, discard};
+use mp_core::{Error, Result, Wait, mpb::Polled};
 use mp_delegate::comm::Errands;
 use thiserror::Error;
 
@@ -129,9 +130,10 @@ impl<B> CollectiveRequest<B> {
     /// # Panics
     /// When it has given its answer as a future.
     pub fn wait(mut self) -> Result<B, Failed<B>> {
+        let mut backoff = Backoff::new();
         // In a world too broken to sleep in, every operation ends all the same.
         while !self.drive(Wait::forever()).is_ok_and(|done| done) && !self.reply.is_done() {
-            thread::yield_now();
+            backoff.pause();
         }
         match self.reply.lock().answer.take() {
             Some(answer) => answer,

@@ -15,8 +15,8 @@ use crate::{
     channel::{Filled, Outlet, Outward, Position, Sender},
     error::{Result, SendError},
     plain::{Message, Plain},
-    sync::{AtomicU32, AtomicU64, Ordering, yield_now},
-    wait::{Flag, Wait},
+    sync::{AtomicU32, AtomicU64, Ordering},
+    wait::{Backoff, Flag, Wait},
 };
 
 /// A sending end whose messages are sent by other threads, each through a lane, or by the caller.
@@ -412,6 +412,7 @@ impl Feed {
 
     #[cold]
     fn search(&mut self) -> (u32, NodeAt) {
+        let mut backoff = Backoff::new();
         loop {
             let all = Pool::nodes_in(self.chunks);
             for looked in 1..=all {
@@ -431,7 +432,7 @@ impl Feed {
                 // The first of the new ones comes next.
                 self.cursor = all - 1;
             } else {
-                yield_now();
+                backoff.pause();
             }
         }
     }

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     error::{Error, Result, SendError},
-    sync::{Ordering, yield_now},
-    wait::{Doing, Flag, Operation, Wait},
+    sync::Ordering,
+    wait::{Backoff, Doing, Flag, Operation, Wait},
 };
 
 /// A submitted send, without the types of what it holds. Dropped, it lets go of the send: that is
@@ -93,9 +93,10 @@ impl Untyped {
 
     /// Waits until the send is answered, whatever happens.
     pub fn wait_done(&mut self) {
+        let mut backoff = Backoff::new();
         // In a world too broken to sleep in, the server answers all the same.
         while !self.wait(Wait::forever()).is_ok_and(|done| done) && !self.is_done() {
-            yield_now();
+            backoff.pause();
         }
     }
 
@@ -150,6 +151,7 @@ impl Untyped {
         if !self.shared.asymmetry.heavy() {
             std::thread::sleep(UNSURE);
         }
+        let mut backoff = Backoff::new();
         loop {
             // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer shows, and
             // the server does not look at the cargo any more.
@@ -162,7 +164,7 @@ impl Untyped {
                     return true;
                 }
             }
-            yield_now();
+            backoff.pause();
         }
     }
 

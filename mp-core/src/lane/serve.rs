@@ -18,8 +18,8 @@ use crate::{
     context::Context,
     error::Error,
     plain::Message,
-    sync::{Futex, Ordering, yield_now},
-    wait::Asymmetry,
+    sync::{Futex, Ordering},
+    wait::{Asymmetry, Backoff},
 };
 
 /// What a look at a lane came to.
@@ -398,6 +398,7 @@ impl ServedLane {
 
     /// Ends the requests of all that is submitted.
     fn fail_submitted(&mut self) {
+        let mut backoff = Backoff::new();
         loop {
             match self.current.state().load(Ordering::Acquire) {
                 // The submitter or the holder may take it back at the same time.
@@ -409,7 +410,7 @@ impl ServedLane {
                 }
                 WITHDRAWN => self.pass_withdrawn(),
                 FREE => return,
-                _ => yield_now(),
+                _ => backoff.pause(),
             }
         }
     }

@@ -52,8 +52,7 @@ use slot::Slot;
 use crate::{
     context::Context,
     copy::copy_bytes,
-    sync::yield_now,
-    wait::{Doing, Operation, Wait},
+    wait::{Backoff, Doing, Operation, Wait},
 };
 
 /// How long a lender looks for a borrower that has just been told: as long as it takes for a line
@@ -160,12 +159,13 @@ impl<'a> Offer<'a> {
             return false;
         }
         let doing = Doing { operation: Operation::Send, channel: 0 };
+        let mut backoff = Backoff::new();
         loop {
             let look = || slot.outcome(self.number);
             match context.wait(Wait::forever(), doing, slot.line(), slot.asleep(), look) {
                 Ok(Some(taken)) => return taken,
                 // A world too broken to sleep in; but the borrower reads.
-                _ => yield_now(),
+                _ => backoff.pause(),
             }
         }
     }

@@ -13,6 +13,7 @@
 //! [`WaitPolicy`] says how far a wait goes. Whoever makes a waited-for condition true looks at
 //! the flag afterwards ([`Asymmetry`]) and rings only when it is raised.
 
+mod backoff;
 mod barrier;
 mod cpu;
 mod listen;
@@ -20,6 +21,7 @@ mod record;
 
 use std::time::{Duration, Instant};
 
+pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen};

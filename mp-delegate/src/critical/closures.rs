@@ -12,10 +12,9 @@ use std::{
     fmt,
     marker::PhantomData,
     sync::{Arc, Mutex, PoisonError, Weak},
-    thread::yield_now,
 };
 
-use mp_core::{Rank, memory::Word};
+use mp_core::{Rank, delegate::Backoff, memory::Word};
 
 use self::records::{Own, Record};
 use super::{
@@ -221,8 +220,9 @@ impl Drop for End<'_> {
         }
         // Once it is taken back, whoever gets to the operation sees that its turn is over.
         if turn.exchange(mine | READY, mine | OVER).is_err() {
+            let mut backoff = Backoff::new();
             while turn.load() != mine | OVER {
-                yield_now();
+                backoff.pause();
             }
         }
     }

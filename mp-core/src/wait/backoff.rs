@@ -1,0 +1,51 @@
+//! Looking again where nobody wakes whoever looks.
+
+use std::time::Duration;
+
+use super::nap;
+use crate::sync::yield_now;
+
+/// Pauses between looks at what another thread is in the middle of, and wakes nobody after. The first let
+/// others run, since the end may be near and that thread may need this very core; the further ones are naps, each
+/// twice as long as the one before, so that many who look leave the cores to those who have something to do.
+#[derive(Debug, Default)]
+pub struct Backoff(u32);
+
+/// Pauses that let others run.
+const YIELDS: u32 = 8;
+/// The first nap.
+const NAP: Duration = Duration::from_micros(50);
+/// How often a nap is twice as long as the one before: up to 1.6 ms.
+const DOUBLINGS: u32 = 5;
+
+impl Backoff {
+    /// Before the first look.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets some time pass.
+    pub fn pause(&mut self) {
+        match self.0.checked_sub(YIELDS) {
+            None => yield_now(),
+            Some(naps) => nap(NAP * (1 << naps.min(DOUBLINGS))),
+        }
+        self.0 = self.0.saturating_add(1);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// However long it takes: the number of pauses is that of the looks.
+    #[test]
+    fn pauses_become_naps_that_end() {
+        let mut backoff = Backoff::new();
+        (0..=YIELDS + DOUBLINGS + 2).for_each(|_| backoff.pause());
+        assert_eq!(backoff.0, YIELDS + DOUBLINGS + 3);
+        backoff.0 = u32::MAX;
+        backoff.pause();
+        assert_eq!(backoff.0, u32::MAX);
+    }
+}
