@@ -1,7 +1,5 @@
 //! Immediate operations that not all ranks call alike: who differs is named, and nobody waits for ever.
 
-use std::time::Duration;
-
 use mp_collectives::{
     collectives::{Check, Collectives, Settings as Blocking},
     immediate::{ImmediateCollectives, Settings},
@@ -12,7 +10,7 @@ use mp_core::{Error as CoreError, Rank, World};
 
 use crate::{
     ALL, By,
-    support::{Watchdog, on_all, scenarios},
+    support::{Together, Watchdog, on_all, scenarios, with_limit_enough},
 };
 
 type Called = fn(&Communicator) -> Result<()>;
@@ -249,27 +247,28 @@ fn settings_and_places_of_blocks_are_told() {
 /// A rank that comes too late for one that blocks meets requests of the others, too.
 #[test]
 fn who_does_not_come_is_named() {
-    on_all(3, |rank| {
+    let attempt = |rank: &Rank, limit| {
         let world = Communicator::world(rank);
-        let check = Check::Within(Duration::from_millis(50));
+        let mut together = Together::new(rank)?;
+        let check = Check::Within(limit);
         world.set_collectives(Blocking { check, ..Blocking::default() })?;
         if rank.id() == 1 {
-            world.receive::<u8>(0, 1)?;
-            world.receive::<u8>(2, 1)?;
+            together.wait()?;
         }
         let request = world.immediate()?.all_reduce([rank.id()], Sum);
-        let missing = |result: Result<()>| match result {
-            Err(Error::NotCome { rank: 1, .. }) => Ok(()),
-            other => Err(CoreError::other(format!("{other:?}"))),
+        let named = match world.barrier() {
+            Err(Error::NotCome { rank, .. }) => rank,
+            other => return Err(CoreError::other(format!("{other:?}"))),
         };
-        missing(world.barrier())?;
         if rank.id() != 1 {
-            world.send(&[0u8], 1, 1)?;
+            together.wait()?;
         }
         // A request has its own time.
         ensure!(request.wait()? == [3], "the request");
-        Ok(())
-    });
+        // Another one that had not come was another one that was late.
+        together.all(named == 1)
+    };
+    on_all(3, |rank| with_limit_enough(|limit| attempt(rank, limit)));
 }
 
 /// Rank 1 is gone before it has called what the others wait for.

@@ -18,7 +18,7 @@ use mp_collectives::{
 use mp_comm::{Communicator, Error, Shared};
 use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
 
-use crate::support::{Random, Watchdog, on_all, scenarios};
+use crate::support::{Random, Together, Watchdog, on_all, scenarios, with_limit_enough};
 
 const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
 /// In elements of eight bytes: nothing, around lines, some blocks, many.
@@ -594,28 +594,33 @@ fn parts_check_by_themselves() {
 
 #[test]
 fn who_does_not_come_is_named() {
-    on_all(3, |rank| {
+    let attempt = |rank: &Rank, limit| {
         let world = Communicator::world(rank);
-        let limit = Duration::from_millis(50);
+        let mut together = Together::new(rank)?;
         let settings = |check| Settings { check, ..Default::default() };
         world.set_collectives(settings(Check::Within(limit)))?;
         if rank.id() == 2 {
-            // The others ask for this only after they have given up.
-            world.receive::<u8>(0, 1)?;
-            world.receive::<u8>(1, 1)?;
+            // The others come to this only after they have given up.
+            together.wait()?;
         }
-        match world.all_reduce(&mut [1.0], Sum) {
-            Err(Error::NotCome { rank: 2, call, .. }) => {
+        let named = match world.all_reduce(&mut [1.0], Sum) {
+            Err(Error::NotCome { rank, call, .. }) => {
                 ensure!(call.to_string() == "all_reduce of 1 f64 with Sum", "{call}");
+                rank
             }
             other => return Err(CoreError::other(format!("{other:?}"))),
-        }
+        };
         if rank.id() != 2 {
-            world.send(&[0u8], 2, 1)?;
+            together.wait()?;
+        }
+        // Another one that had not come was another one that was late.
+        if !together.all(named == 2)? {
+            return Ok(false);
         }
         world.set_collectives(settings(Check::On))?;
-        one_of_each(&world, 3)
-    });
+        one_of_each(&world, 3).map(|()| true)
+    };
+    on_all(3, |rank| with_limit_enough(|limit| attempt(rank, limit)));
 }
 
 const NAMED: &str = "methods::checked_where_the_environment_says_so";

@@ -7,7 +7,7 @@ use mp_core::{Error as CoreError, Rank, Result, Wait, World};
 
 use crate::{
     missing,
-    support::{SIZES, Together, Watchdog, on_all, scenarios},
+    support::{SIZES, Together, Watchdog, on_all, scenarios, with_limit_enough},
 };
 
 fn sum(count: usize) -> Call {
@@ -116,34 +116,40 @@ fn a_check_meets_another_call() {
     });
 }
 
-/// Late by more than twice the limit, so that all others have given up.
+/// Comes when all others have given up.
+fn late_one(rank: &Rank, late: usize, limit: Duration) -> Result<bool> {
+    let world = Communicator::world(rank);
+    let mut together = Together::new(rank)?;
+    if rank.id() == late {
+        together.wait()?;
+    }
+    let named = match world.joint().check(&sum(3), Some(limit)) {
+        Err(Error::NotCome { rank, call, limit: l }) => {
+            ensure!(l == limit && *call == sum(3), "{call}, {l:?}");
+            rank
+        }
+        // Rank 0 finds all who waited for it.
+        Ok(()) if (rank.id(), late) == (0, 0) => late,
+        other => return Err(CoreError::other(format!("{other:?}"))),
+    };
+    if rank.id() != late {
+        together.wait()?;
+    }
+    // Another one that had not come was another one that was late.
+    if !together.all(named == late)? {
+        return Ok(false);
+    }
+    // What is late is not taken for the next.
+    for count in 4..9 {
+        world.joint().check(&sum(count), None)?;
+    }
+    Ok(true)
+}
+
 #[test]
 fn who_does_not_come_is_named() {
     for late in 0..3 {
-        on_all(3, |rank| {
-            let world = Communicator::world(rank);
-            let mut together = Together::new(rank)?;
-            let limit = Duration::from_millis(30);
-            if rank.id() == late {
-                together.wait()?;
-            }
-            match world.joint().check(&sum(3), Some(limit)) {
-                Err(Error::NotCome { rank, call, limit: l }) => {
-                    ensure!((rank, l) == (late, limit) && *call == sum(3), "{rank}, {call}, {l:?}");
-                }
-                // Rank 0 finds all who waited for it.
-                Ok(()) if (rank.id(), late) == (0, 0) => {}
-                other => return Err(CoreError::other(format!("{other:?}"))),
-            }
-            if rank.id() != late {
-                together.wait()?;
-            }
-            // What is late is not taken for the next.
-            for count in 4..9 {
-                world.joint().check(&sum(count), Some(Duration::from_secs(8)))?;
-            }
-            Ok(())
-        });
+        on_all(3, |rank| with_limit_enough(|limit| late_one(rank, late, limit)));
     }
 }
 

@@ -107,16 +107,33 @@ impl Together {
 
     /// Returns when all have called it.
     pub fn wait(&mut self) -> Result<()> {
-        // Rank 0 hears of everybody, and then tells everybody.
-        if self.first {
-            self.come.iter().try_for_each(|from| from.receive().map(drop))?;
-        }
-        self.go.iter_mut().try_for_each(|to| to.send(&0))?;
-        if !self.first {
-            self.come.iter().try_for_each(|from| from.receive().map(drop))?;
-        }
-        Ok(())
+        self.all(true).map(drop)
     }
+
+    /// Returns when all have called it whether all have said `true`.
+    pub fn all(&mut self, mine: bool) -> Result<bool> {
+        let hear = |from: &[Receiver<u8>], all: bool| -> Result<bool> {
+            from.iter().try_fold(all, |all, from| Ok(all & (*from.receive()? == 1)))
+        };
+        // Rank 0 hears of everybody, and then tells everybody.
+        let mut all = if self.first { hear(&self.come, mine)? } else { mine };
+        self.go.iter_mut().try_for_each(|to| to.send(&all.into()))?;
+        if !self.first {
+            all = hear(&self.come, true)?;
+        }
+        Ok(all)
+    }
+}
+
+/// Attempts something with a longer and longer limit, until it returns at all ranks that the limit was long
+/// enough for what is under test: how long that is, only the machine's load says.
+pub fn with_limit_enough(mut attempt: impl FnMut(Duration) -> Result<bool>) -> Result<()> {
+    for limit in [30, 300, 3_000, 30_000].map(Duration::from_millis) {
+        if attempt(limit)? {
+            return Ok(());
+        }
+    }
+    Err(mp_core::Error::other("not even in half a minute"))
 }
 
 /// The main function of a soak: does rounds for as many seconds as the first argument says, from the seed
