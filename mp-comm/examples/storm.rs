@@ -19,13 +19,14 @@ fn main() {
 /// One world of each kind, of 2 to 8 ranks.
 fn round(seed: u64) -> Result<(), String> {
     let ranks = 2 + (seed % 7) as usize;
+    let limit = storm::LIMITS[(seed / 7) as usize % storm::LIMITS.len()];
     let args = ["0".to_owned(), seed.to_string()];
     let processes = {
         let _watchdog = Watchdog::start();
-        World::processes(ranks).args(args).run(|rank| storm::run(rank, seed))
+        World::processes(ranks).args(args).run(|rank| storm::run(rank, seed, limit))
     };
     let _watchdog = Watchdog::start();
-    let threads = World::threads(ranks).run(|rank| storm::run(rank, seed));
+    let threads = World::threads(ranks).run(|rank| storm::run(rank, seed, limit));
     for (kind, ended) in [("processes", processes), ("threads", threads)] {
         ended.map_err(|error| format!("{ranks} {kind}: {error}"))?;
     }

@@ -12,6 +12,7 @@ use mp_core::{Plain, Rank, SharedBuffer};
 use crate::{
     check::Check,
     desk::{Posted, Receiving},
+    eager::Unexpected,
     elements::{ElementType, Grown, Landing, Taken, misuse},
     engine::{Engine, Handle, OWN, Shared},
     error::{Error, Failed, Result},
@@ -364,6 +365,62 @@ impl Communicator {
         }
     }
 
+    /// Returns what this rank keeps of messages that nobody has received yet, in all communicators made from
+    /// the same [`world`](Self::world) together.
+    pub fn unexpected(&self) -> Unexpected {
+        self.engine.borrow().desk.unexpected()
+    }
+
+    /// Limits the bytes of unexpected messages that this rank keeps, in all communicators made from the same
+    /// [`world`](Self::world) together: of those that a receive has looked past. `usize::MAX` is no limit.
+    /// Without this call it is what [`UNEXPECTED_VARIABLE`](crate::UNEXPECTED_VARIABLE) says, a number of
+    /// bytes, or else 64 MiB.
+    ///
+    /// A message of more than an eighth of the limit, and while there are more bytes than the limit any of more
+    /// than 40 bytes, comes as an envelope alone. Its payload stays with its sender until a receive takes the
+    /// message: [`send`](Self::send) waits until then, an immediate send keeps its buffer, and a buffered send
+    /// its copy. Senders go back to the usual way when the bytes have become half the limit. With a limit of 0
+    /// every message of more than 40 bytes comes so.
+    ///
+    /// So a rank never keeps more bytes than the limit, and for each other rank an eighth of the limit and 264 KiB:
+    /// the message that was just begun, and what the channels hold. Not counted are messages of up to 40 bytes and
+    /// envelopes, which take some 200 bytes each; [buffers that move](Self::send_buffer), which stay in the
+    /// memory of the world; and what a rank sends to itself, which is never held back.
+    ///
+    /// Each rank limits what comes to itself. Ranks that send to it go by their own limit until it has first
+    /// looked for a message from them.
+    ///
+    /// ```
+    /// use mp_comm::Communicator;
+    ///
+    /// mp_core::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     world.set_unexpected_limit(1 << 20);
+    ///     if world.rank() == 0 {
+    ///         let sent: Vec<_> =
+    ///             (0..100).map(|i| world.immediate_send(vec![i; 10_000], 1, 0)).collect();
+    ///         world.send(&[1u8], 1, 1)?;
+    ///         for sent in sent {
+    ///             sent.wait()?;
+    ///         }
+    ///     } else {
+    ///         // This looks past a hundred messages of 40 kB.
+    ///         world.receive::<u8>(0, 1)?;
+    ///         let unexpected = world.unexpected();
+    ///         assert_eq!(unexpected.messages, 100);
+    ///         assert!(unexpected.most_bytes < (1 << 20) + (1 << 17) + (264 << 10));
+    ///         for i in 0..100 {
+    ///             assert_eq!(world.receive_vec::<i32>(0, 0)?.0, vec![i; 10_000]);
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    pub fn set_unexpected_limit(&self, bytes: usize) {
+        self.engine.borrow_mut().set_unexpected_limit(bytes);
+    }
+
     // --- receiving ---
 
     /// Receives a message into a buffer that is long enough (`MPI_Recv`); waits until there is
@@ -667,6 +724,7 @@ impl Drop for Communicator {
         engine.communicators -= 1;
         // What a rank that panics had to send is given up.
         if engine.communicators == 0 && !std::thread::panicking() && !engine.is_finished() {
+            engine.finalize();
             let rank = engine.rank.clone();
             drop(engine);
             lingering::keep(&rank, &self.engine);

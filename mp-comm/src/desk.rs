@@ -10,6 +10,7 @@ use std::{
 use slab::Slab;
 
 use crate::{
+    eager::{Backlog, Unexpected},
     elements::{ElementType, Landing},
     error::{Error, Result},
     members::Members,
@@ -85,6 +86,8 @@ pub(crate) struct Sending {
     pub(crate) gone: bool,
     pub(crate) acknowledged: bool,
     pub(crate) failed: Option<Error>,
+    /// What stays here until the receiver has a receive for it; [`Kept::Nothing`] where a call that lasts has it.
+    pub(crate) held: Option<Kept>,
     /// What was sent, to be given back.
     pub(crate) back: Option<Box<dyn Any>>,
     /// Nobody waits for it any more.
@@ -102,8 +105,13 @@ pub(crate) struct Untold {
 impl Sending {
     /// One that nothing has come of yet.
     pub(crate) fn new(to: u32) -> Self {
-        let (failed, back) = (None, None);
-        Self { to, sync: 0, gone: false, acknowledged: false, failed, back, abandoned: false }
+        let (failed, held, back) = (None, None, None);
+        Self { to, sync: 0, gone: false, acknowledged: false, failed, held, back, abandoned: false }
+    }
+
+    /// Whether nothing is missing but what the receiver says.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.sync != 0 && !self.acknowledged && (self.gone || self.held.is_some())
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -114,6 +122,8 @@ impl Sending {
 /// See the [module](self).
 #[derive(Default)]
 pub(crate) struct Desk {
+    /// This rank of the world.
+    me: u32,
     pub(crate) receives: Slab<Posted>,
     /// The receives that wait, in the order of posting.
     pub(crate) waiting: VecDeque<usize>,
@@ -127,9 +137,22 @@ pub(crate) struct Desk {
     pub(crate) types: Vec<(u32, ElementType)>,
     /// Acknowledgements that are to be sent.
     pub(crate) due: Vec<(u32, u32)>,
+    /// What unexpected messages take.
+    pub(crate) backlog: Backlog,
+    /// Rendezvous that were matched here and whose payload has not begun to come, by source and number; and
+    /// their receives.
+    awaited: HashMap<(u32, u32), (Envelope, usize)>,
+    /// Sends of which this rank holds the payload: how many.
+    holding: usize,
+    /// Those of them that were matched.
+    pub(crate) released: Vec<usize>,
 }
 
 impl Desk {
+    pub(crate) fn new(me: u32) -> Self {
+        Self { me, ..Self::default() }
+    }
+
     pub(crate) fn element(&self, fingerprint: u32) -> ElementType {
         self.known(fingerprint).cloned().unwrap_or_else(ElementType::unknown)
     }
@@ -154,12 +177,20 @@ impl Desk {
             if let Some(error) =
                 posted.want.refuses(&envelope, || self.element(envelope.fingerprint))
             {
-                if posted.pattern.is_together() {
-                    self.store.take(place);
+                if posted.pattern.is_together()
+                    && let Some(Arrived { content: Content::Away, .. }) = self.take_stored(place)
+                {
+                    self.invite(&envelope, NOBODY);
                 }
                 return Err(error);
             }
-            if let Some(arrived) = self.store.take(place) {
+            if let Some(arrived) = self.take_stored(place) {
+                if let Content::Away = arrived.content {
+                    posted.state = Receiving::Coming;
+                    let place = self.receives.insert(posted);
+                    self.invite(&envelope, place);
+                    return Ok(place);
+                }
                 self.matched(&envelope);
                 posted.state = Receiving::Done(arrived);
                 return Ok(self.receives.insert(posted));
@@ -192,7 +223,6 @@ impl Desk {
                 }
                 None => {
                     self.receives[place].state = Receiving::Coming;
-                    self.matched(envelope);
                     return Some(place);
                 }
             }
@@ -201,16 +231,81 @@ impl Desk {
     }
 
     /// Says to a synchronous sender that its message was received.
-    fn matched(&mut self, envelope: &Envelope) {
+    pub(crate) fn matched(&mut self, envelope: &Envelope) {
         if envelope.sync != 0 {
             self.due.push((envelope.source, envelope.sync));
         }
     }
 
-    /// Whether a receive waits for something from this rank.
+    /// Asks the sender of a rendezvous for the payload, for this receive.
+    pub(crate) fn invite(&mut self, envelope: &Envelope, place: usize) {
+        self.matched(envelope);
+        let number = (envelope.source, envelope.sync);
+        if let Some((before, place)) = self.awaited.insert(number, (*envelope, place)) {
+            let reason = "two messages of one number".to_owned();
+            self.fail(place, Error::Broken { rank: before.source as usize, reason });
+        }
+    }
+
+    /// The rendezvous whose payload comes under this number, and its receive.
+    pub(crate) fn invited(&mut self, source: u32, sync: u32) -> Option<(Envelope, usize)> {
+        self.awaited.remove(&(source, sync))
+    }
+
+    /// Puts a message among those that nobody has asked for.
+    pub(crate) fn store(&mut self, arrived: Arrived) {
+        self.backlog.add(self.kept(&arrived));
+        self.store.push(arrived);
+    }
+
+    /// Bytes of a message that count as kept for a sender that could keep them. (One that this rank sends to
+    /// itself has nowhere else to be.)
+    fn kept(&self, arrived: &Arrived) -> usize {
+        if arrived.envelope.source == self.me { 0 } else { arrived.content.kept() }
+    }
+
+    /// Gives a message that has arrived whole to the receive that waits for it, or [stores](Self::store) it.
+    /// So many bytes of it were counted as unexpected before.
+    pub(crate) fn arrived(&mut self, arrived: Arrived, counted: usize) {
+        match self.offer(&arrived.envelope) {
+            Some(place) => {
+                self.backlog.remove(counted);
+                if place != NOBODY {
+                    self.matched(&arrived.envelope);
+                }
+                self.complete(place, arrived);
+            }
+            None => {
+                self.backlog.add(self.kept(&arrived) - counted);
+                self.store.push(arrived);
+            }
+        }
+    }
+
+    fn take_stored(&mut self, place: u64) -> Option<Arrived> {
+        let arrived = self.store.take(place)?;
+        self.backlog.remove(self.kept(&arrived));
+        Some(arrived)
+    }
+
+    pub(crate) fn unexpected(&self) -> Unexpected {
+        self.backlog.show(self.store.len())
+    }
+
+    /// Nothing comes from this rank any more: neither do the payloads of its rendezvous.
+    pub(crate) fn source_has_ended(&mut self, source: u32, error: impl Fn() -> Error) {
+        self.store.forget_away(source);
+        let awaited = self.awaited.extract_if(|&(from, _), _| from == source);
+        for (_, (_, place)) in awaited.collect::<Vec<_>>() {
+            self.fail(place, error());
+        }
+    }
+
+    /// Whether anything is to come from this rank that lies behind what nobody has asked for.
     pub(crate) fn looks_at(&self, source: u32) -> bool {
         self.waiting.iter().any(|&place| self.receives[place].pattern.looks_at(source))
             || self.unacknowledged.contains_key(&source)
+            || !self.awaited.is_empty() && self.awaited.keys().any(|&(from, _)| from == source)
     }
 
     /// A message has arrived whole, for this receive.
@@ -269,14 +364,56 @@ impl Desk {
             && (sending.to, sending.sync, sending.acknowledged) == (to, sync, false)
         {
             sending.acknowledged = true;
+            if sending.held.as_ref().is_some_and(|held| !held.is_nothing()) {
+                self.released.push(place);
+            }
             self.awaits_one_less(to);
             self.forget_if_abandoned(place);
         }
     }
 
-    /// A message that waited has gone.
+    /// Keeps the payload of a send until the receiver asks for it; returns the send's number.
+    pub(crate) fn hold(&mut self, place: usize, cargo: Kept) -> Option<u32> {
+        let sync = match self.sends.get(place)?.sync {
+            0 => self.number(place)?,
+            sync => sync,
+        };
+        self.holding += usize::from(!cargo.is_nothing());
+        self.sends.get_mut(place)?.held = Some(cargo);
+        Some(sync)
+    }
+
+    /// Takes the payload of a send that was held.
+    pub(crate) fn take_held(&mut self, place: usize) -> Option<Kept> {
+        let held = self.sends.get_mut(place)?.held.take()?;
+        self.holding -= usize::from(!held.is_nothing());
+        Some(held)
+    }
+
+    /// Whether this rank keeps payloads that their receivers may ask for.
+    #[inline(always)]
+    pub(crate) fn is_holding(&self) -> bool {
+        self.holding > 0
+    }
+
+    /// Whether the payload of a send lies with a call that lasts.
+    pub(crate) fn call_holds(&self) -> bool {
+        let held = |sending: &Sending| sending.held.as_ref().is_some_and(Kept::is_nothing);
+        self.sends.iter().any(|(_, sending)| held(sending))
+    }
+
+    /// Sends that wait to be matched and that this is so of where they go.
+    pub(crate) fn held_for(&self, is_so: impl Fn(u32) -> bool) -> Vec<usize> {
+        let held = |sending: &Sending| sending.held.is_some() && sending.failed.is_none();
+        let sends = self.sends.iter().filter(|(_, sending)| held(sending) && is_so(sending.to));
+        sends.map(|(place, _)| place).collect()
+    }
+
+    /// A message that waited has gone, or its envelope.
     pub(crate) fn gone(&mut self, place: usize, cargo: Kept) {
-        if let Some(sending) = self.sends.get_mut(place) {
+        if let Some(sending) = self.sends.get_mut(place)
+            && sending.held.is_none()
+        {
             sending.gone = true;
             sending.back = cargo.back();
             self.forget_if_abandoned(place);
@@ -285,6 +422,7 @@ impl Desk {
 
     /// A message that waited will not go.
     pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
+        let cargo = self.take_held(place).unwrap_or(cargo);
         if let Some(sending) = self.sends.get_mut(place) {
             if let Some(reason) = error.of_this_rank() {
                 self.untold.push(Untold { place: Some(place), to: sending.to, reason });
@@ -330,6 +468,7 @@ impl Desk {
     }
 
     pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
+        self.take_held(place);
         let sending = self.sends.try_remove(place)?;
         self.untold.retain(|untold| untold.place != Some(place));
         if sending.sync != 0 && !sending.acknowledged {
@@ -375,6 +514,10 @@ fn land(arrived: Arrived, landing: &mut dyn Landing) -> Result<Envelope> {
                 }
             };
             landing.bytes()[from..envelope.bytes].copy_from_slice(&rest);
+        }
+        Content::Away => {
+            let reason = "its message has not come".to_owned();
+            return Err(Error::Broken { rank: envelope.source as usize, reason });
         }
         Content::Moved(buffer) => {
             if let Some(buffer) = landing.adopt(buffer, envelope.count) {

@@ -16,7 +16,7 @@ use crate::{
     inward::{Call, Inward, hopeless, only_from_itself},
     lingering,
     listening::Listening,
-    outward::{Cargo, Course, End, Kept, LINE_CHANNEL, Outward, Step, names},
+    outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
 };
@@ -31,12 +31,31 @@ pub(crate) enum Handle {
 /// A send whose elements the caller keeps while the call lasts.
 pub(crate) struct Local<'a> {
     pub(crate) to: u32,
-    pub(crate) course: Course,
-    pub(crate) bytes: &'a [u8],
+    course: Course,
+    bytes: &'a [u8],
     pub(crate) outcome: Option<Result<()>>,
+    /// Its place at the desk, once its envelope is on its way without it.
+    held: Option<usize>,
+    /// Whether the receiver has asked for it.
+    released: bool,
 }
 
-impl Local<'_> {
+impl<'a> Local<'a> {
+    pub(crate) fn new(
+        to: u32,
+        envelope: &Envelope,
+        bytes: &'a [u8],
+        outcome: Option<Result<()>>,
+    ) -> Self {
+        let course = Course::new(envelope, bytes);
+        Self { to, course, bytes, outcome, held: None, released: false }
+    }
+
+    /// Whether it waits for a slot, or for those before it, and not for its receiver's answer.
+    fn waits_to_go(&self) -> bool {
+        self.outcome.is_none() && (self.held.is_none() || self.released)
+    }
+
     /// Why it failed, if the reason lies in this rank.
     fn unsent(&self) -> Option<Error> {
         let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
@@ -88,7 +107,7 @@ impl Engine {
             listening: None,
             unheard: None,
             busy: Vec::new(),
-            desk: Desk::default(),
+            desk: Desk::new(rank.id() as u32),
             fingerprints: Fingerprints::default(),
             next_context: 1,
             turn: 0,
@@ -104,18 +123,19 @@ impl Engine {
     fn out(&mut self, to: u32) -> Result<&mut Outward> {
         if self.outward[to as usize].is_none() {
             // Its other end is closed, too, but not for those who only open theirs now.
-            if let Some(end) = self.ended(to) {
+            if let Some(end) = self.closed(to) {
                 return Err(end.error(to));
             }
-            let way = &mut self.outward[to as usize];
-            *way = Some(Box::new(Outward::open(&self.rank, to as usize, self.serial)?));
+            let longest = self.desk.backlog.longest();
+            let way = Outward::open(&self.rank, to as usize, self.serial, longest)?;
+            self.outward[to as usize] = Some(Box::new(way));
         }
         self.outward[to as usize].as_deref_mut().ok_or(Error::WaitsForItself)
     }
 
     fn open_from(&mut self, from: u32) -> Result<()> {
         if from != self.me && self.inward[from as usize].is_none() {
-            let way = Inward::open(&self.rank, from, self.serial)?;
+            let way = Inward::open(&self.rank, from, self.serial, &self.desk)?;
             self.inward[from as usize] = Some(Box::new(way));
             self.open.push(from);
         }
@@ -200,7 +220,7 @@ impl Engine {
         }
         let envelope = self.envelope(context, tag, elements);
         let way = self.outward.get_mut(to as usize)?.as_deref_mut()?;
-        if !way.is_ready_for(envelope.fingerprint) {
+        if !way.is_ready_for(envelope.fingerprint) || !way.is_eager(envelope.bytes) {
             return None;
         }
         let bytes = bytemuck::cast_slice(elements);
@@ -249,11 +269,7 @@ impl Engine {
                 None => return,
             },
         };
-        let arrived = Arrived { envelope, content };
-        match self.desk.offer(&envelope) {
-            Some(place) => self.desk.complete(place, arrived),
-            None => self.desk.store.push(arrived),
-        }
+        self.desk.arrived(Arrived { envelope, content }, 0);
         self.send_acknowledgements();
     }
 
@@ -291,12 +307,18 @@ impl Engine {
                 Ok(step) => step,
                 Err(end) => return Err(self.stopped(to, &end)),
             };
-            if step == Step::Done {
-                if !way.is_idle() {
-                    // Acknowledgements became due meanwhile.
-                    self.flush_to(to);
+            match (step, &cargo) {
+                (Step::Done, _) => {
+                    if !way.is_idle() {
+                        // Acknowledgements became due meanwhile.
+                        self.flush_to(to);
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                (Step::TooLong, Cargo::Bytes(bytes)) => {
+                    return self.send_when_matched(to, course, bytes);
+                }
+                _ => {}
             }
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call)
@@ -306,6 +328,115 @@ impl Engine {
                 return Err(error);
             }
         }
+    }
+
+    /// Sends a message of the caller's as a rendezvous; waits until it is matched, and gone.
+    fn send_when_matched(&mut self, to: u32, course: &Course, bytes: &[u8]) -> Result<()> {
+        let envelope = course.envelope(self.me);
+        let place = self.send_envelope(to, envelope)?;
+        let sent = self.send_held(to, place, bytes);
+        if sent.is_err() {
+            self.forsake(to, place);
+        }
+        if envelope.sync == 0 {
+            self.desk.take_send(place);
+        }
+        sent
+    }
+
+    fn send_held(&mut self, to: u32, place: usize, bytes: &[u8]) -> Result<()> {
+        let handle = Handle::Send(place);
+        self.work(&[handle], &mut [], &mut [], None, |engine| {
+            engine.is_matched(place) || engine.is_settled(handle)
+        })?;
+        self.failure_of(place)?;
+        match self.lend_payload(to, place, bytes)? {
+            None => Ok(()),
+            Some(mut course) => self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes)),
+        }
+    }
+
+    /// Sends the envelope of a message whose payload the caller keeps. Returns its place at the desk.
+    fn send_envelope(&mut self, to: u32, envelope: Envelope) -> Result<usize> {
+        let place = match (envelope.sync as usize).checked_sub(1) {
+            Some(place) => place,
+            None => self.ticket(to, true)?.0,
+        };
+        let sync = self.desk.hold(place, Kept::Nothing).unwrap_or_default();
+        let course = Course::rendezvous(&Envelope { sync, ..envelope });
+        self.queue(to, course, Kept::Nothing, Some(place));
+        Ok(place)
+    }
+
+    /// Lends a payload of the caller's to the receiver that has asked for it, if that can be; otherwise
+    /// returns how it goes on.
+    fn lend_payload(&mut self, to: u32, place: usize, bytes: &[u8]) -> Result<Option<Course>> {
+        let sync = self.desk.sends.get(place).map_or(0, |sending| sending.sync);
+        let mut course = Course::payload(sync, bytes.len());
+        match self.out(to)?.lend_payload(&mut course, bytes) {
+            Ok(lent) => Ok((!lent).then_some(course)),
+            Err(end) => Err(self.stopped(to, &end)),
+        }
+    }
+
+    /// Sees to it that the receiver does not wait for a payload that the caller takes back.
+    fn forsake(&mut self, to: u32, place: usize) {
+        let over = self.outward[to as usize].as_ref().is_none_or(|way| way.end().is_some());
+        if self.take_back(to, place).is_none() && !over && self.ended(to).is_none() {
+            self.break_off(place);
+        }
+    }
+
+    /// Keeps the payload of a message that waited, and puts its envelope in its place.
+    fn hold_item(&mut self, to: u32, Item { course, cargo, ticket }: Item) {
+        let envelope = course.envelope(self.me);
+        // Nobody has a request for a copy.
+        let place = ticket.unwrap_or_else(|| {
+            self.desk.sends.insert(Sending { abandoned: true, ..Sending::new(to) })
+        });
+        // Where the answer comes from.
+        if let Err(error) = self.open_from(to) {
+            return self.desk.not_sent(place, cargo, error);
+        }
+        let Some(sync) = self.desk.hold(place, cargo) else {
+            return self.desk.not_sent(place, Kept::Nothing, too_many());
+        };
+        if let Some(way) = &mut self.outward[to as usize] {
+            way.push_envelope(&Envelope { sync, ..envelope }, place);
+        }
+    }
+
+    /// Sends the payloads that their receivers have asked for.
+    fn send_released(&mut self) {
+        for place in std::mem::take(&mut self.desk.released) {
+            let Some(payload) = self.desk.take_held(place) else { continue };
+            let Some(&Sending { to, sync, .. }) = self.desk.sends.get(place) else { continue };
+            let course = Course::payload(sync, payload.len());
+            self.queue(to, course, payload, Some(place));
+        }
+    }
+
+    /// Gives up the payloads that nobody will ask for any more.
+    fn give_up_held(&mut self) {
+        if self.open.iter().all(|&rank| self.ended(rank).is_none()) {
+            return;
+        }
+        for place in self.desk.held_for(|to| self.ended(to).is_some()) {
+            let Some(to) = self.desk.sends.get(place).map(|sending| sending.to) else { continue };
+            let Some(error) = self.ended(to).map(|end| end.error(to)) else { continue };
+            self.desk.not_sent(place, Kept::Nothing, error);
+        }
+    }
+
+    /// Whether the receiver has asked for the payload of a send.
+    fn is_matched(&self, place: usize) -> bool {
+        self.desk.sends.get(place).is_some_and(|sending| sending.acknowledged)
+    }
+
+    /// The error of a send, if it has failed.
+    fn failure_of(&mut self, place: usize) -> Result<()> {
+        let failed = self.desk.sends.get_mut(place).and_then(|sending| sending.failed.take());
+        failed.map_or(Ok(()), Err)
     }
 
     /// Puts a message behind those that wait, on a way that is open.
@@ -318,7 +449,8 @@ impl Engine {
 
     /// Takes a message back that has not begun to go.
     pub(crate) fn take_back(&mut self, to: u32, ticket: usize) -> Option<Kept> {
-        self.outward[to as usize].as_mut()?.take_back(ticket)
+        let kept = self.outward[to as usize].as_mut()?.take_back(ticket)?;
+        Some(self.desk.take_held(ticket).unwrap_or(kept))
     }
 
     /// The error of a way on which nothing can go any more. What waits for it is given up.
@@ -328,33 +460,57 @@ impl Engine {
     }
 
     fn flush_to(&mut self, to: u32) -> bool {
-        let Some(way) = &mut self.outward[to as usize] else { return false };
-        let mut gone = Vec::new();
-        let moved = match way.flush(&mut gone) {
-            Ok(moved) => moved,
-            Err(end) => {
-                for (ticket, cargo) in way.give_up() {
-                    match (ticket, cargo) {
-                        (Some(ticket), cargo) => self.desk.not_sent(ticket, cargo, end.error(to)),
-                        (None, Kept::Owned(_)) => self.desk.copy_not_sent(to, &end.error(to)),
-                        // An acknowledgement, or a type's name.
-                        (None, _) => {}
-                    }
-                }
-                true
+        let mut any = false;
+        loop {
+            let Some(way) = &mut self.outward[to as usize] else { return false };
+            let mut gone = Vec::new();
+            let flushed = way.flush(&mut gone);
+            for (ticket, cargo) in gone {
+                self.desk.gone(ticket, cargo);
             }
-        };
-        let idle = way.is_idle();
-        for (ticket, cargo) in gone {
-            self.desk.gone(ticket, cargo);
+            match flushed {
+                Ok(Flushed::Moved(moved)) => {
+                    any |= moved;
+                    break;
+                }
+                Ok(Flushed::TooLong(item)) => {
+                    self.hold_item(to, item);
+                    any = true;
+                }
+                Err(end) => {
+                    self.give_up_on(to, &end);
+                    any = true;
+                    break;
+                }
+            }
         }
+        let way = self.outward[to as usize].as_ref();
+        if let Some(end) = way.and_then(|way| way.end().cloned()) {
+            for place in self.desk.held_for(|other| other == to) {
+                self.desk.not_sent(place, Kept::Nothing, end.error(to));
+            }
+        }
+        let idle = self.outward[to as usize].as_ref().is_none_or(|way| way.is_idle());
         let place = self.busy.iter().position(|&busy| busy == to);
         match place {
             Some(place) if idle => drop(self.busy.swap_remove(place)),
             None if !idle => self.busy.push(to),
             _ => {}
         }
-        moved
+        any
+    }
+
+    /// Gives up all that waits for a way on which nothing can go any more.
+    fn give_up_on(&mut self, to: u32, end: &End) {
+        let Some(way) = &mut self.outward[to as usize] else { return };
+        for (ticket, cargo) in way.give_up() {
+            match (ticket, cargo) {
+                (Some(ticket), cargo) => self.desk.not_sent(ticket, cargo, end.error(to)),
+                (None, Kept::Owned(_)) => self.desk.copy_not_sent(to, &end.error(to)),
+                // An acknowledgement, or a type's name.
+                (None, _) => {}
+            }
+        }
     }
 
     fn flush(&mut self) -> bool {
@@ -373,7 +529,7 @@ impl Engine {
                 self.desk.acknowledge(to, sync);
             } else if self.out(to).is_ok() {
                 self.queue(to, Course::ack(sync), Kept::Nothing, None);
-            } else if self.ended(to).is_none() {
+            } else if self.closed(to).is_none() {
                 // No memory for a way there now; the sender waits for this.
                 self.desk.due.push((to, sync));
             }
@@ -381,6 +537,15 @@ impl Engine {
     }
 
     // --- receiving ---
+
+    pub(crate) fn set_unexpected_limit(&mut self, bytes: usize) {
+        self.desk.backlog.set_limit(bytes);
+        let longest = self.desk.backlog.longest();
+        self.outward.iter_mut().flatten().for_each(|way| way.longest = longest);
+        for way in self.inward.iter_mut().flatten() {
+            way.set_notice(&self.desk);
+        }
+    }
 
     /// Receives a message that is one line and the next to come, when there is nothing else to
     /// do; waits for it if told to. `None` when it is not so simple.
@@ -502,9 +667,18 @@ impl Engine {
         self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
     }
 
+    /// Why no message and no acknowledgement comes from this rank any more.
     fn ended(&self, rank: u32) -> Option<&End> {
         match &self.inward[rank as usize] {
-            Some(way) => way.end.as_ref().filter(|_| way.has_ended()),
+            Some(way) => way.has_finalized(),
+            None => self.listening.as_ref()?.end(rank),
+        }
+    }
+
+    /// Why nothing at all comes from this rank any more.
+    fn closed(&self, rank: u32) -> Option<&End> {
+        match &self.inward[rank as usize] {
+            Some(way) => way.has_ended(),
             None => self.listening.as_ref()?.end(rank),
         }
     }
@@ -532,6 +706,10 @@ impl Engine {
         }
         if !self.desk.due.is_empty() {
             self.send_acknowledgements();
+        }
+        if self.desk.is_holding() {
+            self.send_released();
+            self.give_up_held();
         }
         moved
     }
@@ -596,11 +774,7 @@ impl Engine {
         sending.gone = true;
         let handle = Handle::Send(place);
         self.work_on(&[handle], &mut [], &mut [], None)?;
-        let failed = self.desk.sends.get_mut(place).and_then(|sending| sending.failed.take());
-        failed.map_or(Ok(()), |error| {
-            self.desk.take_send(place);
-            Err(error)
-        })
+        self.failure_of(place).inspect_err(|_| drop(self.desk.take_send(place)))
     }
 
     /// Gives up all that waits to go where this send goes, when there is no way to wait for it.
@@ -618,6 +792,7 @@ impl Engine {
         let mut ways = to.iter().filter_map(|&to| self.outward[to as usize].as_ref());
         let mut receives = self.desk.receives.iter();
         !ways.any(|way| way.is_unfinished())
+            && !self.desk.call_holds()
             && !receives.any(|(_, posted)| matches!(posted.state, Receiving::Coming))
     }
 
@@ -657,8 +832,7 @@ impl Engine {
                 if sending.is_done() {
                     return true;
                 }
-                // What it waits for is an answer.
-                let (to, waits) = (sending.to, sending.gone && sending.sync != 0);
+                let (to, waits) = (sending.to, sending.awaits_answer());
                 let Some(end) = self.ended(to).filter(|_| waits) else { return false };
                 let error = end.error(to);
                 if let Some(sending) = self.desk.sends.get_mut(place) {
@@ -678,18 +852,48 @@ impl Engine {
                 continue;
             };
             // In the order of the calls.
-            if before.iter().any(|other| other.to == local.to && other.outcome.is_none()) {
+            if before.iter().any(|other| other.to == local.to && other.waits_to_go()) {
                 continue;
             }
-            let before = local.course.progress();
-            match self.advance(local.to, &mut local.course, &mut Cargo::Bytes(local.bytes)) {
-                Ok(Step::Done) => local.outcome = Some(Ok(())),
-                Ok(Step::Full(_)) => {}
+            let before = (local.course.progress(), local.held, local.released);
+            match self.push_one(local) {
+                Ok(true) => local.outcome = Some(Ok(())),
+                Ok(false) => {}
                 Err(error) => local.outcome = Some(Err(error)),
             }
-            moved |= local.outcome.is_some() || before != local.course.progress();
+            if local.outcome.is_some()
+                && let Some(place) = local.held
+            {
+                self.desk.take_send(place);
+            }
+            let after = (local.course.progress(), local.held, local.released);
+            moved |= local.outcome.is_some() || before != after;
         }
         moved
+    }
+
+    /// Sends a message that the caller keeps as far as there is room, and whether it has gone.
+    fn push_one(&mut self, local: &mut Local<'_>) -> Result<bool> {
+        let (to, bytes) = (local.to, local.bytes);
+        if let Some(place) = local.held.filter(|_| !local.released) {
+            if !self.is_matched(place) {
+                self.is_settled(Handle::Send(place));
+                return self.failure_of(place).map(|()| false);
+            }
+            local.released = true;
+            match self.lend_payload(to, place, bytes)? {
+                None => return Ok(true),
+                Some(course) => local.course = course,
+            }
+        }
+        match self.advance(to, &mut local.course, &mut Cargo::Bytes(bytes))? {
+            Step::Done => Ok(true),
+            Step::Full(_) => Ok(false),
+            Step::TooLong => {
+                local.held = Some(self.send_envelope(to, local.course.envelope(self.me))?);
+                Ok(false)
+            }
+        }
     }
 
     /// Works until all of these requests are settled; false when the limit was over before.
@@ -746,7 +950,7 @@ impl Engine {
                 return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
             }
             to.clear();
-            to.extend(locals.iter().filter(|local| local.outcome.is_none()).map(|l| l.to));
+            to.extend(locals.iter().filter(|local| local.waits_to_go()).map(|l| l.to));
             if let Some(error) = locals.iter().find_map(Local::unsent)
                 && self.can_be_left(&to)
             {
@@ -755,6 +959,12 @@ impl Engine {
             }
             if let Err(error) = self.sleep(&to, left) {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
+                for local in locals.iter().filter(|local| local.outcome.is_none()) {
+                    if let Some(place) = local.held {
+                        self.forsake(local.to, place);
+                        self.desk.take_send(place);
+                    }
+                }
                 return Err(error);
             }
         }
@@ -763,12 +973,27 @@ impl Engine {
     /// Sends what it can of what waits, and returns whether nothing waits any more.
     pub(crate) fn is_finished(&mut self) -> bool {
         self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false });
-        self.busy.is_empty()
+        !self.has_to_send()
+    }
+
+    fn has_to_send(&self) -> bool {
+        !self.busy.is_empty() || self.desk.is_holding()
+    }
+
+    /// Says to the others that this rank matches nothing any more, and sends nothing but what it has begun:
+    /// what they hold for it, and what they wait for from it, they give up.
+    pub(crate) fn finalize(&mut self) {
+        for to in 0..self.outward.len() as u32 {
+            let known = self.inward[to as usize].is_some() || self.outward[to as usize].is_some();
+            if known && self.out(to).is_ok() {
+                self.queue(to, Course::finalize(), Kept::Nothing, None);
+            }
+        }
     }
 
     /// Waits until everything is sent that waits, or can't be.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        while !self.busy.is_empty() {
+        while self.has_to_send() {
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call) {
                 self.sleep(&[], None)?;
@@ -791,10 +1016,14 @@ impl Engine {
             Some(sync) => Ok((place, sync)),
             None => {
                 self.desk.sends.remove(place);
-                Err(Error::Misuse(format!("{} sends are under way", u32::MAX)))
+                Err(too_many())
             }
         }
     }
+}
+
+fn too_many() -> Error {
+    Error::Misuse(format!("{} sends are under way", u32::MAX))
 }
 
 impl Drop for Engine {

@@ -10,7 +10,7 @@ use crate::{
     elements::{ElementType, Landing},
     engine::{Handle, Local},
     error::{Error, Result},
-    outward::{Cargo, Course},
+    outward::Cargo,
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -148,7 +148,7 @@ impl Communicator {
                 engine.send_to_self(envelope, Cargo::Bytes(bytes));
                 outcome = Some(Ok(()));
             }
-            locals.push(Local { to, course: Course::new(&envelope, bytes), bytes, outcome });
+            locals.push(Local::new(to, &envelope, bytes, outcome));
         }
         let handles: Vec<Handle> = posted.iter().flatten().map(|&at| Handle::Receive(at)).collect();
         let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::with_capacity(receives.len());

@@ -98,7 +98,14 @@ impl Body {
         }
     }
 
+    /// What it takes of this rank's memory as a message that nobody has asked for.
+    fn unexpected_bytes(&self) -> usize {
+        let counts = self.to == To::Store && self.kind != Kind::Moved;
+        if counts { self.envelope.bytes } else { 0 }
+    }
+
     fn deliver(self, desk: &mut Desk) {
+        let unexpected = self.unexpected_bytes();
         let Self { envelope, to, landed, rest, moved, .. } = self;
         let content = match moved {
             Some(buffer) => Content::Moved(buffer),
@@ -114,10 +121,7 @@ impl Body {
             }
             // The way itself has taken it.
             To::End => {}
-            To::Store => match desk.offer(&envelope) {
-                Some(place) => desk.complete(place, Arrived { envelope, content }),
-                None => desk.store.push(Arrived { envelope, content }),
-            },
+            To::Store => desk.arrived(Arrived { envelope, content }, unexpected),
         }
     }
 }
@@ -133,20 +137,49 @@ pub(crate) struct Inward {
     head: Option<Line>,
     body: Option<Body>,
     pub(crate) end: Option<End>,
+    /// Whether the desk knows of the end.
+    end_is_known: bool,
+    /// Whether the other rank matches nothing any more, and sends nothing but payloads.
+    finalized: bool,
+    /// The notice that the other rank has of what may come.
+    notice: u64,
 }
 
 impl Inward {
-    pub(crate) fn open(rank: &Rank, from: u32, serial: u64) -> CoreResult<Self> {
+    pub(crate) fn open(rank: &Rank, from: u32, serial: u64, desk: &Desk) -> CoreResult<Self> {
         let [name, _] = names(serial);
         let lines = rank.receiver(&name, from as usize, LINE_CHANNEL)?;
-        let (chunks, loans, head, body, end) = (None, Loans::default(), None, None, None);
-        Ok(Self { from, serial, lines, chunks, loans, head, body, end })
+        let mut way = Self {
+            from,
+            serial,
+            lines,
+            chunks: None,
+            loans: Loans::default(),
+            head: None,
+            body: None,
+            end: None,
+            end_is_known: false,
+            finalized: false,
+            notice: 0,
+        };
+        way.set_notice(desk);
+        Ok(way)
+    }
+
+    /// Lets the other rank know how long a message may be that comes eagerly.
+    #[inline]
+    pub(crate) fn set_notice(&mut self, desk: &Desk) {
+        let notice = desk.backlog.notice();
+        if self.notice != notice {
+            self.notice = notice;
+            self.lines.set_notice(notice);
+        }
     }
 
     /// Whether the next line of the channel begins a message that nothing comes before.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
-        self.head.is_none() && self.body.is_none() && self.end.is_none()
+        self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
     }
 
     /// Puts back a line that was taken off the channel.
@@ -160,9 +193,14 @@ impl Inward {
         Some(envelope)
     }
 
-    /// Whether everything that came from this rank was looked at, and there will be no more.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.end.is_some() && self.head.is_none()
+    /// Why nothing more comes from this rank, when everything that came was looked at.
+    pub(crate) fn has_ended(&self) -> Option<&End> {
+        self.end.as_ref().filter(|_| self.head.is_none())
+    }
+
+    /// As [`has_ended`](Self::has_ended), of messages and acknowledgements; payloads may come that were asked for.
+    pub(crate) fn has_finalized(&self) -> Option<&End> {
+        self.has_ended().or_else(|| self.finalized.then_some(&End::Ended))
     }
 
     /// What the head says, with its bytes, once its type is known.
@@ -171,7 +209,7 @@ impl Inward {
         let Some((kind, mut envelope)) = line.read(self.from) else {
             return Some(Err("a message of no known kind".to_owned()));
         };
-        if matches!(kind, Kind::Ack | Kind::Type | Kind::Farewell) {
+        if !kind.is_message() {
             return Some(Ok((kind, envelope)));
         }
         let bytes = desk
@@ -183,6 +221,7 @@ impl Inward {
             }
             (Kind::Lines | Kind::Chunks | Kind::Moved | Kind::Lent, Some(bytes))
                 if bytes == envelope.bytes => {}
+            (Kind::Rendezvous, Some(bytes)) if bytes == envelope.bytes && envelope.sync != 0 => {}
             _ => return Some(Err("a message whose length and type do not fit".to_owned())),
         }
         Some(Ok((kind, envelope)))
@@ -191,9 +230,18 @@ impl Inward {
     /// Brings in what has come, up to a message that nobody waits for and that nobody needs to be
     /// passed over for. Whether anything was.
     pub(crate) fn pump(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
+        let moved = self.bring_in(rank, desk, call);
+        let Some(end) = self.end.as_ref().filter(|_| !self.end_is_known) else { return moved };
+        desk.source_has_ended(self.from, || end.error(self.from));
+        self.end_is_known = true;
+        true
+    }
+
+    fn bring_in(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
         let mut moved = false;
         // Not for ever, behind a sender that is as fast: what was waited for may have come.
         for _ in 0..BURST {
+            self.set_notice(desk);
             if self.body.is_some() {
                 moved |= self.pull_body(rank, desk, call);
                 match self.body.take_if(|body| body.is_whole()) {
@@ -212,7 +260,7 @@ impl Inward {
                 moved = true;
             }
             let Some(line) = self.head else { return moved };
-            let (kind, envelope) = match self.read_head(desk) {
+            let (kind, mut envelope) = match self.read_head(desk) {
                 Some(Ok(head)) => head,
                 Some(Err(reason)) => {
                     self.head = None;
@@ -228,8 +276,29 @@ impl Inward {
                     moved = true;
                     continue;
                 }
+                Kind::Finalize => {
+                    self.finalized = true;
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
                 Kind::Type => To::Types,
                 Kind::Farewell => To::End,
+                Kind::Payload => match desk.invited(self.from, envelope.sync) {
+                    Some((of, place)) if of.bytes == envelope.bytes => {
+                        envelope = of;
+                        To::Receive(place)
+                    }
+                    other => {
+                        self.head = None;
+                        let end = End::Broken("a payload that was not asked for".to_owned());
+                        if let Some((_, place)) = other {
+                            desk.fail(place, end.error(self.from));
+                        }
+                        self.end = Some(end);
+                        return true;
+                    }
+                },
                 _ => match desk.offer(&envelope) {
                     Some(place) => To::Receive(place),
                     // The first that a probe would take is not passed over.
@@ -255,17 +324,28 @@ impl Inward {
         desk: &mut Desk,
         call: &mut Call<'_, '_>,
     ) {
+        match (kind, to) {
+            (Kind::Rendezvous, To::Receive(place)) => return desk.invite(&envelope, place),
+            (Kind::Rendezvous, _) => {
+                return desk.store(Arrived { envelope, content: Content::Away });
+            }
+            // Matched when its envelope was.
+            (Kind::Payload, _) => {}
+            (_, To::Receive(place)) if place != NOBODY => desk.matched(&envelope),
+            _ => {}
+        }
         if kind == Kind::Inline {
             let arrived = Arrived { envelope, content: Content::Inline(line.inline_words()) };
             match to {
                 To::Receive(place) => desk.complete(place, arrived),
-                _ => desk.store.push(arrived),
+                _ => desk.store(arrived),
             }
             return;
         }
         let (rest, moved) = (Vec::new(), None);
-        let kind = if kind == Kind::Lent { Kind::Chunks } else { kind };
+        let kind = if matches!(kind, Kind::Lent | Kind::Payload) { Kind::Chunks } else { kind };
         let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
+        desk.backlog.add(body.unexpected_bytes());
         if let To::Receive(place) = to
             && kind != Kind::Moved
             && let Some(landing) = call.landing(place)
@@ -334,8 +414,11 @@ impl Inward {
         let pulled = self.try_pull_body(rank, desk, call, &mut moved);
         if let Err(end) = pulled {
             // It will never be whole.
-            if let Some(Body { to: To::Receive(place), .. }) = self.body.take() {
-                desk.fail(place, end.error(self.from));
+            if let Some(body) = self.body.take() {
+                desk.backlog.remove(body.unexpected_bytes());
+                if let To::Receive(place) = body.to {
+                    desk.fail(place, end.error(self.from));
+                }
             }
             self.end = Some(end);
         }

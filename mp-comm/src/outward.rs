@@ -8,6 +8,7 @@ use mp_core::{
 };
 
 use crate::{
+    eager::is_eager,
     elements::{ElementType, Payload},
     wire::{
         CHUNK, CHUNKS, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
@@ -65,6 +66,8 @@ pub(crate) enum Step {
     Done,
     /// There is no free slot in the channel of lines, or in that of chunks.
     Full(Which),
+    /// The receiver wants no such message eagerly: it goes as a [rendezvous](Course::rendezvous).
+    TooLong,
 }
 
 /// One of the two channels to a rank.
@@ -96,9 +99,37 @@ impl Course {
     }
 
     pub(crate) fn ack(sync: u32) -> Self {
-        let envelope =
-            Envelope { context: 0, source: 0, tag: 0, fingerprint: 0, count: 0, bytes: 0, sync };
-        Self::of(&envelope, Kind::Ack, &[])
+        Self::of(&Envelope { sync, ..Envelope::default() }, Kind::Ack, &[])
+    }
+
+    /// What is said of a message whose payload the receiver has to ask for.
+    pub(crate) fn rendezvous(envelope: &Envelope) -> Self {
+        Self { bytes: 0, ..Self::of(envelope, Kind::Rendezvous, &[]) }
+    }
+
+    /// The payload that the receiver has asked for by this number.
+    pub(crate) fn payload(sync: u32, bytes: usize) -> Self {
+        Self::of(&Envelope { bytes, sync, ..Envelope::default() }, Kind::Payload, &[])
+    }
+
+    /// Says that this rank matches nothing any more.
+    pub(crate) fn finalize() -> Self {
+        Self::of(&Envelope::default(), Kind::Finalize, &[])
+    }
+
+    /// Whose message it is, as rank `source` sends it.
+    pub(crate) fn envelope(&self, source: u32) -> Envelope {
+        self.first.read(source).map(|(_, envelope)| envelope).unwrap_or_default()
+    }
+
+    /// Whether it is a message that may go in another way than eagerly.
+    fn may_be_held(&self) -> bool {
+        matches!(self.kind, Kind::Lines | Kind::Chunks) && !self.has_begun()
+    }
+
+    /// Whether nothing may come before it but what has begun.
+    fn is_next(&self) -> bool {
+        self.kind == Kind::Payload || self.has_begun()
     }
 
     fn announcement(element: &ElementType) -> Self {
@@ -117,9 +148,7 @@ impl Course {
 
     /// Says why nothing more comes.
     fn farewell(reason: &str) -> Self {
-        let (count, bytes) = (1, reason.len());
-        let envelope =
-            Envelope { context: 0, source: 0, tag: 0, fingerprint: 0, count, bytes, sync: 0 };
+        let envelope = Envelope { count: 1, bytes: reason.len(), ..Envelope::default() };
         Self::of(&envelope, Kind::Farewell, reason.as_bytes())
     }
 
@@ -144,11 +173,14 @@ impl Course {
         cargo: &mut Cargo<'_>,
         patient: bool,
     ) -> Result<Step, End> {
-        if !self.begun && matches!(self.kind, Kind::Chunks | Kind::Moved) {
+        if !self.begun && matches!(self.kind, Kind::Chunks | Kind::Moved | Kind::Payload) {
             // If there is no way for the chunks, the receiver must not be made to look for them.
             to.chunks()?;
         }
-        if self.kind == Kind::Chunks && self.gone == 0 && to.rank.is_crowded() {
+        if matches!(self.kind, Kind::Chunks | Kind::Payload)
+            && self.gone == 0
+            && to.rank.is_crowded()
+        {
             // Before the line, which may wake the receiver: once is enough. If there is room, lest
             // a receiver that must know of the message first is never told of it. One that need
             // not be woken finds out whose the message is while the chunk is written.
@@ -160,14 +192,16 @@ impl Course {
             }
             self.begun = true;
             match self.kind {
-                Kind::Inline | Kind::Ack => self.gone = self.bytes,
+                Kind::Inline | Kind::Ack | Kind::Rendezvous | Kind::Finalize => {
+                    self.gone = self.bytes;
+                }
                 Kind::Lines | Kind::Type | Kind::Farewell => self.gone = self.bytes.min(FIRST),
-                Kind::Chunks | Kind::Moved | Kind::Lent => {}
+                Kind::Chunks | Kind::Moved | Kind::Lent | Kind::Payload => {}
             }
         }
         match (self.kind, cargo) {
             (Kind::Moved, Cargo::Moved(buffer)) => return to.buffer(buffer, patient),
-            (Kind::Chunks, cargo) => {
+            (Kind::Chunks | Kind::Payload, cargo) => {
                 while self.gone < self.bytes {
                     if !to.chunk(self, cargo, patient)? {
                         return Ok(Step::Full(Which::Chunks));
@@ -295,12 +329,12 @@ struct Loans {
 const PAUSE_MOST: u32 = 64;
 
 impl Loans {
-    /// Lends a message of which nothing has gone, if that seems to be worth it. Whether it was
-    /// taken; otherwise the `course` goes on from where it is now.
+    /// Lends a message of which nothing has gone, if that seems to be worth it, by this line. Whether it
+    /// was taken; otherwise the `course` goes on from where it is now.
     fn lend(
         &mut self,
         channels: &mut Channels,
-        envelope: &Envelope,
+        mut first: Line,
         course: &mut Course,
         bytes: &[u8],
     ) -> Result<bool, End> {
@@ -311,7 +345,6 @@ impl Loans {
         }
         // If there is no way for the chunks, the receiver must not be made to look for them.
         channels.chunks()?;
-        let mut first = Line::first(envelope, Kind::Lent, &[]);
         let tell = |number| {
             first.set_loan(number);
             course.begun = channels.line(|words| *Line::of_mut(words) = first, false)?;
@@ -329,11 +362,19 @@ impl Loans {
 }
 
 /// A message that waits for its turn, or for free slots.
-struct Item {
-    course: Course,
-    cargo: Kept,
+pub(crate) struct Item {
+    pub(crate) course: Course,
+    pub(crate) cargo: Kept,
     /// Whose it is: see `Desk::sends`.
-    ticket: Option<usize>,
+    pub(crate) ticket: Option<usize>,
+}
+
+/// How far those that wait have got.
+pub(crate) enum Flushed {
+    /// As far as there are free slots; whether anything has gone.
+    Moved(bool),
+    /// To this one, which is not to go eagerly.
+    TooLong(Item),
 }
 
 /// The elements of a message that waits.
@@ -349,6 +390,19 @@ impl Kept {
             Self::Nothing => Cargo::Bytes(&[]),
             Self::Owned(payload) => Cargo::Bytes(payload.bytes()),
             Self::Text(text) => Cargo::Bytes(text.as_bytes()),
+        }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    /// Bytes of the elements.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Owned(payload) => payload.bytes().len(),
+            Self::Text(text) => text.len(),
         }
     }
 
@@ -369,6 +423,8 @@ pub(crate) struct Outward {
     channels: Channels,
     /// Types that the receiver knows the names of.
     announced: Vec<u32>,
+    /// The longest message, in bytes, that goes eagerly before the receiver says which may.
+    pub(crate) longest: usize,
     /// The one of them that was sent last.
     last: Option<u32>,
     queue: VecDeque<Item>,
@@ -384,13 +440,19 @@ pub(crate) struct Outward {
 }
 
 impl Outward {
-    pub(crate) fn open(rank: &Rank, to: usize, serial: u64) -> mp_core::Result<Self> {
+    pub(crate) fn open(
+        rank: &Rank,
+        to: usize,
+        serial: u64,
+        longest: usize,
+    ) -> mp_core::Result<Self> {
         let [name, _] = names(serial);
         let lines = rank.sender(&name, to, LINE_CHANNEL)?;
         let channels = Channels { lines, chunks: None, rank: rank.clone(), to, serial };
         Ok(Self {
             channels,
             announced: Vec::new(),
+            longest,
             last: None,
             queue: VecDeque::new(),
             loans: None,
@@ -435,16 +497,33 @@ impl Outward {
         self.push(course, Kept::Text(element.name), None);
     }
 
-    /// Puts a message behind those that wait; one that has begun goes on before them.
+    /// Whether a message of so many bytes goes with its payload.
+    #[inline(always)]
+    pub(crate) fn is_eager(&self, bytes: usize) -> bool {
+        bytes <= INLINE_BYTES || is_eager(bytes, self.channels.lines.notice(), self.longest)
+    }
+
+    fn is_too_long(&self, course: &Course) -> bool {
+        course.may_be_held() && !self.is_eager(course.bytes)
+    }
+
+    /// Puts a message behind those that wait; one that has begun goes on before them, and a payload that
+    /// was asked for goes before those that have not begun.
     pub(crate) fn push(&mut self, course: Course, cargo: Kept, ticket: Option<usize>) {
-        let begun = course.has_begun();
-        let item = Item { course, cargo, ticket };
-        if begun {
-            self.unfinished = false;
-            self.queue.push_front(item);
-        } else {
-            self.queue.push_back(item);
-        }
+        self.unfinished &= !course.has_begun();
+        let place = match (course.has_begun(), course.is_next()) {
+            (true, _) => 0,
+            (_, true) => self.queue.iter().take_while(|item| item.course.is_next()).count(),
+            _ => self.queue.len(),
+        };
+        self.queue.insert(place, Item { course, cargo, ticket });
+    }
+
+    /// Puts the envelope in front of those that wait, of a message that was there and was
+    /// [too long](Flushed::TooLong).
+    pub(crate) fn push_envelope(&mut self, envelope: &Envelope, ticket: usize) {
+        let (course, cargo) = (Course::rendezvous(envelope), Kept::Nothing);
+        self.queue.push_front(Item { course, cargo, ticket: Some(ticket) });
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -452,16 +531,24 @@ impl Outward {
     }
 
     /// Sends what waits, as far as there are free slots; adds each message that has gone to `gone`.
-    /// Returns whether anything has.
-    pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<bool, End> {
+    pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<Flushed, End> {
         if let Some(end) = &self.end {
-            return if self.queue.is_empty() { Ok(self.say_farewell()) } else { Err(end.clone()) };
+            return match self.queue.is_empty() {
+                true => Ok(Flushed::Moved(self.say_farewell())),
+                false => Err(end.clone()),
+            };
         }
         let mut moved = false;
         if self.unfinished {
-            return Ok(moved);
+            return Ok(Flushed::Moved(moved));
         }
-        while let Some(item) = self.queue.front_mut() {
+        while let Some(front) = self.queue.front() {
+            if self.is_too_long(&front.course)
+                && let Some(item) = self.queue.pop_front()
+            {
+                return Ok(Flushed::TooLong(item));
+            }
+            let Some(item) = self.queue.front_mut() else { break };
             let before = item.course.progress();
             let step = item.course.advance(&mut self.channels, &mut item.cargo.cargo(), false);
             moved |= before != item.course.progress();
@@ -472,8 +559,10 @@ impl Outward {
             match step {
                 Step::Full(which) => {
                     self.full = which;
-                    return Ok(moved);
+                    return Ok(Flushed::Moved(moved));
                 }
+                // Only `advance` says so, below.
+                Step::TooLong => return Ok(Flushed::Moved(moved)),
                 Step::Done => {
                     moved = true;
                     if let Some(Item { cargo, ticket: Some(ticket), .. }) = self.queue.pop_front() {
@@ -482,7 +571,12 @@ impl Outward {
                 }
             }
         }
-        Ok(moved)
+        Ok(Flushed::Moved(moved))
+    }
+
+    /// Why nothing can be sent any more.
+    pub(crate) fn end(&self) -> Option<&End> {
+        self.end.as_ref()
     }
 
     /// Sends nothing any more, for this reason, which the receiver is told. A message of which only a part
@@ -514,7 +608,7 @@ impl Outward {
                 self.full = which;
                 before != course.progress()
             }
-            Ok(Step::Done) | Err(_) => {
+            Ok(Step::Done | Step::TooLong) | Err(_) => {
                 self.farewell = None;
                 true
             }
@@ -538,7 +632,7 @@ impl Outward {
         let place = self
             .queue
             .iter()
-            .position(|item| item.ticket == Some(ticket) && !item.course.has_begun())?;
+            .position(|item| item.ticket == Some(ticket) && !item.course.is_next())?;
         Some(self.queue.remove(place)?.cargo)
     }
 
@@ -553,9 +647,24 @@ impl Outward {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        if !self.queue.is_empty() && !course.has_begun() {
+        let goes_before = |item: &Item| course.is_next() && !item.course.has_begun();
+        if !course.has_begun()
+            && (self.unfinished || self.queue.front().is_some_and(|item| !goes_before(item)))
+        {
             return Ok(Step::Full(self.full));
         }
+        if self.is_too_long(course) {
+            return Ok(Step::TooLong);
+        }
+        self.go_on(course, cargo, patient)
+    }
+
+    fn go_on(
+        &mut self,
+        course: &mut Course,
+        cargo: &mut Cargo<'_>,
+        patient: bool,
+    ) -> Result<Step, End> {
         let step = course.advance(&mut self.channels, cargo, patient);
         self.unfinished = course.has_begun() && !matches!(step, Ok(Step::Done));
         if let Ok(Step::Full(which)) = step {
@@ -564,22 +673,31 @@ impl Outward {
         step.map_err(|end| self.stop(end))
     }
 
-    /// Sends a message of the caller's to the end, when none waits: in one copy, if the receiver is
+    /// Sends an eager message of the caller's to the end, when none waits: in one copy, if the receiver is
     /// there for it, or in as many pieces as it takes.
     pub(crate) fn send(&mut self, envelope: &Envelope, bytes: &[u8]) -> Result<(), End> {
         let mut course = Course::new(envelope, bytes);
-        if bytes.len() >= LENT_LEAST && self.lend(envelope, &mut course, bytes)? {
+        let lent = Line::first(envelope, Kind::Lent, &[]);
+        if bytes.len() >= LENT_LEAST && self.lend(lent, &mut course, bytes)? {
             return Ok(());
         }
-        self.advance(&mut course, &mut Cargo::Bytes(bytes), true).map(drop)
+        // It was not too long just before, and is sent so, whatever the receiver says meanwhile.
+        self.go_on(&mut course, &mut Cargo::Bytes(bytes), true).map(drop)
     }
 
-    fn lend(
-        &mut self,
-        envelope: &Envelope,
-        course: &mut Course,
-        bytes: &[u8],
-    ) -> Result<bool, End> {
+    /// Lends the receiver a payload of the caller's that it has asked for, where that can be and nothing is in
+    /// the way. Whether it was taken; otherwise the `course` goes on from where it is now.
+    pub(crate) fn lend_payload(&mut self, course: &mut Course, bytes: &[u8]) -> Result<bool, End> {
+        let free = !self.unfinished && !self.queue.front().is_some_and(|i| i.course.has_begun());
+        if !free || course.has_begun() || bytes.len() < LENT_LEAST {
+            return Ok(false);
+        }
+        let lent = self.lend(course.first, course, bytes);
+        self.unfinished = course.has_begun() && !matches!(lent, Ok(true));
+        lent
+    }
+
+    fn lend(&mut self, first: Line, course: &mut Course, bytes: &[u8]) -> Result<bool, End> {
         if self.end.is_some() {
             return Ok(false);
         }
@@ -587,7 +705,7 @@ impl Outward {
             let Channels { rank, to, serial, .. } = &self.channels;
             Loans { lender: rank.lender(*to, *serial), pause: 0, last_pause: 0 }
         });
-        let lent = loans.lend(&mut self.channels, envelope, course, bytes);
+        let lent = loans.lend(&mut self.channels, first, course, bytes);
         lent.map_err(|end| self.stop(end))
     }
 

@@ -239,7 +239,7 @@ impl Communicator {
             let mut course = Course::new(&envelope, bytes);
             match engine.advance(to, &mut course, &mut cargo) {
                 Ok(Step::Done) => Ok((place, None)),
-                Ok(Step::Full(_)) => Ok((place, Some(course))),
+                Ok(_) => Ok((place, Some(course))),
                 Err(error) => {
                     place.map(|place| engine.desk.take_send(place));
                     Err(error)

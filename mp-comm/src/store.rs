@@ -48,9 +48,21 @@ pub(crate) enum Content {
         rest: Vec<u8>,
     },
     Moved(SharedBuffer<u8>),
+    /// With the sender still: a rendezvous.
+    Away,
 }
 
-/// A message that has arrived whole.
+impl Content {
+    /// Bytes of them that this rank has memory of its own for.
+    pub(crate) fn kept(&self) -> usize {
+        match self {
+            Self::Bytes { rest, .. } => rest.len(),
+            Self::Inline(_) | Self::Moved(_) | Self::Away => 0,
+        }
+    }
+}
+
+/// A message that has arrived whole, or as a rendezvous.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) envelope: Envelope,
@@ -77,6 +89,29 @@ impl Store {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Takes out all from this rank of which only the envelope has come.
+    pub(crate) fn forget_away(&mut self, source: u32) {
+        let Self { messages, alike, .. } = self;
+        let is_gone = |arrived: &Arrived| {
+            arrived.envelope.source == source && matches!(arrived.content, Content::Away)
+        };
+        let gone = messages.iter().filter(|(_, arrived)| is_gone(arrived));
+        for place in gone.map(|(&place, _)| place).collect::<Vec<_>>() {
+            let Some(arrived) = messages.remove(&place) else { continue };
+            let key = key(&arrived.envelope);
+            if let Some(places) = alike.get_mut(&key) {
+                places.retain(|&other| other != place);
+                if places.is_empty() {
+                    alike.remove(&key);
+                }
+            }
+        }
     }
 
     pub(crate) fn push(&mut self, arrived: Arrived) {
@@ -120,20 +155,30 @@ mod tests {
     fn arrived(context: u32, source: u32, tag: u32, count: usize) -> Arrived {
         let envelope =
             Envelope { context, source, tag, fingerprint: 0, count, bytes: count, sync: 0 };
-        Arrived { envelope, content: Content::Inline(Inline::default()) }
+        let content = match is_away(&envelope) {
+            true => Content::Away,
+            false => Content::Inline(Inline::default()),
+        };
+        Arrived { envelope, content }
+    }
+
+    fn is_away(envelope: &Envelope) -> bool {
+        envelope.count.is_multiple_of(3)
     }
 
     #[derive(Clone, Debug)]
     enum Step {
         Push(u32, u32, u32),
         Take(Pattern),
+        ForgetAway(u32),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let pattern = (0..2u32, proptest::option::of(0..3u32), proptest::option::of(0..3u32))
             .prop_map(|(context, source, tag)| Step::Take(Pattern { context, source, tag }));
         let push = (0..2u32, 0..3u32, 0..3u32).prop_map(|(c, s, t)| Step::Push(c, s, t));
-        proptest::collection::vec(prop_oneof![push, pattern], 0..200)
+        let forget = (0..3u32).prop_map(Step::ForgetAway);
+        proptest::collection::vec(prop_oneof![10 => push, 10 => pattern, 1 => forget], 0..200)
     }
 
     proptest! {
@@ -148,6 +193,10 @@ mod tests {
                         list.push(arrived.envelope);
                         store.push(arrived);
                     }
+                    Step::ForgetAway(source) => {
+                        list.retain(|envelope| envelope.source != source || !is_away(envelope));
+                        store.forget_away(source);
+                    }
                     Step::Take(pattern) => {
                         let wanted = list.iter().position(|envelope| pattern.takes(envelope));
                         let wanted = wanted.map(|place| list.remove(place));
@@ -156,6 +205,7 @@ mod tests {
                         prop_assert_eq!(found.map(|arrived| arrived.envelope), wanted);
                     }
                 }
+                prop_assert_eq!(store.len(), list.len());
                 prop_assert_eq!(store.is_empty(), list.is_empty());
             }
         }

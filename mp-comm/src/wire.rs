@@ -18,10 +18,15 @@
 //! | `LINES` | follows in the same channel, 56 bytes in each line |
 //! | `CHUNKS` | comes through a second channel with larger slots, in the order of the lines |
 //! | `MOVED` | is the shared buffer that comes through the second channel, in the order of the lines |
-//! | `ACK` | nothing: the synchronous send of this number was matched |
+//! | `ACK` | nothing: the synchronous send, or `RENDEZVOUS`, of this number was matched |
 //! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 //! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
+//! | `RENDEZVOUS` | stays with the sender until the receiver has a receive for it and sends the `ACK` of its number |
+//! | `PAYLOAD` | comes as `CHUNKS` or, with the number of a loan, as `LENT`: the elements of the `RENDEZVOUS` of this number |
+//! | `FINALIZE` | nothing: the sender will match nothing any more, and send nothing but `PAYLOAD` |
+//!
+//! Who sends a `RENDEZVOUS`, and why: see [`eager`](crate::eager).
 
 use bytemuck::{Pod, Zeroable};
 
@@ -68,13 +73,26 @@ pub(crate) enum Kind {
     Type = 6,
     Lent = 7,
     Farewell = 8,
+    Rendezvous = 9,
+    Payload = 10,
+    Finalize = 11,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use Kind::{Ack, Chunks, Farewell, Inline, Lent, Lines, Moved, Type};
-        let all = [Inline, Lines, Chunks, Moved, Ack, Type, Lent, Farewell];
+        use Kind::{
+            Ack, Chunks, Farewell, Finalize, Inline, Lent, Lines, Moved, Payload, Rendezvous, Type,
+        };
+        let all = [
+            Inline, Lines, Chunks, Moved, Ack, Type, Lent, Farewell, Rendezvous, Payload, Finalize,
+        ];
         all.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether it begins a message that a receive takes; the others are between the two sides.
+    pub(crate) fn is_message(self) -> bool {
+        use Kind::{Chunks, Inline, Lent, Lines, Moved, Rendezvous};
+        matches!(self, Inline | Lines | Chunks | Moved | Lent | Rendezvous)
     }
 }
 
@@ -94,7 +112,7 @@ pub(crate) struct Line {
 }
 
 /// What is said of a message before its elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) context: u32,
     /// The sender's rank in the world.
@@ -187,9 +205,10 @@ impl Line {
         self.payload[2] = number;
     }
 
-    /// The number of the loan that a message is.
+    /// The number of the loan that a message is; loans are numbered from 1.
     pub(crate) fn loan(&self) -> Option<u64> {
-        (self.kind_byte() == Kind::Lent as u8).then_some(self.payload[2])
+        let may_be = [Kind::Lent as u8, Kind::Payload as u8].contains(&self.kind_byte());
+        (may_be && self.payload[2] != 0).then_some(self.payload[2])
     }
 
     fn kind_byte(&self) -> u8 {
@@ -290,9 +309,16 @@ mod tests {
         }
         for bytes in [0, 23, 24, 25, 1000] {
             let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-            for kind in
-                [Kind::Lines, Kind::Chunks, Kind::Moved, Kind::Type, Kind::Lent, Kind::Farewell]
-            {
+            for kind in [
+                Kind::Lines,
+                Kind::Chunks,
+                Kind::Moved,
+                Kind::Type,
+                Kind::Lent,
+                Kind::Farewell,
+                Kind::Rendezvous,
+                Kind::Payload,
+            ] {
                 let sent = envelope(bytes * 3, bytes);
                 for sync in [0, 1, 0xffff, 0x1_0000, u32::MAX] {
                     let sent = Envelope { sync, ..sent };
@@ -308,16 +334,19 @@ mod tests {
 
     #[test]
     fn only_a_loan_has_a_number() {
-        let mut line = Line::first(&envelope(1000, 8000), Kind::Lent, &[]);
-        line.set_loan(u64::MAX);
-        assert_eq!(line.loan(), Some(u64::MAX));
-        assert_eq!(line.read(3), Some((Kind::Lent, envelope(1000, 8000))));
+        for kind in [Kind::Lent, Kind::Payload] {
+            let mut line = Line::first(&envelope(1000, 8000), kind, &[]);
+            assert_eq!(line.loan(), None);
+            line.set_loan(u64::MAX);
+            assert_eq!(line.loan(), Some(u64::MAX));
+            assert_eq!(line.read(3), Some((kind, envelope(1000, 8000))));
+        }
         assert_eq!(Line::first(&envelope(1000, 8000), Kind::Chunks, &[]).loan(), None);
     }
 
     #[test]
     fn what_is_no_line_is_told() {
-        for byte in [0, 9, 255] {
+        for byte in [0, 12, 255] {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }

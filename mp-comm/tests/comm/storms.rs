@@ -8,8 +8,8 @@ use crate::{
 #[test]
 fn every_receive_gets_the_message_that_it_must() {
     for size in SIZES {
-        for seed in 0..2 {
-            on_all(size, |rank| storm::run(rank, seed));
+        for (seed, limit) in (0..).zip(storm::LIMITS) {
+            on_all(size, |rank| storm::run(rank, seed, limit));
         }
     }
 }

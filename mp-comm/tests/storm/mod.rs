@@ -7,4 +7,4 @@
 mod program;
 mod run;
 
-pub use run::run;
+pub use run::{LIMITS, run};

@@ -18,10 +18,31 @@ const FOREVER: Duration = Duration::from_secs(600);
 /// A tag that nothing is sent with.
 const NO_TAG: u32 = 99;
 
+/// Bytes of unexpected messages that ranks keep: as usual, none, a few, and on each rank another number.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    Usual,
+    Bytes(usize),
+    Different,
+}
+
+/// All that are to be tried.
+pub const LIMITS: [Limit; 5] =
+    [Limit::Usual, Limit::Bytes(0), Limit::Bytes(1000), Limit::Bytes(40_000), Limit::Different];
+/// The largest of those that are set.
+const LARGEST: usize = 40_000;
+/// What two channels between two ranks hold, or somewhat more.
+const CHANNELS: usize = 264 << 10;
+
 /// Runs this rank's part of the program of this seed.
-pub fn run(rank: &Rank, seed: u64) -> Result<()> {
+pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
     let program = Program::new(seed, rank.size());
     let world = Communicator::world(rank);
+    match limit {
+        Limit::Usual => {}
+        Limit::Bytes(bytes) => world.set_unexpected_limit(bytes),
+        Limit::Different => world.set_unexpected_limit([0, 500, LARGEST][rank.id() % 3]),
+    }
     let mut comms = Vec::new();
     for _ in 1..COMMUNICATORS {
         comms.push(world.duplicate()?);
@@ -38,10 +59,20 @@ pub fn run(rank: &Rank, seed: u64) -> Result<()> {
     for (place, act) in program.acts[rank.id()].iter().enumerate() {
         part.perform(act).map_err(|error| {
             let me = rank.id();
-            mp_core::Error::other(format!("seed {seed}, rank {me}, act {place}, {act:?}: {error}"))
+            let what = format!("seed {seed}, {limit:?}, rank {me}, act {place}, {act:?}");
+            mp_core::Error::other(format!("{what}: {error}"))
         })?;
     }
-    part.check_order()
+    part.check_order()?;
+    let unexpected = comms[0].unexpected();
+    let from_each = LARGEST / 8 + CHANNELS;
+    ensure!(
+        matches!(limit, Limit::Usual)
+            || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
+        "seed {seed}, {limit:?}: {unexpected:?}"
+    );
+    ensure!((unexpected.messages, unexpected.bytes) == (0, 0), "seed {seed}: {unexpected:?} left");
+    Ok(())
 }
 
 enum Request<'a> {

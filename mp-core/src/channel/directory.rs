@@ -183,6 +183,7 @@ pub(crate) fn layout() -> u64 {
         size_of::<Farewell>(),
         size_of::<Roll>(),
         size_of::<Signals>(),
+        size_of::<Signal>(),
         size_of::<Middle>(),
         size_of::<SlotHeader>(),
         size_of::<SharedSlotHeader>(),

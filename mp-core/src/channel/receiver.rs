@@ -218,6 +218,26 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.ring.ready() || self.has_message_behind()
     }
 
+    /// Leaves a number for the sender, which reads it by [`Sender::notice`](crate::Sender::notice) whenever it
+    /// likes: it lies in a line that every send looks at. It takes the place of the one before. With
+    /// several receivers there is still one number.
+    ///
+    /// A sender that waited for a slot which was given back after this call sees the number.
+    ///
+    /// ```
+    /// # use mp_core::{Channel, World};
+    /// let rank = World::solo()?;
+    /// let ask = rank.sender::<u64>("ask", 0, Channel::degree(4))?;
+    /// let asked = rank.receiver::<u64>("ask", 0, Channel::degree(4))?;
+    /// assert_eq!(ask.notice(), 0);
+    /// asked.set_notice(7);
+    /// assert_eq!(ask.notice(), 7);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    pub fn set_notice(&self, notice: u64) {
+        self.opened.signals().for_sender.set_notice(notice);
+    }
+
     #[inline]
     fn has_message_behind(&self) -> bool {
         match &self.kind {

@@ -105,6 +105,13 @@ impl<M: Message + ?Sized> Sender<M> {
         (Outlet::new(opened, sent), sent)
     }
 
+    /// Returns the number that the receiver has left by [`Receiver::set_notice`](crate::Receiver::set_notice),
+    /// or 0.
+    #[inline(always)]
+    pub fn notice(&self) -> u64 {
+        self.opened.signals().for_sender.notice()
+    }
+
     /// How calls without a limit of their own wait from now on: with which policy, how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();

@@ -7,14 +7,14 @@
 //! | `MISMATCH` | the other end, when it opens | types or degrees differ: see the descriptor |
 //!
 //! Each word has its own pair of lines and is almost never written, so that looking costs a hit
-//! in the first-level cache.
+//! in the first-level cache. Beside it lies a number that the other end leaves there: its *notice*.
 
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
 use crate::{
-    sync::{AtomicU32, Ordering, compiler_fence},
+    sync::{AtomicU32, AtomicU64, Ordering, compiler_fence},
     wait::{Asymmetry, Flag},
 };
 
@@ -22,10 +22,13 @@ const PARKED: u32 = 1;
 const GONE: u32 = 2;
 const MISMATCH: u32 = 4;
 
-/// One end's word. See the [module](self).
+/// One end's word, and what the other end has left for it. See the [module](self).
 #[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct Signal(AtomicU32);
+#[repr(C)]
+pub(crate) struct Signal {
+    word: AtomicU32,
+    notice: AtomicU64,
+}
 
 /// Where an end looks after each message: at its own word, with nothing but the compiler kept in
 /// order. In a world whose fences are ordinary ones it looks at a word that is never quiet, so that
@@ -52,24 +55,39 @@ impl Glance {
 
 #[cfg(not(loom))]
 fn loud() -> NonNull<Signal> {
-    static LOUD: Signal = Signal(AtomicU32::new(PARKED));
+    static LOUD: Signal = Signal { word: AtomicU32::new(PARKED), notice: AtomicU64::new(0) };
     NonNull::from(&LOUD)
 }
 
 #[cfg(loom)]
 fn loud() -> NonNull<Signal> {
-    NonNull::from(Box::leak(Box::new(Signal(AtomicU32::new(PARKED)))))
+    let loud = Signal::new();
+    loud.raise();
+    NonNull::from(Box::leak(Box::new(loud)))
 }
 
 impl Signal {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self { word: AtomicU32::new(0), notice: AtomicU64::new(0) }
+    }
+
+    /// What the other end has left here, or 0.
+    #[inline(always)]
+    pub(crate) fn notice(&self) -> u64 {
+        // Relaxed: it says nothing of other memory. A sender that takes a slot which the receiver gave
+        // back after the notice sees it: the slot's Acquire in `Ring::room` brings it along.
+        self.notice.load(Ordering::Relaxed)
+    }
+
+    /// See [`notice`](Self::notice).
+    pub(crate) fn set_notice(&self, notice: u64) {
+        self.notice.store(notice, Ordering::Relaxed);
     }
 
     /// Whether there is anything to attend to.
     #[inline(always)]
     pub(crate) fn quiet(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.word.load(Ordering::Relaxed) == 0
     }
 
     /// Whether the channel can't be used further.
@@ -77,39 +95,39 @@ impl Signal {
     pub(crate) fn ended(&self) -> bool {
         // Acquire: pairs with the Release in `raise_gone`, so that what the other end published
         // before it went is seen by a look after this one.
-        self.0.load(Ordering::Acquire) & (GONE | MISMATCH) != 0
+        self.word.load(Ordering::Acquire) & (GONE | MISMATCH) != 0
     }
 
     pub(crate) fn mismatched(&self) -> bool {
-        self.0.load(Ordering::Acquire) & MISMATCH != 0
+        self.word.load(Ordering::Acquire) & MISMATCH != 0
     }
 
     pub(crate) fn raise_gone(&self) {
         // Release: pairs with the Acquire in `ended`.
-        self.0.fetch_or(GONE, Ordering::Release);
+        self.word.fetch_or(GONE, Ordering::Release);
     }
 
     pub(crate) fn raise_mismatch(&self) {
         // Release: pairs with the Acquire in `mismatched` and `ended`: the other end's
         // specification is in the descriptor before the bit.
-        self.0.fetch_or(MISMATCH, Ordering::Release);
+        self.word.fetch_or(MISMATCH, Ordering::Release);
     }
 
     /// Lowers `PARKED`; whether it was raised, so that the other end must be rung.
     #[cold]
     pub(crate) fn take_parked(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & PARKED != 0
-            && self.0.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
+        self.word.load(Ordering::Relaxed) & PARKED != 0
+            && self.word.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
     }
 }
 
 impl Flag for Signal {
     fn raise(&self) {
-        self.0.fetch_or(PARKED, Ordering::Relaxed);
+        self.word.fetch_or(PARKED, Ordering::Relaxed);
     }
 
     fn lower(&self) {
-        self.0.fetch_and(!PARKED, Ordering::Relaxed);
+        self.word.fetch_and(!PARKED, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,145 @@
+//! How much a rank keeps of messages that nobody has asked for, and what comes without being asked for.
+//!
+//! A message goes *eagerly*, with its payload, or as a *rendezvous*: its envelope goes, and the payload
+//! stays with the sender until the receiver has a receive for it. A rank counts the bytes of unexpected
+//! messages that it keeps. It leaves a notice in each channel to it of the longest message that may come
+//! eagerly: a [fraction](FRACTION) of its limit; or, from when it keeps more than the limit until it keeps half of
+//! that, none but those of one line. The notice is a word beside the channel, not a line in it: a line would lie
+//! behind messages that the sender has not asked for.
+//!
+//! ```text
+//! sender                                        receiver
+//!   looks at the notice: too long
+//!   RENDEZVOUS: envelope, number ------------->   matched by a receive, or put among the unexpected messages
+//!                                                 and matched later
+//!   <------------------------------- ACK: number
+//!   PAYLOAD: number, then chunks or a loan ---->  straight into the receive's buffer
+//! ```
+//!
+//! After the notice a rank takes from each sender at most what the channels hold and one eager message: to
+//! send more the sender needs a slot that was given back after the notice, and so it sees the notice.
+
+use crate::wire::INLINE_BYTES;
+
+/// The environment's variable for the limit on unexpected messages, in bytes: see
+/// [`Communicator::set_unexpected_limit`](crate::Communicator::set_unexpected_limit).
+pub const UNEXPECTED_VARIABLE: &str = "ONCHIP_UNEXPECTED";
+
+/// The limit where nothing else is said.
+const DEFAULT: usize = 64 << 20;
+/// The limit over the longest message that goes eagerly.
+const FRACTION: usize = 8;
+
+/// What a rank keeps of messages that nobody has received yet: see [`Communicator::unexpected`](crate::Communicator::unexpected).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unexpected {
+    /// How many they are, with those of which only the envelope has come.
+    pub messages: usize,
+    /// Bytes of their elements in this rank's memory.
+    pub bytes: usize,
+    /// The most bytes that there were at any time.
+    pub most_bytes: usize,
+    /// How many bytes there may be before senders keep their messages.
+    pub limit: usize,
+}
+
+/// The bytes of unexpected messages in a rank's memory, and their limit.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    limit: usize,
+    bytes: usize,
+    most: usize,
+    /// Whether they exceeded the limit, and are more than half of it still.
+    full: bool,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        let told = std::env::var(UNEXPECTED_VARIABLE).ok();
+        let limit = told.and_then(|limit| limit.trim().parse().ok()).unwrap_or(DEFAULT);
+        Self { limit, bytes: 0, most: 0, full: false }
+    }
+}
+
+impl Backlog {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.most = self.most.max(self.bytes);
+        self.full |= self.bytes > self.limit;
+    }
+
+    pub(crate) fn remove(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.full &= self.bytes > self.limit / 2;
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.full = self.bytes > limit;
+    }
+
+    /// The longest message that may come eagerly while there is room, in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        (self.limit / FRACTION).max(INLINE_BYTES)
+    }
+
+    /// What the senders are to see: one more than the longest message, in bytes, that may come eagerly now.
+    pub(crate) fn notice(&self) -> u64 {
+        let longest = if self.full { INLINE_BYTES } else { self.longest() };
+        (longest as u64).saturating_add(1)
+    }
+
+    pub(crate) fn show(&self, messages: usize) -> Unexpected {
+        let Self { limit, bytes, most, .. } = *self;
+        Unexpected { messages, bytes, most_bytes: most, limit }
+    }
+}
+
+/// Whether a message of so many bytes may go eagerly by this notice. Without one, for the receiver has not
+/// opened the channel yet, a rank goes by its own `longest`.
+#[inline(always)]
+pub(crate) fn is_eager(bytes: usize, notice: u64, longest: usize) -> bool {
+    match notice {
+        0 => bytes <= longest,
+        notice => (bytes as u64) < notice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notice_changes_at_the_limit_and_at_half_of_it() {
+        let mut backlog = Backlog { limit: 8000, bytes: 0, most: 0, full: false };
+        let longest = |backlog: &Backlog| backlog.notice() - 1;
+        assert_eq!(longest(&backlog), 1000);
+        backlog.add(8000);
+        assert_eq!(longest(&backlog), 1000);
+        backlog.add(1);
+        assert_eq!(longest(&backlog), 40);
+        backlog.remove(4000);
+        assert_eq!(longest(&backlog), 40);
+        backlog.remove(1);
+        assert_eq!(longest(&backlog), 1000);
+        assert_eq!(backlog.show(3).most_bytes, 8001);
+        backlog.set_limit(0);
+        assert_eq!(longest(&backlog), 40);
+    }
+
+    #[test]
+    fn lines_always_go_and_all_goes_without_a_limit() {
+        for limit in [0, 1, 300, usize::MAX] {
+            let mut backlog = Backlog { limit, bytes: 0, most: 0, full: false };
+            assert!(is_eager(INLINE_BYTES, backlog.notice(), 0));
+            assert_eq!(
+                is_eager(INLINE_BYTES + 1, backlog.notice(), usize::MAX),
+                limit == usize::MAX
+            );
+            backlog.add(limit);
+            assert!(!backlog.full);
+        }
+        assert!(is_eager(5, 0, 5) && !is_eager(6, 0, 5));
+    }
+}
