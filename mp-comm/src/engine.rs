@@ -618,9 +618,9 @@ impl Engine {
     /// Posts a receive.
     pub(crate) fn post(&mut self, posted: Posted) -> Result<usize> {
         self.open_for(&posted.pattern, posted.members.all())?;
-        let place = self.desk.post(posted)?;
+        let place = self.desk.post(posted);
         self.send_acknowledgements();
-        Ok(place)
+        place
     }
 
     /// Looks for a message that the pattern takes, among all that has come.

@@ -18,6 +18,7 @@ mod memory;
 mod messages;
 mod requests;
 mod storms;
+mod unexpected;
 
 /// Something is not there that should be.
 fn missing() -> mp_comm::Error {
