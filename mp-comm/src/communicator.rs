@@ -72,8 +72,9 @@ impl Communicator {
     /// [`duplicate`](Self::duplicate) gives contexts for less.
     pub fn world(rank: &Rank) -> Self {
         let engine = Engine::new(rank, rank.ordinal());
-        let members = Members::new((0..rank.size() as u32).collect(), rank.size(), engine.me);
-        Self::new(Rc::new(RefCell::new(engine)), members, 0)
+        let all = (0..rank.size() as u32).collect();
+        let members = Members::new(all, rank.size(), rank.id() as u32);
+        Self::new(engine, members, 0)
     }
 
     /// This rank alone (`MPI_COMM_SELF`).
@@ -81,7 +82,7 @@ impl Communicator {
         let me = rank.id() as u32;
         let engine = Engine::new(rank, OWN);
         let members = Members::new(vec![me], rank.size(), me);
-        Self::new(Rc::new(RefCell::new(engine)), members, 0)
+        Self::new(engine, members, 0)
     }
 
     /// Other ranks, or the same in another context, over the same channels. What was said of how things
@@ -722,9 +723,12 @@ impl Drop for Communicator {
         // It is borrowed only where a panic came out of it.
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
         engine.communicators -= 1;
+        if engine.communicators > 0 {
+            return;
+        }
+        lingering::forget(&Rc::downgrade(&self.engine));
         // What a rank that panics had to send is given up.
-        if engine.communicators == 0 && !std::thread::panicking() && !engine.is_finished() {
-            engine.finalize();
+        if !std::thread::panicking() && engine.is_left() {
             let rank = engine.rank.clone();
             drop(engine);
             lingering::keep(&rank, &self.engine);

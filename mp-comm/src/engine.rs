@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    rc::Rc,
+    rc::{Rc, Weak},
     time::{Duration, Instant},
 };
 
@@ -87,6 +87,11 @@ pub(crate) struct Engine {
     turn: usize,
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
+    this: Weak<RefCell<Self>>,
+    /// Whether other engines' calls bring this one on, because it holds payloads.
+    joined: bool,
+    /// Whether the others are to hear that this rank matches nothing any more.
+    finalizing: bool,
 }
 
 /// Instead of a number: a rank's communicators with itself alone, which open no channel.
@@ -95,7 +100,11 @@ pub(crate) const OWN: u64 = u64::MAX;
 pub(crate) type Shared = Rc<RefCell<Engine>>;
 
 impl Engine {
-    pub(crate) fn new(rank: &Rank, serial: u64) -> Self {
+    pub(crate) fn new(rank: &Rank, serial: u64) -> Shared {
+        Rc::new_cyclic(|this| RefCell::new(Self::of(rank, serial, this.clone())))
+    }
+
+    fn of(rank: &Rank, serial: u64, this: Weak<RefCell<Self>>) -> Self {
         let size = rank.size();
         Self {
             rank: rank.clone(),
@@ -112,6 +121,9 @@ impl Engine {
             next_context: 1,
             turn: 0,
             communicators: 0,
+            this,
+            joined: false,
+            finalizing: false,
         }
     }
 
@@ -401,6 +413,10 @@ impl Engine {
         let Some(sync) = self.desk.hold(place, cargo) else {
             return self.desk.not_sent(place, Kept::Nothing, too_many());
         };
+        if !self.joined {
+            self.joined = true;
+            lingering::join(&self.this);
+        }
         if let Some(way) = &mut self.outward[to as usize] {
             way.push_envelope(&Envelope { sync, ..envelope }, place);
         }
@@ -710,6 +726,14 @@ impl Engine {
         if self.desk.is_holding() {
             self.send_released();
             self.give_up_held();
+        } else if self.joined {
+            self.joined = false;
+            if self.communicators > 0 {
+                lingering::forget(&self.this);
+            }
+        }
+        if self.finalizing && self.desk.waiting.is_empty() {
+            self.finalize();
         }
         moved
     }
@@ -980,9 +1004,17 @@ impl Engine {
         !self.busy.is_empty() || self.desk.is_holding()
     }
 
-    /// Says to the others that this rank matches nothing any more, and sends nothing but what it has begun:
-    /// what they hold for it, and what they wait for from it, they give up.
-    pub(crate) fn finalize(&mut self) {
+    /// The last communicator was dropped. Returns whether something is still to be sent. Other ranks hear that
+    /// this one matches nothing any more, when nothing is posted any more: what they hold for it, and what they
+    /// wait for from it, they give up.
+    pub(crate) fn is_left(&mut self) -> bool {
+        let finished = self.is_finished();
+        self.finalizing = !finished;
+        !finished
+    }
+
+    fn finalize(&mut self) {
+        self.finalizing = false;
         for to in 0..self.outward.len() as u32 {
             let known = self.inward[to as usize].is_some() || self.outward[to as usize].is_some();
             if known && self.out(to).is_ok() {
@@ -1030,6 +1062,8 @@ impl Drop for Engine {
     /// Says to those that this rank has no channel with that there will be none. (The channels that there
     /// are close after this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
+        // Before the others see the end of what comes from this rank, so that they find nobody to send to.
+        self.inward.clear();
         if self.serial != OWN && !std::thread::panicking() {
             for name in names(self.serial) {
                 // Where there is no memory for that, they are told when the rank's code has ended.

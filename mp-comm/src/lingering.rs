@@ -4,15 +4,21 @@
 //! out, and the receiver may sit in an operation that this rank never comes to. So such an engine lingers
 //! in its thread. Calls of other communicators bring it on, and when the rank's code has returned, the
 //! rank waits until it is done; when the code has failed, or panicked, what was to be sent is given up.
+//!
+//! An engine that keeps payloads until they are asked for is brought on in the same way while its communicators
+//! are there: its rank may wait in a communicator of another one for something that depends on them.
 
 use std::{
     cell::{Cell, RefCell},
-    rc::Rc,
+    rc::{Rc, Weak},
 };
 
 use mp_core::Rank;
 
-use crate::{engine::Shared, error::Error};
+use crate::{
+    engine::{Engine, Shared},
+    error::Error,
+};
 
 thread_local! {
     /// Looked at by every call that waits.
@@ -20,7 +26,7 @@ thread_local! {
     static ENGINES: RefCell<Vec<Shared>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether there are any engines in this thread whose communicators are dropped.
+/// Whether there are any engines in this thread that other engines' calls bring on.
 #[inline(always)]
 pub(crate) fn any() -> bool {
     ANY.get()
@@ -34,6 +40,30 @@ pub(crate) fn all() -> Vec<Shared> {
     }
 }
 
+/// Has other engines' calls bring on an engine, until it is [forgotten](forget).
+pub(crate) fn join(engine: &Weak<RefCell<Engine>>) {
+    if let Some(engine) = engine.upgrade() {
+        insert(&engine);
+    }
+}
+
+/// See [`join`].
+pub(crate) fn forget(engine: &Weak<RefCell<Engine>>) {
+    ENGINES.with_borrow_mut(|engines| {
+        engines.retain(|other| !Weak::ptr_eq(&Rc::downgrade(other), engine));
+        ANY.set(!engines.is_empty());
+    });
+}
+
+fn insert(engine: &Shared) {
+    ENGINES.with_borrow_mut(|engines| {
+        if !engines.iter().any(|other| Rc::ptr_eq(other, engine)) {
+            engines.push(Rc::clone(engine));
+        }
+    });
+    ANY.set(true);
+}
+
 /// Keeps an engine until it is done, or its rank has failed.
 pub(crate) fn keep(rank: &Rank, engine: &Shared) {
     /// Gives up what is left when it is dropped.
@@ -44,8 +74,7 @@ pub(crate) fn keep(rank: &Rank, engine: &Shared) {
             drop(ENGINES.take());
         }
     }
-    ENGINES.with_borrow_mut(|engines| engines.push(Rc::clone(engine)));
-    ANY.set(true);
+    insert(engine);
     let keeper = Keeper;
     let finish = move || {
         let _keeper = keeper;

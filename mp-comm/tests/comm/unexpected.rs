@@ -549,6 +549,42 @@ fn what_is_held_at_the_end_is_received() {
     }
 }
 
+/// A rank waits in communicators of one set for ranks that wait in those of another, for what this rank holds.
+#[test]
+fn what_is_held_goes_during_calls_of_other_sets() {
+    on_all(3, |rank| {
+        let (one, two) = (holding(rank), holding(rank));
+        let (next, before) = ((rank.id() + 1) % 3, (rank.id() + 2) % 3);
+        for round in 0..10 {
+            one.buffered_send(&numbers(100, round), next, 1)?;
+            let sent = two.immediate_send(numbers(200, round), next, 1);
+            let (first, then) = if rank.id() == 0 { (&one, &two) } else { (&two, &one) };
+            for from in [first, then] {
+                let (got, _) = from.receive_vec::<u64>(before, ANY_TAG)?;
+                ensure!(got == numbers(got.len(), round) && got.len() >= 100, "round {round}");
+            }
+            sent.wait()?;
+        }
+        Ok(())
+    });
+}
+
+/// What is posted when the communicators are dropped gets its message.
+#[test]
+fn what_is_posted_outlives_its_communicator() {
+    on_all(2, |rank| {
+        let world = holding(rank);
+        let other = 1 - rank.id();
+        let long = numbers(50_000, rank.id() as u64);
+        world.buffered_send(&long, other, 1)?;
+        let posted = world.immediate_receive(vec![0u64; 50_000], other, 1);
+        drop(world);
+        let (got, _) = posted.wait()?;
+        ensure!(got == numbers(50_000, other as u64), "damaged");
+        Ok(())
+    });
+}
+
 /// Nobody waits for ever for those who never receive.
 #[test]
 fn what_is_held_for_who_ends_is_given_up() {
