@@ -19,6 +19,9 @@
 //! After the notice a rank takes from each sender at most what the channels hold and one eager message: to
 //! send more the sender needs a slot that was given back after the notice, and so it sees the notice.
 
+#[cfg(test)]
+mod model;
+
 use crate::wire::INLINE_BYTES;
 
 /// The environment's variable for the limit on unexpected messages, in bytes: see
