@@ -178,7 +178,9 @@ impl Communicator {
     /// of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB
     /// between any two ranks; a longer message, or one more, waits until the receiver has taken
     /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
-    /// Between threads, a receiver that waits for a long message copies it from `elements`.
+    /// Between threads, a receiver that waits for a long message copies it from `elements`. A message of
+    /// more than an eighth of the receiver's [limit](Self::set_unexpected_limit) on unexpected messages, or
+    /// of more than 40 bytes while it exceeds the limit, waits for its receive.
     ///
     /// ```
     /// use mp_comm::Communicator;
@@ -282,7 +284,8 @@ impl Communicator {
 
     /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`): what there is no room for is copied, and
     /// goes during later calls of any communicator, at the latest when the rank's code has returned
-    /// without an error. [`flush`](Self::flush) waits for it.
+    /// without an error. [`flush`](Self::flush) waits for it. The copy stays here until it is received, if
+    /// the receiver's [limit](Self::set_unexpected_limit) says so.
     ///
     /// # Errors
     /// As [`send`](Self::send). That a copy could not be sent later, for want of memory, is the error of

@@ -79,7 +79,8 @@
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is
 //! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them
 //! makes the sender wait. A message that nobody has asked for stays there, unless a receive looks
-//! for something behind it: then it goes to the receiver's own memory.
+//! for something behind it: then it goes to the receiver's own memory. That has a
+//! [limit](Communicator::set_unexpected_limit), past which the payload stays with the sender.
 //!
 //! **Copies.** A message goes through its channel in two copies, in pieces that overlap. Where ranks
 //! are threads, and there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or
