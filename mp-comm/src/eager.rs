@@ -13,7 +13,7 @@
 //!   RENDEZVOUS: envelope, number ------------->   matched by a receive, or put among the unexpected messages
 //!                                                 and matched later
 //!   <------------------------------- ACK: number
-//!   PAYLOAD: number, then chunks or a loan ---->  straight into the receive's buffer
+//!   PAYLOAD: number, then chunks ------------->  straight into the receive's buffer
 //! ```
 //!
 //! After the notice a rank takes from each sender at most what the channels hold and one eager message: to

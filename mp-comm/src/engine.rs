@@ -345,8 +345,8 @@ impl Engine {
     /// Sends a message of the caller's as a rendezvous; waits until it is matched, and gone.
     fn send_when_matched(&mut self, to: u32, course: &Course, bytes: &[u8]) -> Result<()> {
         let envelope = course.envelope(self.me);
-        let place = self.send_envelope(to, envelope)?;
-        let sent = self.send_held(to, place, bytes);
+        let place = self.hold_for_call(to, &envelope)?;
+        let sent = self.send_held(to, place, envelope, bytes);
         if sent.is_err() {
             self.forsake(to, place);
         }
@@ -356,39 +356,39 @@ impl Engine {
         sent
     }
 
-    fn send_held(&mut self, to: u32, place: usize, bytes: &[u8]) -> Result<()> {
+    fn send_held(&mut self, to: u32, place: usize, envelope: Envelope, bytes: &[u8]) -> Result<()> {
+        let sync = self.number_of(place);
+        let mut course = Course::rendezvous(&Envelope { sync, ..envelope });
+        match self.out(to)?.lend_rendezvous(&mut course, bytes) {
+            Ok(true) => {
+                self.desk.acknowledge(to, sync);
+                return Ok(());
+            }
+            Ok(false) if course.has_begun() => {}
+            Ok(false) => self.queue(to, course, Kept::Nothing, Some(place)),
+            Err(end) => return Err(self.stopped(to, &end)),
+        }
         let handle = Handle::Send(place);
         self.work(&[handle], &mut [], &mut [], None, |engine| {
             engine.is_matched(place) || engine.is_settled(handle)
         })?;
         self.failure_of(place)?;
-        match self.lend_payload(to, place, bytes)? {
-            None => Ok(()),
-            Some(mut course) => self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes)),
-        }
+        let mut course = Course::payload(sync, bytes.len());
+        self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes))
     }
 
-    /// Sends the envelope of a message whose payload the caller keeps. Returns its place at the desk.
-    fn send_envelope(&mut self, to: u32, envelope: Envelope) -> Result<usize> {
+    /// Finds a place at the desk for a message whose payload the caller keeps, and a number.
+    fn hold_for_call(&mut self, to: u32, envelope: &Envelope) -> Result<usize> {
         let place = match (envelope.sync as usize).checked_sub(1) {
             Some(place) => place,
             None => self.ticket(to, true)?.0,
         };
-        let sync = self.desk.hold(place, Kept::Nothing).unwrap_or_default();
-        let course = Course::rendezvous(&Envelope { sync, ..envelope });
-        self.queue(to, course, Kept::Nothing, Some(place));
+        self.desk.hold(place, Kept::Nothing);
         Ok(place)
     }
 
-    /// Lends a payload of the caller's to the receiver that has asked for it, if that can be; otherwise
-    /// returns how it goes on.
-    fn lend_payload(&mut self, to: u32, place: usize, bytes: &[u8]) -> Result<Option<Course>> {
-        let sync = self.desk.sends.get(place).map_or(0, |sending| sending.sync);
-        let mut course = Course::payload(sync, bytes.len());
-        match self.out(to)?.lend_payload(&mut course, bytes) {
-            Ok(lent) => Ok((!lent).then_some(course)),
-            Err(end) => Err(self.stopped(to, &end)),
-        }
+    fn number_of(&self, place: usize) -> u32 {
+        self.desk.sends.get(place).map_or(0, |sending| sending.sync)
     }
 
     /// Sees to it that the receiver does not wait for a payload that the caller takes back.
@@ -604,10 +604,11 @@ impl Engine {
                     && let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into)
                 {
                     let into = bytemuck::cast_slice_mut(&mut into[..count]);
-                    return Some(match way.pull_directly(&self.rank, &line, into) {
-                        Ok(()) => Ok((line.tag(), count)),
-                        Err(end) => Err(end.error(way.from)),
-                    });
+                    match way.pull_directly(&self.rank, &line, into) {
+                        Ok(true) => return Some(Ok((line.tag(), count))),
+                        Ok(false) => {}
+                        Err(end) => return Some(Err(end.error(way.from))),
+                    }
                 }
                 way.put_back(line);
             }
@@ -905,16 +906,18 @@ impl Engine {
                 return self.failure_of(place).map(|()| false);
             }
             local.released = true;
-            match self.lend_payload(to, place, bytes)? {
-                None => return Ok(true),
-                Some(course) => local.course = course,
-            }
+            local.course = Course::payload(self.number_of(place), bytes.len());
         }
         match self.advance(to, &mut local.course, &mut Cargo::Bytes(bytes))? {
             Step::Done => Ok(true),
             Step::Full(_) => Ok(false),
             Step::TooLong => {
-                local.held = Some(self.send_envelope(to, local.course.envelope(self.me))?);
+                let envelope = local.course.envelope(self.me);
+                let place = self.hold_for_call(to, &envelope)?;
+                local.held = Some(place);
+                let sync = self.number_of(place);
+                let course = Course::rendezvous(&Envelope { sync, ..envelope });
+                self.queue(to, course, Kept::Nothing, Some(place));
                 Ok(false)
             }
         }
@@ -1087,10 +1090,11 @@ fn fits<T: Plain>(
     let (kind, envelope) = line.read(from)?;
     let Envelope { count, bytes, .. } = envelope;
     let room = if exact { count == into.len() } else { count <= into.len() };
-    let fits = matches!(kind, Kind::Lines | Kind::Chunks | Kind::Lent)
+    let comes = matches!(kind, Kind::Lines | Kind::Chunks | Kind::Lent) && envelope.sync == 0;
+    let is_lent = line.is_rendezvous() && line.loan().is_some();
+    let fits = (comes || is_lent)
         && pattern.takes(&envelope)
         && envelope.fingerprint == fingerprint
-        && envelope.sync == 0
         && room
         && count * size_of::<T>() == bytes;
     fits.then_some(count)

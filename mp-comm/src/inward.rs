@@ -325,7 +325,9 @@ impl Inward {
         call: &mut Call<'_, '_>,
     ) {
         match (kind, to) {
-            (Kind::Rendezvous, To::Receive(place)) => return desk.invite(&envelope, place),
+            (Kind::Rendezvous, To::Receive(place)) => {
+                return self.begin_rendezvous(rank, &envelope, place, line, desk, call);
+            }
             (Kind::Rendezvous, _) => {
                 return desk.store(Arrived { envelope, content: Content::Away });
             }
@@ -371,6 +373,32 @@ impl Inward {
         self.body = Some(body);
     }
 
+    /// Takes a message on loan whose receive was found, or asks for its payload.
+    fn begin_rendezvous(
+        &mut self,
+        rank: &Rank,
+        envelope: &Envelope,
+        place: usize,
+        line: &Line,
+        desk: &mut Desk,
+        call: &mut Call<'_, '_>,
+    ) {
+        if line.loan().is_some()
+            && let Some(landing) = call.landing(place)
+        {
+            if let Err(error) = landing.begin(envelope.count) {
+                desk.fail(place, error);
+                return desk.invite(envelope, NOBODY);
+            }
+            let whole = &mut landing.bytes()[..envelope.bytes];
+            if self.loans.take(rank, self.from, self.serial, line, whole) {
+                let content = Content::Bytes { landed: Some(envelope.bytes), rest: Vec::new() };
+                return desk.complete(place, Arrived { envelope: *envelope, content });
+            }
+        }
+        desk.invite(envelope, place);
+    }
+
     /// Takes the next line off the channel.
     fn pull_line(&mut self) -> bool {
         if self.end.is_some() {
@@ -384,16 +412,19 @@ impl Inward {
     }
 
     /// Waits for all of the message that begins with this line, which is as long as `into`, and
-    /// nothing else.
+    /// nothing else. Returns whether it has come: one that has to be asked for does not.
     #[inline(never)]
     pub(crate) fn pull_directly(
         &mut self,
         rank: &Rank,
         line: &Line,
         into: &mut [u8],
-    ) -> Result<(), End> {
+    ) -> Result<bool, End> {
         if self.loans.take(rank, self.from, self.serial, line, into) {
-            return Ok(());
+            return Ok(true);
+        }
+        if line.is_rendezvous() {
+            return Ok(false);
         }
         let pulled = match line.is_in_chunks() {
             true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
@@ -404,7 +435,7 @@ impl Inward {
                 fill(rest, &self.lines, bytes_of)
             }
         };
-        pulled.inspect_err(|end| self.end = Some(end.clone()))
+        pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
     }
 
     /// Takes what there is of the message that is coming; when there is nothing else to do, waits

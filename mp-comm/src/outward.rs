@@ -685,16 +685,17 @@ impl Outward {
         self.go_on(&mut course, &mut Cargo::Bytes(bytes), true).map(drop)
     }
 
-    /// Lends the receiver a payload of the caller's that it has asked for, where that can be and nothing is in
-    /// the way. Whether it was taken; otherwise the `course` goes on from where it is now.
-    pub(crate) fn lend_payload(&mut self, course: &mut Course, bytes: &[u8]) -> Result<bool, End> {
-        let free = !self.unfinished && !self.queue.front().is_some_and(|i| i.course.has_begun());
-        if !free || course.has_begun() || bytes.len() < LENT_LEAST {
+    /// Lends the payload of a [rendezvous](Course::rendezvous) with its envelope, if that can be and nothing
+    /// waits. Whether it was taken; otherwise the envelope has gone if the `course` has begun.
+    pub(crate) fn lend_rendezvous(
+        &mut self,
+        course: &mut Course,
+        bytes: &[u8],
+    ) -> Result<bool, End> {
+        if bytes.len() < LENT_LEAST || self.unfinished || !self.queue.is_empty() {
             return Ok(false);
         }
-        let lent = self.lend(course.first, course, bytes);
-        self.unfinished = course.has_begun() && !matches!(lent, Ok(true));
-        lent
+        self.lend(course.first, course, bytes)
     }
 
     fn lend(&mut self, first: Line, course: &mut Course, bytes: &[u8]) -> Result<bool, End> {

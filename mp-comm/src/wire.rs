@@ -22,8 +22,8 @@
 //! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 //! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
-//! | `RENDEZVOUS` | stays with the sender until the receiver has a receive for it and sends the `ACK` of its number |
-//! | `PAYLOAD` | comes as `CHUNKS` or, with the number of a loan, as `LENT`: the elements of the `RENDEZVOUS` of this number |
+//! | `RENDEZVOUS` | may be on loan for a moment; after that stays with the sender until the receiver has a receive for it and sends the `ACK` of its number |
+//! | `PAYLOAD` | as `CHUNKS`: the elements of the `RENDEZVOUS` of this number |
 //! | `FINALIZE` | nothing: the sender will match nothing any more, and send nothing but `PAYLOAD` |
 //!
 //! Who sends a `RENDEZVOUS`, and why: see [`eager`](crate::eager).
@@ -207,7 +207,7 @@ impl Line {
 
     /// The number of the loan that a message is; loans are numbered from 1.
     pub(crate) fn loan(&self) -> Option<u64> {
-        let may_be = [Kind::Lent as u8, Kind::Payload as u8].contains(&self.kind_byte());
+        let may_be = self.kind_byte() == Kind::Lent as u8 || self.is_rendezvous();
         (may_be && self.payload[2] != 0).then_some(self.payload[2])
     }
 
@@ -253,6 +253,12 @@ impl Line {
     /// The elements of a longer message that are in its first line.
     pub(crate) fn first_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.payload[2..])
+    }
+
+    /// Whether it is the envelope of a message whose elements come when they are asked for, unless it is taken
+    /// on loan.
+    pub(crate) fn is_rendezvous(&self) -> bool {
+        self.kind_byte() == Kind::Rendezvous as u8
     }
 
     /// Whether it begins a message whose elements come in chunks, unless it is taken on loan.
@@ -334,7 +340,7 @@ mod tests {
 
     #[test]
     fn only_a_loan_has_a_number() {
-        for kind in [Kind::Lent, Kind::Payload] {
+        for kind in [Kind::Lent, Kind::Rendezvous] {
             let mut line = Line::first(&envelope(1000, 8000), kind, &[]);
             assert_eq!(line.loan(), None);
             line.set_loan(u64::MAX);

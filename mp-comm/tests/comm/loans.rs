@@ -21,8 +21,19 @@ fn pause(on: bool) {
 /// Back and forth, by every way to receive; sometimes the receiver is late.
 #[test]
 fn whatever_the_receiver_does() {
+    back_and_forth(usize::MAX);
+}
+
+/// The same with messages that are lent with their envelopes, or else stay with the sender.
+#[test]
+fn whatever_the_receiver_does_with_what_it_must_ask_for() {
+    back_and_forth(0);
+}
+
+fn back_and_forth(limit: usize) {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
+        world.set_unexpected_limit(limit);
         let other = 1 - world.rank();
         let rounds = LENGTHS.into_iter().cycle().take(4 * 7 * LENGTHS.len());
         for (round, len) in rounds.enumerate() {
