@@ -1020,8 +1020,9 @@ impl Engine {
         self.finalizing = false;
         for to in 0..self.outward.len() as u32 {
             let known = self.inward[to as usize].is_some() || self.outward[to as usize].is_some();
-            if known && self.out(to).is_ok() {
-                self.queue(to, Course::finalize(), Kept::Nothing, None);
+            if known && let Ok(way) = self.out(to) {
+                way.finalize();
+                self.flush_to(to);
             }
         }
     }

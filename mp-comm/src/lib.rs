@@ -73,7 +73,8 @@
 //! from the same [`world`](Communicator::world), and at no other time. A rank that computes makes
 //! no progress; communication threads serve channels for that. What is still to be sent when the last
 //! communicator is dropped goes during calls of other communicators, and is waited for when the rank's
-//! code has returned; when that returns an error, or panics, it is given up.
+//! code has returned; when that returns an error, or panics, it is given up. A payload that stays with the sender
+//! until it is asked for ([limit](Communicator::set_unexpected_limit)) goes during calls of any communicator.
 //! [`flush`](Communicator::flush) waits for it before.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is

@@ -113,7 +113,7 @@ impl Course {
     }
 
     /// Says that this rank matches nothing any more.
-    pub(crate) fn finalize() -> Self {
+    fn finalize() -> Self {
         Self::of(&Envelope::default(), Kind::Finalize, &[])
     }
 
@@ -524,6 +524,18 @@ impl Outward {
     pub(crate) fn push_envelope(&mut self, envelope: &Envelope, ticket: usize) {
         let (course, cargo) = (Course::rendezvous(envelope), Kept::Nothing);
         self.queue.push_front(Item { course, cargo, ticket: Some(ticket) });
+    }
+
+    /// Says behind all that waits that this rank matches nothing any more. Where nothing waits and there is no
+    /// room, the receiver hears it when the channel ends.
+    pub(crate) fn finalize(&mut self) {
+        let mut course = Course::finalize();
+        if self.queue.is_empty() {
+            // What is wrong with the way makes no difference any more.
+            let _ = self.advance(&mut course, &mut Cargo::Bytes(&[]), false);
+        } else {
+            self.push(course, Kept::Nothing, None);
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
