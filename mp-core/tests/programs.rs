@@ -499,7 +499,19 @@ fn a_forged_assignment_is_refused() {
     let me = std::process::id();
     let variable = "ONCHIP_RANK";
     // A launcher's word without a launcher's descriptors.
-    for value in ["", "x", "0", "0:", ":1", "0:0:0", "-1:1", "0:99999999999", &format!("0:{me}")] {
+    for value in [
+        "",
+        "x",
+        "0",
+        "0:",
+        ":1",
+        "0:0:0",
+        "-1:1",
+        "0:99999999999",
+        &format!("0:{me}"),
+        &format!("0:{me}:3"),
+        &format!("0:{me}:-3"),
+    ] {
         let output = run(program("forged").env(variable, value));
         assert_eq!(output.status.code(), Some(9), "{value:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains("can't enter its world"), "{value:?}");
@@ -590,7 +602,8 @@ fn late() -> Result<()> {
         None => {
             let exe = executable();
             let script = format!(
-                "echo $$ >&2; while kill -0 ${{ONCHIP_RANK#*:}} 2>&-; do sleep 0.01; done; \
+                "echo $$ >&2; launcher=${{ONCHIP_RANK#*:}}; \
+                 while kill -0 ${{launcher%:*}} 2>&-; do sleep 0.01; done; \
                  exec {} late rank",
                 exe.display()
             );
@@ -820,7 +833,7 @@ fn inherited() -> Result<()> {
             let (number, file) = line.split_once(' ').unwrap();
             // What this process was started with, it hands on like any other.
             if number.parse::<u32>().is_ok_and(|number| number > 2) {
-                names.push(file.split('[').next().unwrap().to_owned());
+                names.push(format!("{number} {}", file.split('[').next().unwrap()));
             }
         }
         names
@@ -835,6 +848,11 @@ fn inherited() -> Result<()> {
 
 fn what_a_rank_starts_has_none_of_its_descriptors() {
     succeeded(&run(&mut program("inherited")));
+    // And all that the caller hands on, under their numbers.
+    let exe = executable();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 3</dev/null 5</dev/zero; exec \"$0\" inherited"]).arg(exe);
+    succeeded(&run(&mut shell));
 }
 
 /// Worlds of processes at the same time, from one place and from several.

@@ -20,7 +20,7 @@ use super::{
     limits, outcome,
     rank::Rank,
     site::{self, Call, Within},
-    summons::{self, BELL_FD, OUTPUT_FD, SEGMENT_FD, Summons},
+    summons::{self, Summons},
 };
 use crate::{
     context::{Context, RankState},
@@ -63,14 +63,15 @@ pub(crate) fn assignment() -> Result<Option<&'static Assignment>> {
 }
 
 fn find() -> Result<Option<Assignment>> {
-    let rank = match summons::summons() {
+    let (rank, descriptors) = match summons::summons() {
         Summons::None => return Ok(None),
-        Summons::Rank(rank) => *rank,
+        Summons::Rank(rank, descriptors) => (*rank, *descriptors),
         Summons::Refused(reason) => return Err(Error::BadWorld(reason.clone())),
     };
-    let segment = Segment::attach(summons::descriptor(SEGMENT_FD), true, super::parts())?;
-    let output = summons::descriptor(OUTPUT_FD);
-    let bell = summons::descriptor(BELL_FD);
+    let segment =
+        Segment::attach(summons::descriptor(descriptors.segment()), true, super::parts())?;
+    let output = summons::descriptor(descriptors.output());
+    let bell = summons::descriptor(descriptors.bell());
     let briefing = Briefing::read(&segment)?;
     briefing.open_files.map_or(Ok(()), limits::restore)?;
     let assignment = Assignment {

@@ -24,7 +24,7 @@ use nix::{
 
 use super::{
     site::{Call, Past},
-    summons::{BELL_FD, LIFE_FD, OUTPUT_FD, SEGMENT_FD, VARIABLE},
+    summons::{Descriptors, VARIABLE},
 };
 use crate::{
     context::Context,
@@ -32,10 +32,6 @@ use crate::{
     segment::{BlockKey, BlockKind, Root},
     wait::WaitPolicy,
 };
-
-/// The launcher's own descriptors are moved here or further up, away from those that ranks find theirs
-/// under.
-const ABOVE: RawFd = 8;
 
 /// What a rank must know before it can enter the world; lies in the segment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -174,12 +170,14 @@ pub(crate) struct Program {
 pub(crate) struct Life {
     read: OwnedFd,
     write: OwnedFd,
+    descriptors: Descriptors,
 }
 
 impl Life {
     pub(crate) fn new() -> Result<Self> {
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(Error::os("pipe2"))?;
-        Ok(Self { read: move_up(read.as_fd())?, write })
+        let descriptors = Descriptors::free();
+        Ok(Self { read: move_up(read.as_fd(), descriptors)?, write, descriptors })
     }
 }
 
@@ -209,20 +207,21 @@ pub(crate) fn spawn(
     bell: &EventFd,
 ) -> Result<Spawned> {
     let segment = context.segment.fd().ok_or_else(|| Error::BadWorld(HEAP_ONLY.to_owned()))?;
-    let (segment, bell) = (move_up(segment)?, move_up(bell.as_fd())?);
-    let (out_read, out_write) = pipe()?;
-    let errors = program.capture_errors.then(pipe).transpose()?;
+    let descriptors = life.descriptors;
+    let (segment, bell) = (move_up(segment, descriptors)?, move_up(bell.as_fd(), descriptors)?);
+    let (out_read, out_write) = pipe(descriptors)?;
+    let errors = program.capture_errors.then(|| pipe(descriptors)).transpose()?;
 
     let mut actions = PosixSpawnFileActions::init().map_err(Error::os("posix_spawn"))?;
     let act = |result: nix::Result<()>| result.map_err(Error::os("posix_spawn"));
     let null = Path::new("/dev/null");
-    act(actions.add_dup2(segment.as_raw_fd(), SEGMENT_FD))?;
-    act(actions.add_dup2(out_write.as_raw_fd(), OUTPUT_FD))?;
-    act(actions.add_dup2(bell.as_raw_fd(), BELL_FD))?;
+    act(actions.add_dup2(segment.as_raw_fd(), descriptors.segment()))?;
+    act(actions.add_dup2(out_write.as_raw_fd(), descriptors.output()))?;
+    act(actions.add_dup2(bell.as_raw_fd(), descriptors.bell()))?;
     // Opened anew by the process itself, so that the signals of this file are its own.
     let life = format!("/proc/self/fd/{}", life.read.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
-    act(actions.add_open(LIFE_FD, Path::new(&life), flags, Mode::empty()))?;
+    act(actions.add_open(descriptors.life(), Path::new(&life), flags, Mode::empty()))?;
     if rank != 0 {
         act(actions.add_open(0, null, OFlag::O_RDONLY, Mode::empty()))?;
     }
@@ -259,7 +258,7 @@ pub(crate) fn spawn(
         pair.push(value);
         environment.push(text(&pair)?);
     }
-    let assignment = format!("{VARIABLE}={rank}:{}", std::process::id());
+    let assignment = format!("{VARIABLE}={rank}:{}:{}", std::process::id(), descriptors.segment());
     environment.push(text(assignment.as_ref())?);
     let path = text(program.path.as_os_str())?;
     let pid = posix_spawnp(&path, &actions, &attributes, &args, &environment).map_err(|errno| {
@@ -320,14 +319,14 @@ pub(crate) fn wait_for(pid: Pid) -> Ending {
     }
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+fn pipe(descriptors: Descriptors) -> Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(Error::os("pipe2"))?;
-    Ok((read, move_up(write.as_fd())?))
+    Ok((read, move_up(write.as_fd(), descriptors)?))
 }
 
-/// The same file under a number that `dup2` in the child can't overwrite.
-fn move_up(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    let moved = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(ABOVE)).map_err(Error::os("fcntl"))?;
+/// The same file under a number above those of a rank's, which `dup2` in the child overwrites.
+fn move_up(fd: BorrowedFd<'_>, ranks: Descriptors) -> Result<OwnedFd> {
+    let moved = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(ranks.end())).map_err(Error::os("fcntl"))?;
     // SAFETY: fcntl has just made the descriptor, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }

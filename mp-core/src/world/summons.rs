@@ -27,17 +27,62 @@ use nix::{
 
 use crate::segment::MEMFD_NAME;
 
-/// The variable that tells a process which rank of which launcher it is: `rank:launcher`, where
-/// the launcher is a process; `rank:launcher:taken` for what a rank starts.
+/// The variable that tells a process which rank of which launcher it is: `rank:launcher:first`, where
+/// the launcher is a process, and first is the number of the first descriptor; `rank:launcher:taken` for
+/// what a rank starts.
 pub(crate) const VARIABLE: &str = "ONCHIP_RANK";
 const TAKEN: &str = "taken";
 
-/// Where ranks find the segment, their real standard output, the end of a pipe that shows whether the
-/// launcher lives, and the launcher's bell, an eventfd that they ring when their code has failed.
-pub(crate) const SEGMENT_FD: RawFd = 3;
-pub(crate) const OUTPUT_FD: RawFd = 4;
-pub(crate) const LIFE_FD: RawFd = 5;
-pub(crate) const BELL_FD: RawFd = 6;
+/// The numbers of a launcher's descriptors in its ranks, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descriptors {
+    first: RawFd,
+}
+
+impl Descriptors {
+    /// The lowest numbers that hide nothing which the caller hands on to what it starts.
+    pub(crate) fn free() -> Self {
+        let handed_on = |fd: &RawFd| {
+            // SAFETY: `F_GETFD` fails on a number that is not open.
+            let flags = fcntl(unsafe { BorrowedFd::borrow_raw(*fd) }, FcntlArg::F_GETFD);
+            flags.is_ok_and(|flags| flags & FdFlag::FD_CLOEXEC.bits() == 0)
+        };
+        let mut numbers = Self { first: 3 };
+        while let Some(fd) = numbers.all().into_iter().rfind(handed_on) {
+            numbers.first = fd + 1;
+        }
+        numbers
+    }
+
+    /// The world's memory.
+    pub(crate) fn segment(self) -> RawFd {
+        self.first
+    }
+
+    /// The real standard output.
+    pub(crate) fn output(self) -> RawFd {
+        self.first + 1
+    }
+
+    /// The end of a pipe that shows whether the launcher lives.
+    pub(crate) fn life(self) -> RawFd {
+        self.first + 2
+    }
+
+    /// The launcher's bell, an eventfd that ranks ring when their code has failed.
+    pub(crate) fn bell(self) -> RawFd {
+        self.first + 3
+    }
+
+    fn all(self) -> [RawFd; 4] {
+        [self.segment(), self.output(), self.life(), self.bell()]
+    }
+
+    /// The first number after them.
+    pub(crate) fn end(self) -> RawFd {
+        self.bell() + 1
+    }
+}
 
 /// What a launcher told this process.
 #[derive(Debug)]
@@ -45,7 +90,7 @@ pub(crate) enum Summons {
     /// Nothing, or nothing that is still true.
     None,
     /// To be this rank.
-    Rank(u32),
+    Rank(u32, Descriptors),
     /// Something that can't be followed, for this reason.
     Refused(String),
 }
@@ -74,28 +119,34 @@ fn take() -> Summons {
     let mut parts = text.to_str().unwrap_or_default().split(':');
     let rank = parts.next().and_then(|rank| rank.parse().ok());
     let launcher = parts.next().and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
-    let (Some(rank), Some(launcher), taken, None) = (rank, launcher, parts.next(), parts.next())
+    let (Some(rank), Some(launcher), Some(first), None) =
+        (rank, launcher, parts.next(), parts.next())
     else {
         return malformed(&text);
     };
-    match taken {
-        Some(TAKEN) => return Summons::None,
-        Some(_) => return malformed(&text),
-        None => {}
+    if first == TAKEN {
+        return Summons::None;
     }
-    if !are_a_launchers() {
+    // There are no higher numbers than a million.
+    let Some(first) = first.parse().ok().filter(|first| (3..1 << 20).contains(first)) else {
+        return malformed(&text);
+    };
+    let descriptors = Descriptors { first };
+    if !are_a_launchers(descriptors) {
         // A shell of an earlier world, perhaps.
         if kill(launcher, None) == Err(Errno::ESRCH) {
             return Summons::None;
         }
         return Summons::Refused(format!(
-            "{VARIABLE} is {}, but descriptors {SEGMENT_FD} to {BELL_FD} are not the launcher's: the program in between must hand them on, or remove the variable",
-            text.display()
+            "{VARIABLE} is {}, but descriptors {} to {} are not the launcher's: the program in between must hand them on, or remove the variable",
+            text.display(),
+            descriptors.segment(),
+            descriptors.bell()
         ));
     }
     // First the signals, then the look: a launcher that ends in between is seen by one of them.
-    die_with_launcher();
-    match life() {
+    die_with_launcher(descriptors.life());
+    match life(descriptors.life()) {
         Life::On => {}
         Life::Over => {
             let _ = prctl::set_pdeathsig(None);
@@ -106,14 +157,14 @@ fn take() -> Summons {
             let _ = kill(Pid::this(), Signal::SIGKILL);
         },
     }
-    for fd in [SEGMENT_FD, OUTPUT_FD, LIFE_FD, BELL_FD] {
+    for fd in descriptors.all() {
         // SAFETY: open: it was looked at above, and nothing else of this program has run yet.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     // SAFETY: before `main` there are no other threads that could read the environment.
     unsafe { std::env::set_var(VARIABLE, format!("{rank}:{launcher}:{TAKEN}")) };
-    Summons::Rank(rank)
+    Summons::Rank(rank, descriptors)
 }
 
 fn malformed(text: &std::ffi::OsStr) -> Summons {
@@ -121,14 +172,14 @@ fn malformed(text: &std::ffi::OsStr) -> Summons {
 }
 
 /// Whether the descriptors are what a launcher hands on, and not somebody else's of these numbers.
-fn are_a_launchers() -> bool {
+fn are_a_launchers(descriptors: Descriptors) -> bool {
     let named = |fd: RawFd, start: &str| {
         let name = readlink(format!("/proc/self/fd/{fd}").as_str());
         name.is_ok_and(|name| name.to_str().is_some_and(|name| name.starts_with(start)))
     };
-    named(SEGMENT_FD, &format!("/memfd:{MEMFD_NAME} "))
-        && named(BELL_FD, "anon_inode:[eventfd]")
-        && [OUTPUT_FD, LIFE_FD].into_iter().all(|fd| {
+    named(descriptors.segment(), &format!("/memfd:{MEMFD_NAME} "))
+        && named(descriptors.bell(), "anon_inode:[eventfd]")
+        && [descriptors.output(), descriptors.life()].into_iter().all(|fd| {
             // SAFETY: `fstat` fails on a number that is not open.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             fstat(fd).is_ok_and(|file| {
@@ -139,16 +190,16 @@ fn are_a_launchers() -> bool {
 
 /// Has the kernel end this process when its launcher ends, also if that is not its parent; or when
 /// its parent ends, which its launcher takes for the rank.
-fn die_with_launcher() {
+fn die_with_launcher(life: RawFd) {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     // SAFETY: no pointers; the descriptor is open. Its file is this process's own: the launcher
     // opens the pipe anew for each rank.
     unsafe {
-        libc::fcntl(LIFE_FD, libc::F_SETOWN, libc::getpid());
+        libc::fcntl(life, libc::F_SETOWN, libc::getpid());
         // Any event of the pipe is the end: of the last that could write, or of the world.
-        libc::fcntl(LIFE_FD, F_SETSIG, libc::SIGKILL);
-        let flags = libc::fcntl(LIFE_FD, libc::F_GETFL);
-        libc::fcntl(LIFE_FD, libc::F_SETFL, flags | OFlag::O_ASYNC.bits());
+        libc::fcntl(life, F_SETSIG, libc::SIGKILL);
+        let flags = libc::fcntl(life, libc::F_GETFL);
+        libc::fcntl(life, libc::F_SETFL, flags | OFlag::O_ASYNC.bits());
     }
 }
 
@@ -164,9 +215,9 @@ enum Life {
     Cut,
 }
 
-fn life() -> Life {
+fn life(fd: RawFd) -> Life {
     // SAFETY: open, as `are_a_launchers` saw.
-    let fd = unsafe { BorrowedFd::borrow_raw(LIFE_FD) };
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     let _ = poll(&mut fds, PollTimeout::ZERO);
     let seen = fds[0].revents().unwrap_or(PollFlags::empty());
