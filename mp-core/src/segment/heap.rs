@@ -338,7 +338,15 @@ impl<'a> Heap<'a> {
         kind: BlockKind,
         len: u64,
     ) -> Result<BlockKey, SegmentError> {
-        let reserved = self.lock(me, gone)?.reserve(me, kind, len)?;
+        let reserved = self.lock(me, gone)?.reserve(me, kind, len);
+        let reserved = match reserved {
+            // For the header of what is left of a block.
+            Err(SegmentError::OutOfMemory { .. }) => {
+                self.trim(me, gone)?;
+                self.lock(me, gone)?.reserve(me, kind, len)?
+            }
+            reserved => reserved?,
+        };
         let key = reserved.key;
         if reserved.committed {
             return Ok(key);
@@ -387,7 +395,7 @@ impl<'a> Heap<'a> {
 
     /// Makes so many bytes from the block's start exist. Returns up to where they do.
     fn commit(self, reserved: &Reserved, bytes: u64) -> Result<u64, SegmentError> {
-        let end = self.segment.commit(reserved.key.block().bytes(), bytes)?;
+        let end = self.segment.commit(reserved.key.block().bytes(), bytes, reserved.size)?;
         self.segment.at(reserved.key.block())?.committed.store(1, Ordering::Relaxed);
         Ok(end)
     }
@@ -496,6 +504,11 @@ struct Free<'a> {
     offset: u64,
     header: &'a BlockHeader,
     size: u64,
+}
+
+/// Whether there is enough of a block for another one when one of this size is cut off.
+fn leaves_a_block(free: Free<'_>, size: u64) -> bool {
+    free.size.saturating_sub(size) >= 1 << SMALLEST
 }
 
 /// The heap while its lock is held.
@@ -612,24 +625,25 @@ impl<'a> LockedHeap<'a> {
                 continue;
             }
             let free = self.free_block(offset, bin)?;
+            let size = class_size(class);
+            // While it is in its bin: there may be no memory for the rest's header.
+            if leaves_a_block(free, size) && !free.header.is_committed() {
+                self.heap.segment.commit(free.offset + size, HEADER, HEADER)?;
+            }
             self.unbin(free)?;
-            return self.split(free, class_size(class)).map(Some);
+            return self.split(free, size).map(Some);
         }
         Ok(None)
     }
 
     /// Makes two of a free block, if there is enough for two: the first, of this size, is handed out,
-    /// the rest goes to the bins.
+    /// the rest, whose header's page exists, goes to the bins.
     fn split(&self, free: Free<'a>, size: u64) -> Result<Free<'a>, SegmentError> {
-        let left = free.size.saturating_sub(size);
-        if left < 1 << SMALLEST {
+        if !leaves_a_block(free, size) {
             return Ok(free);
         }
-        let offset = free.offset + size;
+        let (offset, left) = (free.offset + size, free.size - size);
         let committed = free.header.is_committed();
-        if !committed {
-            self.heap.segment.commit(offset, HEADER)?;
-        }
         let rest = self.write_header(offset, left, free.offset, committed)?;
         // Here two blocks come out of one.
         free.header.set_size(free.offset, size);
@@ -782,7 +796,7 @@ impl<'a> LockedHeap<'a> {
         };
         let committed = end <= control.ready.load(Ordering::Relaxed);
         if !committed {
-            self.heap.segment.commit(top, HEADER)?;
+            self.heap.segment.commit(top, HEADER, HEADER)?;
         }
         let before = control.last.load(Ordering::Relaxed);
         let free = self.write_header(top, size, before, committed)?;
@@ -1377,6 +1391,110 @@ mod tests {
                 assert_eq!(places.len(), all, "word {which} with {with:x}");
             }
         }
+    }
+
+    /// What a machine says of its memory, look by look: each waits until its answer is given.
+    #[cfg(not(miri))]
+    struct Memory {
+        folder: tempfile::TempDir,
+        answers: std::sync::mpsc::Sender<u64>,
+        given: std::sync::mpsc::Receiver<()>,
+    }
+
+    #[cfg(not(miri))]
+    impl Memory {
+        fn of(segment: &mut Segment) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root: &std::path::Path = Box::leak(folder.path().to_owned().into_boxed_path());
+            std::fs::create_dir_all(root.join("proc")).unwrap();
+            let (file, next) = (root.join("proc/meminfo"), root.join("proc/next"));
+            // A new one for each look: the last reader must come to its end.
+            let renew = move |file: &std::path::Path| {
+                nix::unistd::mkfifo(&next, nix::sys::stat::Mode::S_IRWXU).unwrap();
+                std::fs::rename(&next, file).unwrap();
+            };
+            renew(&file);
+            let (answers, to_give) = std::sync::mpsc::channel();
+            let (gives, given) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                for available in to_give {
+                    let mut look = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+                    renew(&file);
+                    let text = format!("MemAvailable: {} kB\n", available >> 10);
+                    std::io::Write::write_all(&mut look, text.as_bytes()).unwrap();
+                    let _ = gives.send(());
+                }
+            });
+            segment.look_at_machine(root);
+            segment.advance.store(0, Ordering::Relaxed);
+            Self { folder, answers, given }
+        }
+
+        /// Returns when a look was given this answer.
+        fn answer(&self, available: u64) {
+            self.answers.send(available).unwrap();
+            self.given.recv().unwrap();
+        }
+
+        /// Has all looks from now on find nothing.
+        fn is_over(&self) {
+            (0..100).for_each(|_| self.answers.send(0).unwrap());
+        }
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_failed_commit_ahead_leaves_the_neighbours_alone() {
+        const LEN: u64 = 100_000;
+        let mut segment = Segment::in_memfd(64 << 20, false, 0).unwrap();
+        let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
+        let other = Segment::attach(file, true, 0).unwrap();
+        let memory = Memory::of(&mut segment);
+        std::thread::scope(|scope| {
+            let refused = scope
+                .spawn(|| segment.heap().allocate(0, NOBODY_GONE, BlockKind::Buffer, 300 << 10));
+            // For the header and a first piece.
+            memory.answer(52 << 20);
+            memory.answer(52 << 20);
+            // Another rank takes what lies behind, and writes.
+            let heap = other.heap();
+            let key = heap.allocate(1, NOBODY_GONE, BlockKind::Buffer, LEN).unwrap();
+            let place = other.range(key.payload(), LEN, "a test's block").unwrap();
+            // SAFETY: a block of that length.
+            unsafe { place.write_bytes(0xee, LEN as usize) };
+            memory.is_over();
+            let refused = refused.join().unwrap();
+            assert!(matches!(refused, Err(SegmentError::OutOfMemory { .. })), "{refused:?}");
+            heap.check(key, BlockKind::Buffer).unwrap();
+            // SAFETY: as above; nothing writes now.
+            let now = unsafe { std::slice::from_raw_parts(place.as_ptr(), LEN as usize) };
+            assert!(now.iter().all(|&byte| byte == 0xee), "the neighbour's bytes are gone");
+        });
+        drop(memory.folder);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_block_that_can_not_be_split_stays_in_its_bin() {
+        let mut segment = Segment::in_memfd(64 << 20, false, 0).unwrap();
+        let allocate = |segment: &Segment, len| {
+            segment.heap().allocate(0, NOBODY_GONE, BlockKind::Buffer, len)
+        };
+        let key = allocate(&segment, 4 << 20).unwrap();
+        allocate(&segment, 100).unwrap();
+        segment.heap().lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
+        segment.heap().trim(0, NOBODY_GONE).unwrap();
+        let touched = segment.heap().touched();
+        let memory = Memory::of(&mut segment);
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| allocate(&segment, 1000));
+            memory.is_over();
+            let refused = refused.join().unwrap();
+            assert!(matches!(refused, Err(SegmentError::OutOfMemory { .. })), "{refused:?}");
+        });
+        segment.look_at_machine(std::path::Path::new("/"));
+        allocate(&segment, 3 << 20).unwrap();
+        assert_eq!(segment.heap().touched(), touched, "the free block is not found any more");
     }
 
     proptest! {

@@ -241,7 +241,7 @@ impl Segment {
     }
 
     fn format(&self, membarrier: bool, parts: u64) -> Result<(), SegmentError> {
-        self.commit(0, HEADER)?;
+        self.commit(0, HEADER, HEADER)?;
         let header = self.header();
         header.version.store(VERSION, Ordering::Relaxed);
         header.membarrier.store(membarrier.into(), Ordering::Relaxed);
@@ -363,8 +363,9 @@ impl Segment {
     }
 
     /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns up to
-    /// where they do, which may be further.
-    pub(crate) fn commit(&self, offset: u64, len: u64) -> Result<u64, SegmentError> {
+    /// where they do, which may be further. Only the first `own` bytes are the caller's alone: what lies
+    /// behind them may be another rank's at any time.
+    pub(crate) fn commit(&self, offset: u64, len: u64, own: u64) -> Result<u64, SegmentError> {
         let Backing::Memfd { file, .. } = &self.backing else { return Ok(offset + len) };
         // A large block is worth the huge pages that it lies in, also where it fills them only
         // together with its neighbours.
@@ -383,17 +384,21 @@ impl Segment {
                     self.make_huge(file, done, done + piece);
                 }
                 let place = (FRONT + done) as i64;
-                fallocate(file, FallocateFlags::empty(), place, piece as i64)
-                    .map_err(SegmentError::os("fallocate"))?;
+                loop {
+                    match fallocate(file, FallocateFlags::empty(), place, piece as i64) {
+                        Err(Errno::EINTR) => {}
+                        done => break done.map_err(SegmentError::os("fallocate"))?,
+                    }
+                }
                 Ok(piece)
             });
             match piece {
                 Ok(piece) => done += piece,
                 Err(error) => {
-                    // Of what was committed, what is nobody else's: not the page that has the
+                    // Of what was committed, what is the caller's alone: not the page that has the
                     // header, nor those of the neighbours.
                     let first = (offset + 1).next_multiple_of(PAGE);
-                    let last = done.min((offset + len) / PAGE * PAGE);
+                    let last = done.min((offset + own) / PAGE * PAGE);
                     if first < last {
                         self.punch(first, last - first);
                     }
