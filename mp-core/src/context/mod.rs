@@ -15,7 +15,10 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    sys::{
+        signal::kill,
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
     unistd::Pid,
 };
 
@@ -194,6 +197,9 @@ impl Context {
     fn child_has_ended(&self, rank: u32) -> bool {
         let Ok(control) = self.rank(rank) else { return false };
         let pid = Pid::from_raw(control.pid.load(Ordering::Relaxed) as i32);
+        if pid == Pid::this() {
+            return false;
+        }
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         rank < self.size
             && !cfg!(miri)
@@ -334,6 +340,7 @@ fn has_ended(pid: Pid) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state stands behind the name, which may have any characters.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        // There may be no `/proc`, or one of other processes.
+        Err(_) => kill(pid, None) == Err(Errno::ESRCH),
     }
 }

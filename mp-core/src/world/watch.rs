@@ -402,7 +402,8 @@ impl Watch {
     fn end_claimer(&self, rank: usize) -> Result<()> {
         let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
         let pid = Pid::from_raw(pid as i32);
-        if pid.as_raw() <= 0 || pid == self.pids[rank] {
+        // The word may be anything.
+        if pid.as_raw() <= 0 || pid == Pid::this() || self.pids.contains(&pid) {
             return Ok(());
         }
         // By pidfd, so that it is the one that was looked at.
