@@ -361,12 +361,18 @@ impl<B: Buffer + 'static> SendRequest<B> {
     /// # Errors
     /// As [`Communicator::send`], with what was to be sent.
     pub fn wait(mut self) -> Result<B, Failed<B>> {
-        let mut outcome = match self.drive(None) {
-            Ok(_) => self.outcome.take().unwrap_or(Ok(())),
-            Err(error) => Err(error),
-        };
-        if self.buffer.is_none() {
-            self.buffer = self.taken_back().or_else(|| self.given_back());
+        let mut outcome = Ok(());
+        loop {
+            let driven = self.drive(None);
+            let another = matches!(driven, Err(crate::Error::Unsent { .. }));
+            outcome = outcome.and(driven.and_then(|_| self.outcome.take().unwrap_or(Ok(()))));
+            if self.buffer.is_none() {
+                self.buffer = self.taken_back().or_else(|| self.given_back());
+            }
+            // Where another send has failed, this one goes on when a part of it has gone.
+            if !another || self.buffer.is_some() {
+                break;
+            }
         }
         if self.buffer.is_none()
             && let Some(Place { engine, handle: Handle::Send(place), .. }) =

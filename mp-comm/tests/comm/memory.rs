@@ -142,3 +142,48 @@ fn an_exchange_does_not_wait_for_the_answer() {
         names_the_memory(exchange.run(), false)
     });
 }
+
+/// A send of which a part has gone to another rank goes on.
+#[test]
+fn what_is_half_sent_to_another_rank_goes_on() {
+    let configure = |world: World| world.segment_size(8 << 20);
+    on_all_with(3, configure, |rank| {
+        let world = Communicator::world(rank);
+        let one = Channel::degree(1);
+        match rank.id() {
+            0 => {
+                for other in [1, 2] {
+                    world.send(&[1u64], other, 0)?;
+                    world.receive::<u64>(other, 0)?;
+                }
+                let half = world.immediate_send(numbers(200_000, 5), 2, 7);
+                let taken = starve(rank);
+                drop(world.immediate_send(numbers(30_000, 1), 1, 1));
+                let failed = half.wait().unwrap_err();
+                ensure!(failed.buffer == numbers(200_000, 5), "another buffer came back");
+                names_the_memory(Err::<(), _>(failed), true)?;
+                drop(taken);
+                world.send(&[8u64], 2, 8)
+            }
+            1 => {
+                let mut go = rank.sender::<u8>("go", 2, one)?;
+                world.receive::<u64>(0, 0)?;
+                world.send(&[2u64], 0, 0)?;
+                names_the_memory(world.receive_vec::<u64>(0, 1), false)?;
+                return go.send(&0);
+            }
+            _ => {
+                let go = rank.receiver::<u8>("go", 1, one)?;
+                world.receive::<u64>(0, 0)?;
+                world.send(&[2u64], 0, 0)?;
+                // Rank 0 has been told that it can't send to rank 1.
+                go.receive()?;
+                let (half, _) = world.receive_vec::<u64>(0, 7)?;
+                ensure!(half == numbers(200_000, 5), "another message");
+                ensure!(world.receive::<u64>(0, 8)?.0 == 8, "the way is whole");
+                Ok(())
+            }
+        }
+        .map_err(Into::into)
+    });
+}
