@@ -309,11 +309,15 @@ impl Place {
         self.crew().add(seat::HANDLE);
     }
 
-    /// It is closed. A server of this rank may have waited for that.
+    /// It is closed. A server of this rank may have waited for that; and where none has served yet, all
+    /// that wait for the first one must see whether any handle is left that could serve.
     pub(super) fn part(&self) {
         self.crew().add(seat::HANDLE.wrapping_neg());
         self.region.fence();
-        self.wake(self.region.rank() * self.seats);
+        match self.head(head::SERVER).load() {
+            0 => self.region.wake_all(),
+            _ => self.wake(self.region.rank() * self.seats),
+        }
     }
 
     /// Whether this rank has handles that ask.
