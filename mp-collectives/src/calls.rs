@@ -427,8 +427,7 @@ impl Board {
 
     /// None where there is no memory for it.
     fn mpb(&self) -> Option<&Mpb> {
-        let mpbs = names::COMMUNICATORS.mpbs(Mpbs::lines(1));
-        let open = || self.rank.mpb_of(&self.name, &self.members, mpbs).ok();
+        let open = || self.rank.mpb_of(&self.name, &self.members, mpbs()).ok();
         self.mpb.get_or_init(open).as_ref()
     }
 
@@ -494,6 +493,20 @@ impl Board {
         }
         Ok(None)
     }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if self.mpb.get().is_none() {
+            // Others may have opened theirs, which would stay for this rank. Where that fails, the world's
+            // memory is broken.
+            let _ = self.rank.decline_mpb(&self.name, mpbs());
+        }
+    }
+}
+
+fn mpbs() -> Mpbs {
+    names::COMMUNICATORS.mpbs(Mpbs::lines(1))
 }
 
 impl Watch for Board {

@@ -297,6 +297,30 @@ fn memory_is_given_back() {
     });
 }
 
+/// Only some of the ranks have waited so long that they have shown their calls to the others.
+#[test]
+fn memory_is_given_back_after_long_waits() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let mut used = Vec::new();
+        for _ in 0..4 {
+            let copy = world.duplicate()?;
+            copy.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
+            if rank.id() == 0 {
+                std::thread::sleep(Duration::from_millis(400));
+            }
+            copy.barrier()?;
+            drop(copy);
+            world.barrier()?;
+            used.push(rank.memory().in_use);
+            world.barrier()?;
+        }
+        let changes = used[1..].windows(2).filter(|pair| pair[0] != pair[1]).count();
+        ensure!(changes <= 1, "{used:?}");
+        Ok(())
+    });
+}
+
 #[test]
 fn settings_of_each_communicator() {
     on_all(4, |rank| {

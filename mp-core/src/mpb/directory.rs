@@ -557,6 +557,16 @@ impl Wanted {
     }
 }
 
+/// Leaves MPBs of this name that this rank is a member of and has not opened, if there are any.
+pub(super) fn decline(context: &Context, name: &str, namespace: Namespace) -> Result<(), Error> {
+    let mut heap = context.lock_heap()?;
+    if let Some(block) = find(context, &heap, (namespace, name))? {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
+        leave(context, &mut heap, descriptor, block, context.me, Leaving::NeverOpened)?;
+    }
+    Ok(())
+}
+
 /// The members' sides.
 fn sides(context: &Context, block: BlockKey, ranks: usize) -> Result<&[Side], SegmentError> {
     let length = (ranks * size_of::<Side>()) as u64;

@@ -139,6 +139,11 @@ fn looks(context: &Context) -> u32 {
 }
 
 impl Mpb {
+    /// See [`Rank::decline_mpb`](crate::Rank::decline_mpb).
+    pub(crate) fn decline(context: &Context, name: &str, mpbs: Mpbs) -> Result<()> {
+        directory::decline(context, name, mpbs.namespace)
+    }
+
     pub(crate) fn open(
         context: Arc<Context>,
         name: &str,

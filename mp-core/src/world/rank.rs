@@ -371,6 +371,15 @@ impl Rank {
         Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
     }
 
+    /// Leaves MPBs of this name that other ranks have opened with this rank among them, and that this rank
+    /// has not opened: as if it had opened and closed them. Their memory is freed when all ranks have left.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the world's memory is broken.
+    pub fn decline_mpb(&self, name: &str, mpbs: Mpbs) -> Result<()> {
+        Mpb::decline(&self.context, name, mpbs)
+    }
+
     /// What this rank lends to rank `to`: see [`loan`](crate::loan). Where both name several, they
     /// tell them apart by `number`. `None` when the ranks are processes, there is no such rank, or
     /// this rank has such an end already.
