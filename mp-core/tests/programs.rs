@@ -341,6 +341,12 @@ fn possessions() -> (Vec<u32>, Vec<PathBuf>, Vec<String>, usize) {
     )
 }
 
+/// Of this process's threads: who could hold what is left.
+fn thread_names() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect()
+}
+
 fn leftovers() -> Result<()> {
     // Process ranks come this way, too: what they have is another matter.
     let check = |when: &str, before: &(Vec<u32>, Vec<PathBuf>, Vec<String>, usize)| {
@@ -1183,7 +1189,8 @@ fn dropped() -> Result<()> {
         assert_eq!(
             (now.0, now.1, now.2),
             (before.0.clone(), before.1.clone(), before.2.clone()),
-            "{when}"
+            "{when}, with these threads: {:?}",
+            thread_names()
         );
         // The kernel shows a joined thread for another moment.
         while possessions().3 > before.3 {
