@@ -143,9 +143,9 @@ mod tests {
         Channel, World,
         context::RankState,
         error::Error,
-        segment::{FRONT, SegmentError},
+        segment::{BlockKind, FRONT, SegmentError},
         wait::{Doing, Operation},
-        world::Rank,
+        world::{Rank, report::ChannelReport},
     };
 
     /// A world of three, with channels, in which everybody waits.
@@ -237,6 +237,34 @@ mod tests {
         };
         let line = maps.lines().find(holds).unwrap();
         assert!(line.contains(" r--s "), "{line}");
+    }
+
+    /// A receiver that listens to callers waits for those that can still call.
+    #[test]
+    fn who_listens_to_callers_waits_for_those_that_are_there() {
+        let (context, ranks) = blocked_world();
+        let one = Channel::degree(1);
+        let others = |me: usize| (0..3).filter(move |&other| other != me);
+        let listen = |me: usize| {
+            let callers = ranks[me].callers("any", one).unwrap();
+            others(me).for_each(|other| callers.await_call(other));
+            callers
+        };
+        let _callers = [0, 1, 2].map(listen);
+        let blocks = context.lock_heap().unwrap().blocks().unwrap();
+        for block in blocks.iter().filter(|block| block.kind == BlockKind::Roll) {
+            let doing = Doing { operation: Operation::Select, channel: block.key.payload() };
+            context.rank(block.owner).unwrap().record.begin(doing, &[], 1, None);
+        }
+        let look = || report(copy(&context, &content(&context)).into()).unwrap();
+        let seen = look();
+        assert!(seen.ranks.iter().all(|rank| rank.stuck), "{seen:?}");
+        let waits = |report: &WorldReport| report.ranks[0].wait.clone().unwrap();
+        let ChannelReport { name, senders, receivers } = &waits(&seen).channels[0];
+        assert_eq!((&name[..], &senders[..], &receivers[..]), ("any", &[1, 2][..], &[0][..]));
+        assert_eq!((waits(&seen).peers, waits(&seen).further_channels), (vec![1, 2], 0));
+        ranks[2].withdraw("any", one).unwrap();
+        assert_eq!(waits(&look()).peers, [1]);
     }
 
     #[test]
