@@ -318,7 +318,8 @@ impl Communicator {
 
     /// Waits until everything is on its way that was to be sent by this rank in any communicator made from
     /// the same [`world`](Self::world): also what nobody waits for otherwise (`MPI_Comm_flush_buffer`).
-    /// What can't be sent any more, because its receiver has ended, is given up.
+    /// What can't be sent any more, because its receiver has ended, is given up; what the receiver's
+    /// [limit](Self::set_unexpected_limit) keeps here is waited for until it is received.
     ///
     /// # Errors
     /// [`Error::Unsent`]; [`Error::World`] when the world's memory is broken.

@@ -24,8 +24,8 @@ mod model;
 
 use crate::wire::INLINE_BYTES;
 
-/// The environment's variable for the limit on unexpected messages, in bytes: see
-/// [`Communicator::set_unexpected_limit`](crate::Communicator::set_unexpected_limit).
+/// The environment's variable for the limit on unexpected messages, in bytes. What is no such number counts as
+/// nothing. See [`Communicator::set_unexpected_limit`](crate::Communicator::set_unexpected_limit).
 pub const UNEXPECTED_VARIABLE: &str = "ONCHIP_UNEXPECTED";
 
 /// The limit where nothing else is said.
@@ -59,10 +59,14 @@ pub(crate) struct Backlog {
 
 impl Default for Backlog {
     fn default() -> Self {
-        let told = std::env::var(UNEXPECTED_VARIABLE).ok();
-        let limit = told.and_then(|limit| limit.trim().parse().ok()).unwrap_or(DEFAULT);
+        let limit = limit(std::env::var(UNEXPECTED_VARIABLE).ok().as_deref());
         Self { limit, bytes: 0, most: 0, full: false }
     }
+}
+
+/// The limit, by what the environment says.
+fn limit(told: Option<&str>) -> usize {
+    told.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(DEFAULT)
 }
 
 impl Backlog {
@@ -129,6 +133,16 @@ mod tests {
         assert_eq!(backlog.show(3).most_bytes, 8001);
         backlog.set_limit(0);
         assert_eq!(longest(&backlog), 40);
+    }
+
+    #[test]
+    fn the_environment_says_bytes() {
+        for (told, wanted) in [(None, DEFAULT), (Some("0"), 0), (Some(" 12 "), 12)] {
+            assert_eq!(limit(told), wanted);
+        }
+        for nonsense in ["", "much", "-1", "4G"] {
+            assert_eq!(limit(Some(nonsense)), DEFAULT);
+        }
     }
 
     #[test]

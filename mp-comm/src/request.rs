@@ -356,7 +356,8 @@ impl<B: Buffer + 'static> Pending for SendRequest<B> {}
 
 impl<B: Buffer + 'static> SendRequest<B> {
     /// Waits until the send is done (`MPI_Wait`): its message is on its way, or, if it is
-    /// synchronous, its receiver has a receive for it.
+    /// synchronous, its receiver has a receive for it. One that the receiver's
+    /// [limit](Communicator::set_unexpected_limit) keeps here is on its way when it is received.
     ///
     /// # Errors
     /// As [`Communicator::send`], with what was to be sent.
@@ -430,7 +431,8 @@ impl<B: Buffer + 'static> SendRequest<B> {
         self.drive(Some(limit))
     }
 
-    /// Takes back what was to be sent (`MPI_Cancel`): nothing of it has gone, and nothing does.
+    /// Takes back what was to be sent (`MPI_Cancel`): nothing of it has gone, no envelope either, and
+    /// nothing does.
     ///
     /// # Errors
     /// The request, when it is too late for that.
