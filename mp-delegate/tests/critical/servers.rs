@@ -433,6 +433,30 @@ fn who_never_serves_is_not_waited_for() {
 }
 
 /// Also what was sent to one that never looked.
+/// The last handle that could have served is dropped while all others wait, one of them in its own rank.
+#[test]
+fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
+    on_all(2, |rank| {
+        let section = Section::new(Scheme::SlotServer);
+        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        let mut others = Together::new(rank)?;
+        let unserved = |counter: &mut Protected<Counter>| match counter.apply(1) {
+            Err(CriticalError::Unknown { .. }) => Ok(()),
+            other => expect(format!("{other:?}"), "unknown".to_owned()),
+        };
+        others.wait()?;
+        if rank.id() == 1 {
+            return unserved(&mut counter);
+        }
+        let mut another = counter.another()?;
+        let waiting = std::thread::spawn(move || unserved(&mut another));
+        // Both are asleep, most likely.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(counter);
+        waiting.join().map_err(|_| Error::other("a panic"))?
+    });
+}
+
 #[test]
 fn an_object_opened_again_gets_no_operation_of_the_one_before() {
     on_all(3, |rank| {
