@@ -5,7 +5,10 @@
 //! 2. A line with a payload beside its flag has the mark above the flag's number
 //!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). The rank that waits for the line compares.
 //! 3. A flag without a payload has the last marks beside it ([`Mpb::announce`](mp_model::mpb::Mpb::announce)):
-//!    the rank may have gone on to its next calls before the flag is looked at.
+//!    the rank may have gone on to its next calls before the flag is looked at. A dissemination barrier says
+//!    nothing more when the rank's last calls are all the same
+//!    ([`Mpb::announce_news`](mp_model::mpb::Mpb::announce_news)): to read what is beside a flag takes a
+//!    tenth of a barrier of two ranks.
 //! 4. What never meets in a line, as a broadcast and a barrier, waits for ever. In a communicator, a rank
 //!    that waits long puts its history on a [`Board`], and looks at those of the others. Blocking and
 //!    immediate operations have a board each.
@@ -20,6 +23,7 @@
 //! ```
 
 use std::any::type_name;
+use std::array;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -216,8 +220,6 @@ impl fmt::Debug for Mark {
 
 /// Calls that are remembered.
 const REMEMBERED: usize = 4;
-/// Bytes of them.
-const BYTES: usize = REMEMBERED * size_of::<u64>();
 
 /// A rank's last calls. Written by one thread at a time.
 #[derive(Debug, Default)]
@@ -300,13 +302,16 @@ impl History {
         let _ = self.found.set(difference);
     }
 
+    /// What was called with this number, or a later one, or none.
     #[inline(always)]
-    fn bytes(&self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        for (bytes, entry) in bytes.as_chunks_mut().0.iter_mut().zip(&self.entries) {
-            *bytes = entry.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        bytes
+    fn entry(&self, number: u64) -> Entry {
+        Entry(self.entries[number as usize % REMEMBERED].load(Ordering::Relaxed))
+    }
+
+    /// The entries of the last calls, from this one back.
+    #[inline(always)]
+    fn last(&self, now: Entry) -> [u64; REMEMBERED] {
+        array::from_fn(|back| self.entry(now.number().wrapping_sub(back as u64)).0)
     }
 }
 
@@ -317,13 +322,16 @@ pub(crate) struct Checked {
     history: Option<Arc<History>>,
     /// The call that goes on.
     now: u64,
+    /// Whether it is the same as the two before.
+    repeats: bool,
     /// For each rank: the last call that was compared.
     compared: Vec<u64>,
 }
 
 impl Checked {
     pub(crate) fn new(ranks: usize) -> Self {
-        Self { history: Some(Arc::default()), now: 0, compared: vec![0; ranks] }
+        let history = Some(Arc::default());
+        Self { history, now: 0, repeats: false, compared: vec![0; ranks] }
     }
 
     /// Has the calls numbered together with those of other fronts.
@@ -334,7 +342,10 @@ impl Checked {
     #[inline(always)]
     pub(crate) fn begin(&mut self, mark: Mark) {
         if let Some(history) = &self.history {
-            self.now = history.note(mark).0;
+            let now = history.note(mark);
+            let before = |back| history.entry(now.number().wrapping_sub(back)).mark();
+            self.repeats = before(1) == mark && before(2) == mark;
+            self.now = now.0;
         }
     }
 
@@ -346,8 +357,14 @@ impl Checked {
 
     /// What goes beside a flag that [announces](mp_model::mpb::Mpb::announce).
     #[inline(always)]
-    pub(crate) fn announced(&self) -> Option<[u8; BYTES]> {
-        self.history.as_ref().map(|history| history.bytes())
+    pub(crate) fn announced(&self) -> Option<[u64; REMEMBERED]> {
+        self.history.as_ref().map(|history| history.last(Entry(self.now)))
+    }
+
+    /// The same, unless it is what was said [before](mp_model::mpb::Mpb::announce_news).
+    #[inline(always)]
+    pub(crate) fn announced_news(&self) -> Option<[u64; REMEMBERED]> {
+        if self.repeats { None } else { self.announced() }
     }
 
     #[inline(always)]
@@ -364,20 +381,22 @@ impl Checked {
             return Ok(());
         }
         self.compared[from] = self.now;
+        self.compare_all(mpb, from, line)
+    }
+
+    /// Also calls that went by without a line from one to the other.
+    #[inline(never)]
+    fn compare_all(&self, mpb: &Mpb, from: usize, line: usize) -> Result<(), RealError> {
         let Some(history) = &self.history else { return Ok(()) };
         let mut there = [0u64; REMEMBERED];
         mpb.flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
-        // Also those that went by without a line from one to the other.
-        let mut both = history.entries.iter().zip(there);
-        let differs =
-            both.find(|(mine, there)| Entry(mine.load(Ordering::Relaxed)).differs(Entry(*there)));
-        match differs {
-            Some((mine, there)) => {
-                let mine = Entry(mine.load(Ordering::Relaxed)).mark();
-                Err(self.differ(mpb, mine, (from, Entry(there).mark())))
+        for there in there.map(Entry) {
+            let mine = history.entry(there.number());
+            if mine.differs(there) {
+                return Err(self.differ(mpb, mine.mark(), (from, there.mark())));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     #[cold]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mp_core::{Plain, mpb};
 use mp_model::interrupts::Interrupts;
-use mp_model::mpb::{Line, Misfit, Mpb};
+use mp_model::mpb::{Line, Misfit, Mpb, NEWS};
 use thiserror::Error;
 
 use crate::broadcast::{BroadcastError, OptionsError};
@@ -186,6 +186,20 @@ pub(crate) fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>>
     })
 }
 
+/// Sets a flag, with calls beside it if there are any.
+#[inline(always)]
+pub(crate) fn set_with<const CALLS: usize>(
+    mpb: &mpb::Mpb,
+    flag: Line,
+    value: u64,
+    calls: Option<[u64; CALLS]>,
+) -> mp_core::Result<()> {
+    match calls {
+        Some(calls) => mpb.set_flag_with(real(flag), value, bytemuck::cast_slice(&calls)),
+        None => mpb.set_flag(real(flag), value),
+    }
+}
+
 /// What [`Mpb`] asks for besides waits, of a type whose `mpb()` are the buffers: done when it is called.
 macro_rules! at_once {
     () => {
@@ -318,10 +332,18 @@ macro_rules! at_once {
             flag: Line,
             value: u64,
         ) -> impl Future<Output = Result<(), RealError>> {
-            done(match self.checked.announced() {
-                Some(calls) => self.mpb().set_flag_with(real(flag), value, &calls),
-                None => self.mpb().set_flag(real(flag), value),
-            })
+            done(set_with(self.mpb(), flag, value, self.checked.announced()))
+        }
+
+        #[inline(always)]
+        fn announce_news(
+            &mut self,
+            flag: Line,
+            value: u64,
+        ) -> impl Future<Output = Result<(), RealError>> {
+            let news = self.checked.announced_news();
+            let value = if news.is_some() { value | NEWS } else { value };
+            done(set_with(self.mpb(), flag, value, news))
         }
 
         #[inline(always)]

@@ -80,6 +80,9 @@ pub enum Misfit {
     },
 }
 
+/// The bit of a flag beside which there is something new: see [`Mpb::announce_news`].
+pub const NEWS: u64 = 1 << 63;
+
 /// One rank's access to the MPBs of all.
 ///
 /// Lengths in bytes that are no multiple of a line take the beginning of their last line. What a
@@ -219,6 +222,16 @@ pub trait Mpb {
         value: u64,
     ) -> impl Future<Output = Result<(), Self::Error>> {
         self.set_flag(flag, value)
+    }
+
+    /// [`announce`](Mpb::announce) of a flag with a value below [`NEWS`], which is added when the rank says
+    /// something that it had not said with its last flags: then the one who sees the flag compares.
+    fn announce_news(
+        &mut self,
+        flag: Line,
+        value: u64,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        self.announce(flag, value)
     }
 
     /// Compares what rank `from` calls with the own call, after a flag was seen that `from`

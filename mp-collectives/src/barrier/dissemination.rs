@@ -15,7 +15,7 @@ use std::mem;
 
 use mp_model::cla::barrier::Round;
 use mp_model::cla::{Barrier, Placement};
-use mp_model::mpb::{Line, Mpb};
+use mp_model::mpb::{Line, Mpb, NEWS};
 use thiserror::Error;
 
 /// Why there can be no such barrier.
@@ -176,13 +176,17 @@ impl Dissemination {
         self.arrived = true;
         if let Some(first) = self.rounds.first() {
             for &flag in &first.sets {
-                mpb.announce(flag, self.number).await?;
+                mpb.announce_news(flag, self.number).await?;
             }
         }
         Ok(())
     }
 
     /// Waits until all have come; this rank has, at the latest now.
+    ///
+    /// Each rank compares its calls with those of another one in the first round. Of two ranks that called
+    /// something else, one did not repeat its last call, and so it says in this barrier and in the next one
+    /// what it has called. The other one sees the flag of one of these two.
     ///
     /// # Errors
     /// Those of the MPBs; this rank is then out of step with the others.
@@ -194,12 +198,14 @@ impl Dissemination {
         for Step { sets, waits } in &self.rounds {
             if !mem::take(&mut told) {
                 for &flag in sets {
-                    mpb.announce(flag, number).await?;
+                    mpb.announce_news(flag, number).await?;
                 }
             }
             for &Awaited { setter, line } in waits {
-                mpb.wait_flag_from(setter, line, |come| come >= number).await?;
-                mpb.compare(setter, line)?;
+                let come = mpb.wait_flag_from(setter, line, |come| come & !NEWS >= number).await?;
+                if come & NEWS != 0 {
+                    mpb.compare(setter, line)?;
+                }
             }
         }
         Ok(())

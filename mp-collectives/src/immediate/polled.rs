@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use mp_core::{Plain, mpb};
-use mp_model::mpb::{Line, Mpb};
+use mp_model::mpb::{Line, Mpb, NEWS};
 
 use crate::calls::{Checked, Mark};
-use crate::real::{RealError, RealMpb, at_once, done, real};
+use crate::real::{RealError, RealMpb, at_once, done, real, set_with};
 
 /// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
 /// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
