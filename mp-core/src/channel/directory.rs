@@ -280,6 +280,8 @@ pub(crate) struct Opened {
     middle: NonNull<Middle>,
     slots: NonNull<u8>,
     geometry: Geometry,
+    /// 1 when a panic has left it, whichever thread drops it.
+    broken_off: AtomicU32,
 }
 
 // SAFETY: the pointers lead into the segment that `context` keeps mapped; what is behind them is
@@ -341,7 +343,8 @@ impl Opened {
         descriptor.side(end).opened.insert(me);
         drop(heap);
         let slots = place(SLOTS, geometry.bytes() as u64)?;
-        Ok(Self { context, agreement, end, block, middle, slots, geometry })
+        let broken_off = AtomicU32::new(0);
+        Ok(Self { context, agreement, end, block, middle, slots, geometry, broken_off })
     }
 
     /// The oldest channel by this name between these ranks, of which this rank's end was not
@@ -589,6 +592,13 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// Says that a panic leaves this end. The thread that drops it may be another one.
+    pub(crate) fn break_off(&self) {
+        self.broken_off.store(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         let closed = || -> Result<(), SegmentError> {
@@ -596,7 +606,9 @@ impl Drop for Opened {
             let descriptor = self.descriptor()?;
             let (me, channel) = (self.context.me, (self.block, Some(&self.agreement)));
             // What a panic leaves behind is no orderly end.
-            let leaving = match std::thread::panicking() {
+            // Relaxed: the threads that share the end have met at its last reference.
+            let broken_off = self.broken_off.load(Ordering::Relaxed) == 1;
+            let leaving = match broken_off || std::thread::panicking() {
                 true => Leaving::Ended { lost: true, released: true },
                 false => Leaving::Closed,
             };

@@ -255,6 +255,11 @@ impl<M: Message + ?Sized> Outlet<M> {
         &self.opened.context
     }
 
+    /// Says that a panic leaves this end, which other threads hold as well.
+    pub(crate) fn break_off(&self) {
+        self.opened.break_off();
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.opened.agreement.name
     }

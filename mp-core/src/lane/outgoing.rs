@@ -326,7 +326,12 @@ impl<T: Plain> Outgoing<[T]> {
 
 impl<M: Message + ?Sized> Drop for Outgoing<M> {
     fn drop(&mut self) {
-        let how = if std::thread::panicking() { CANCELLED } else { CLOSED };
+        let how = if std::thread::panicking() {
+            self.outlet.break_off();
+            CANCELLED
+        } else {
+            CLOSED
+        };
         for feed in &self.lanes {
             feed.close(how);
         }

@@ -390,6 +390,33 @@ fn a_rank_that_panics_does_not_wait() {
     assert_eq!(unsent.load(Ordering::Relaxed), 10, "everything was dropped");
 }
 
+/// Also where one of its communication threads is the last to have the channel's end.
+#[test]
+fn a_channel_that_a_panic_leaves_is_lost() {
+    let done = World::threads(2).run(|rank| {
+        let one = Channel::degree(1);
+        let threads = if rank.id() == 0 { Some(CommThreads::start(2)?) } else { None };
+        for round in 0..500 {
+            let name = format!("left {round}");
+            let Some(threads) = &threads else {
+                let from = rank.receiver::<u64>(&name, 0, one)?;
+                let end = (0..).find_map(|_| from.receive().err()).expect("an end");
+                peer_lost(&end, 0)?;
+                continue;
+            };
+            let mut to = threads.delegate(rank.sender::<u64>(&name, 1, one)?);
+            (0..10).for_each(|n| drop(to.send(n)));
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                let _to = to;
+                std::panic::resume_unwind(Box::new("as planned"));
+            }));
+            ensure!(caught.is_err(), "no panic");
+        }
+        Ok(())
+    });
+    done.unwrap();
+}
+
 #[test]
 fn what_is_cancelled_comes_back() {
     on_all(2, |rank| {
