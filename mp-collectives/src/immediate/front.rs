@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
 use mp_core::delegate::{Backoff, discard};
-use mp_core::{Error, Rank, Result, Wait, mpb::Polled};
+use mp_core::{Error, Operation, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
@@ -68,9 +68,40 @@ struct Desk<A> {
     /// Whether somebody carries on what is here.
     under_way: bool,
     /// Why nothing is possible any more.
-    broken: Option<Arc<str>>,
+    broken: Option<Broken>,
     /// Who waits until nothing is under way.
     leaving: Option<ThreadId>,
+}
+
+/// Why nothing is possible any more.
+#[derive(Clone, Debug)]
+enum Broken {
+    /// This rank has broken off an operation.
+    Here(Arc<str>),
+    /// Another rank was lost. This one may have ended an operation in the middle, so that lines which others
+    /// set for it would be taken for those of the next operation.
+    Lost { rank: usize, operation: Operation, channel: Arc<str> },
+}
+
+impl Broken {
+    fn of_loss(error: &Error) -> Option<Self> {
+        match error {
+            Error::PeerLost { rank, operation, channel } => {
+                let channel = Arc::clone(channel);
+                Some(Broken::Lost { rank: *rank, operation: *operation, channel })
+            }
+            _ => None,
+        }
+    }
+
+    fn error(self) -> Error {
+        match self {
+            Broken::Here(why) => ImmediateError::Broken(why).into(),
+            Broken::Lost { rank, operation, channel } => {
+                Error::PeerLost { rank, operation, channel }
+            }
+        }
+    }
 }
 
 impl<A> Shared<A> {
@@ -80,14 +111,14 @@ impl<A> Shared<A> {
 
     /// Nothing is possible any more, also for the others.
     fn break_off(&self, why: Arc<str>) {
-        self.lock().broken = Some(why);
+        self.lock().broken = Some(Broken::Here(why));
         self.waits.leave(Left::Lost);
     }
 
     /// Nothing is possible any more, because another rank has left in the middle of an operation. Those
     /// who wait for this one's part in it must hear of that, whichever request its program waits for.
     fn leave(&self, why: Arc<str>) {
-        self.lock().broken = Some(why);
+        self.lock().broken = Some(Broken::Here(why));
         self.waits.leave(Left::Closed);
     }
 }
@@ -97,7 +128,7 @@ trait Job<A>: Send {
     /// The operation, and how many bytes the rank gives to it.
     fn about(&self) -> (&'static str, usize);
     fn begin(self: Box<Self>, algorithms: Box<A>) -> BoxFuture<'static, Finished<A>>;
-    fn refuse(self: Box<Self>, why: Arc<str>);
+    fn refuse(self: Box<Self>, why: Broken);
 }
 
 /// A job that was answered.
@@ -107,6 +138,8 @@ struct Finished<A> {
     panicked: Option<Arc<str>>,
     /// The error that another rank's leaving has ended it with.
     left: Option<Arc<str>>,
+    /// The loss that has ended it.
+    lost: Option<Broken>,
 }
 
 struct Submitted<B, F> {
@@ -141,16 +174,17 @@ where
                 Err(error @ Error::Disconnected { .. }) => Some(error.to_string().into()),
                 _ => None,
             };
+            let lost = outcome.as_ref().err().and_then(Broken::of_loss);
             reply.answer(outcome, buffer);
             // With the buffer, where nobody wants it any more.
             discard(reply);
-            Finished { algorithms, panicked, left }
+            Finished { algorithms, panicked, left, lost }
         })
     }
 
-    fn refuse(self: Box<Self>, why: Arc<str>) {
+    fn refuse(self: Box<Self>, why: Broken) {
         let Submitted { buffer, operation, reply, .. } = *self;
-        reply.answer(Err(ImmediateError::Broken(why).into()), buffer);
+        reply.answer(Err(why.error()), buffer);
         discard((operation, reply));
     }
 }
@@ -233,7 +267,11 @@ impl<A: Send + 'static> Errand for Run<A> {
                 return Step::Waits;
             };
             self.current = None;
-            self.shared.lock().algorithms = Some(finished.algorithms);
+            {
+                let mut desk = self.shared.lock();
+                desk.algorithms = Some(finished.algorithms);
+                desk.broken = desk.broken.take().or(finished.lost);
+            }
             if let Some(panicked) = finished.panicked {
                 self.shared.break_off(panicked);
             }

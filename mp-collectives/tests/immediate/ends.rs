@@ -242,3 +242,35 @@ fn a_rank_ends_early_with_much_under_way() {
         });
     }
 }
+
+/// What a rank had sent for an operation that a loss has ended is not taken for that of a later one.
+#[test]
+fn operations_after_a_loss_take_nothing_that_was_for_others() {
+    for seed in 0..40 {
+        let _watchdog = Watchdog::start();
+        let result = World::processes(6).run(|rank| {
+            if rank.id() == 1 {
+                sleep(Duration::from_micros(seed * 25));
+                match scenarios::die() {}
+            }
+            let (me, ranks) = (rank.id() as u64, rank.size() as u64);
+            let mut random = Random::new(seed);
+            let mut front = open(rank, "late", &ALL[seed as usize % ALL.len()].progress(rank)?)?;
+            let mut requests = Vec::new();
+            for number in 0..40 {
+                let root = [0, 2, 3, 4, 5][random.below(5) as usize];
+                let block = |to: u64| [number * 100 + to; 24];
+                let all = if me == root { (0..ranks).flat_map(block).collect() } else { vec![] };
+                requests.push((block(me), front.scatter(all, vec![0; 24], root as usize)));
+            }
+            Random::new(seed << 8 | me).shuffle(&mut requests);
+            for (wanted, request) in requests {
+                if let Ok((_, own)) = request.wait() {
+                    ensure!(own == wanted, "{own:?} instead of {wanted:?}");
+                }
+            }
+            Ok(())
+        });
+        scenarios::check(result, 1).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
+}

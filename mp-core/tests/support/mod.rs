@@ -148,7 +148,9 @@ pub fn soak(name: &str, round: fn(u64) -> Result<(), String>) {
         let seed = first.wrapping_add(rounds);
         // A thread remembers what its worlds returned, and tells the ranks of later ones: with
         // thousands of rounds that would become more than the worlds themselves.
-        match std::thread::spawn(move || round(seed)).join() {
+        // Its name is what a watchdog tells.
+        let named = std::thread::Builder::new().name(format!("seed {seed}"));
+        match named.spawn(move || round(seed)).expect("a thread").join() {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 eprintln!("seed {seed}: {error}");
