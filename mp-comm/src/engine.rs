@@ -876,8 +876,11 @@ impl Engine {
             let Some(local) = rest.first_mut().filter(|local| local.outcome.is_none()) else {
                 continue;
             };
-            // In the order of the calls.
-            if before.iter().any(|other| other.to == local.to && other.waits_to_go()) {
+            // In the order of the calls; but one that has begun keeps those before it waiting, which went as
+            // envelopes and whose payloads were asked for since.
+            if !local.course.has_begun()
+                && before.iter().any(|other| other.to == local.to && other.waits_to_go())
+            {
                 continue;
             }
             let before = (local.course.progress(), local.held, local.released);

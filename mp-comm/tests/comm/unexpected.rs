@@ -703,3 +703,27 @@ fn a_receiver_dies_that_a_message_is_held_for() {
         });
     }
 }
+
+/// A payload is asked for while the message behind it is half sent.
+#[test]
+fn what_an_exchange_has_begun_goes_on_when_an_earlier_payload_is_asked_for() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        world.set_unexpected_limit(8 << 20);
+        // More than comes eagerly, and more than the channel of chunks holds.
+        let (long, short) = (vec![1u8; 2 << 20], vec![2u8; 600 << 10]);
+        if rank.id() == 0 {
+            world.receive::<u8>(1, 0)?;
+            let mut exchange = world.exchange();
+            exchange.send(&long, 1, 1).send(&short, 1, 2);
+            exchange.run()?;
+            return Ok(());
+        }
+        world.send(&[0u8], 0, 0)?;
+        // The other rank sends what there is room for.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        ensure!(world.receive_vec::<u8>(0, 1)?.0 == long, "another message");
+        ensure!(world.receive_vec::<u8>(0, 2)?.0 == short, "another message");
+        Ok(())
+    });
+}
