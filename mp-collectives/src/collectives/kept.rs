@@ -1,6 +1,6 @@
 //! What a communicator keeps for its collective operations, and how they find it.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +25,9 @@ pub(super) struct Fronts {
     exchanges: Slot<Exchanges>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
+    /// The rank that was lost, in the communicator and in the world: then this one may have ended a call in
+    /// the middle, and lines that others had set for it would be taken for those of the next call.
+    lost: Cell<Option<(usize, usize)>>,
 }
 
 /// Settings, and how many ranks they are for.
@@ -44,6 +47,7 @@ impl Fronts {
             let board = Arc::new(Board::new(rank, members, joint.name("called")));
             Ok(Fronts {
                 board,
+                lost: Cell::default(),
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
@@ -220,7 +224,8 @@ pub(super) fn call<'a, F: Front>(
     }
 }
 
-/// After a call that failed. If ranks called something else, this one makes no calls any more.
+/// After a call that failed. If ranks called something else, or one was lost, this one makes no calls any
+/// more.
 #[cold]
 pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
     let fronts = match Fronts::of(of) {
@@ -233,9 +238,16 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         error => error,
     };
     let error = of_communicator(of, error);
-    if matches!(error, Error::CallsDiffer(_)) {
-        fronts.board.end();
-        fronts.close();
+    match error {
+        Error::CallsDiffer(_) => {
+            fronts.board.end();
+            fronts.close();
+        }
+        Error::PeerLost { rank, world_rank } => {
+            fronts.lost.set(Some((rank, world_rank)));
+            fronts.close();
+        }
+        _ => {}
     }
     error
 }
@@ -244,6 +256,9 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
 fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     if let Some(error) = fronts.board.ended() {
         return Err(of_communicator(of, error));
+    }
+    if let Some((rank, world_rank)) = fronts.lost.get() {
+        return Err(Error::PeerLost { rank, world_rank });
     }
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());

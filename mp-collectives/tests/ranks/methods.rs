@@ -321,6 +321,27 @@ fn memory_is_given_back_after_long_waits() {
     });
 }
 
+/// Calls after a loss fail, also those that would wait for no other rank: they would be out of step.
+#[test]
+fn no_call_goes_on_after_a_loss() {
+    let _watchdog = Watchdog::start();
+    let result = World::processes(3).run(|rank| {
+        if rank.id() == 1 {
+            match scenarios::die() {}
+        }
+        let world = Communicator::world(rank);
+        world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
+        let is_lost = |result| matches!(result, Err(Error::PeerLost { rank: 1, world_rank: 1 }));
+        ensure!(is_lost(world.all_reduce(&mut [1u64], Sum)), "rank 1 had no part in it");
+        for root in [0, 2] {
+            ensure!(is_lost(world.broadcast(&mut [1u8; 3], root)), "a broadcast of rank {root}");
+        }
+        ensure!(is_lost(world.all_reduce(&mut [1u64], Sum)), "another one");
+        Ok(())
+    });
+    scenarios::check(result, 1).unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn settings_of_each_communicator() {
     on_all(4, |rank| {
