@@ -467,7 +467,7 @@ impl Board {
 
     /// Says that this rank makes no calls any more, because ranks called something else.
     #[cold]
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(mpb) = self.mpb() {
             // Who can't be told finds the buffers closed.
@@ -480,8 +480,23 @@ impl Board {
         self.history.found().map(|found| found.error(self.members.len()))
     }
 
+    /// After a call that failed with this error. Returns what differs instead, if that is why; then this
+    /// rank makes no calls any more.
+    #[cold]
+    pub(crate) fn after(&self, error: mp_core::Error) -> mp_core::Error {
+        let error = match error {
+            // A rank that found a difference has closed its buffers.
+            mp_core::Error::Disconnected { .. } => self.found_by_others().unwrap_or(error),
+            error => error,
+        };
+        if self.history.found().is_some() {
+            self.end();
+        }
+        error
+    }
+
     /// What differs, if another rank has found something.
-    pub(crate) fn found_by_others(&self) -> Option<mp_core::Error> {
+    fn found_by_others(&self) -> Option<mp_core::Error> {
         let mpb = self.mpb()?;
         self.look_at_others(mpb, false).ok()??;
         self.found()

@@ -232,17 +232,9 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         Ok(fronts) => fronts,
         Err(error) => return error,
     };
-    let error = match error {
-        // Whoever found that another rank called something else has closed its buffers.
-        mp_core::Error::Disconnected { .. } => fronts.board.found_by_others().unwrap_or(error),
-        error => error,
-    };
-    let error = of_communicator(of, error);
+    let error = of_communicator(of, fronts.board.after(error));
     match error {
-        Error::CallsDiffer(_) => {
-            fronts.board.end();
-            fronts.close();
-        }
+        Error::CallsDiffer(_) => fronts.close(),
         Error::PeerLost { rank, world_rank } => {
             fronts.lost.set(Some((rank, world_rank)));
             fronts.close();

@@ -125,13 +125,8 @@ impl Algorithms {
     #[cold]
     fn failed(&self, error: Error) -> Error {
         let Some(board) = &self.board else { return error };
-        let error = match error {
-            // A rank that found a difference has closed its buffers.
-            Error::Disconnected { .. } => board.found_by_others().unwrap_or(error),
-            error => error,
-        };
-        if board.found().is_some() {
-            board.end();
+        let error = board.after(error);
+        if board.ended().is_some() {
             self.waits.leave(Left::Closed);
         }
         error

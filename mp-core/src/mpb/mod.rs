@@ -131,6 +131,29 @@ pub trait Watch: Send + Sync {
     fn found(&self) -> Option<Error>;
 }
 
+/// When a wait is to look the next time, if it looks now and then.
+struct Tick {
+    interval: Option<Duration>,
+    next: Option<Instant>,
+}
+
+impl Tick {
+    fn every(interval: Option<Duration>) -> Self {
+        Self { interval, next: interval.map(|interval| Instant::now() + interval) }
+    }
+
+    /// Returns whether the time has come, once for each interval.
+    fn is_due(&mut self) -> bool {
+        let (Some(interval), Some(next)) = (self.interval, self.next) else { return false };
+        let now = Instant::now();
+        if now < next {
+            return false;
+        }
+        self.next = Some(now + interval);
+        true
+    }
+}
+
 /// As long as a flag takes that is just under way.
 const LOOKS: u32 = 1500;
 
@@ -552,14 +575,10 @@ impl Mpb {
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };
         let watched = std::ptr::from_ref(flag).cast();
         let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);
-        let mut next = interval.map(|interval| Instant::now() + interval);
+        let mut tick = Tick::every(interval);
         let mut in_vain = || {
-            let (watch, interval, now) = (self.watch.as_ref()?, interval?, Instant::now());
-            if next.is_some_and(|next| now < next) {
-                return None;
-            }
-            next = Some(now + interval);
-            watch.look()
+            let watch = self.watch.as_ref()?;
+            if tick.is_due() { watch.look() } else { None }
         };
         let waited = context.wait(wait, doing, watched, &sleeper, || {
             look().or_else(|| {

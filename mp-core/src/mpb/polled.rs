@@ -2,13 +2,9 @@
 //! operations under way asks each time whether a flag is there, and sleeps when none is, until any
 //! of them may be.
 
-use std::{
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, task::Poll, time::Duration};
 
-use super::{Mpb, mark::Sleeper};
+use super::{Mpb, Tick, mark::Sleeper};
 use crate::{
     context::Context,
     error::{Error, Result},
@@ -181,22 +177,12 @@ impl Polled {
         let watches =
             || several.iter().chain([&what]).filter_map(|polled| polled.mpb.watch.as_ref());
         let tick = watches().map(|watch| watch.interval()).min();
-        let mut next = tick.map(|tick| Instant::now() + tick);
-        let mut look_now_and_then = || {
-            let Some(tick) = tick else { return };
-            let now = Instant::now();
-            if next.is_some_and(|next| now >= next) {
-                next = Some(now + tick);
-                if watches().any(|watch| watch.look().is_some()) {
-                    // Another thread may carry on what has failed.
-                    what.ring();
-                }
-            }
-        };
+        let mut look = Tick::every(tick);
         let poll = || {
             let ready = also() || several.iter().any(|polled| polled.is_ready());
-            if !ready {
-                look_now_and_then();
+            if !ready && look.is_due() && watches().any(|watch| watch.look().is_some()) {
+                // Another thread may carry on what has failed.
+                what.ring();
             }
             ready.then_some(())
         };
