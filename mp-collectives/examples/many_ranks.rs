@@ -1,6 +1,6 @@
 //! Many ranks on few cores: they start, meet in a barrier, add eight bytes each, and end. Prints what that
-//! takes of time and memory. With `farm`, the first rank hands out tasks instead to whoever asks, and all
-//! receive from any source.
+//! takes of time and memory. With `farm` the first rank hands out tasks instead: each of the others
+//! asks for one when it is ready, and all receive from any source.
 //!
 //! ```text
 //! cargo run --release -p mp-collectives --example many_ranks -- 1024 threads

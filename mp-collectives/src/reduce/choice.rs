@@ -190,7 +190,8 @@ impl Explanation<AllReduce> {
         }
     }
 
-    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
+    /// longer than a block of `block` bytes.
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, AllReduce::Whole | AllReduce::Scattered);
@@ -218,7 +219,8 @@ impl Explanation<Reduce> {
         }
     }
 
-    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
+    /// longer than a block of `block` bytes.
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, Reduce::Scattered);
@@ -247,7 +249,8 @@ impl Explanation<ReduceScatter> {
         }
     }
 
-    /// What is chosen where `element` bytes of an element do not fit into a block of so many.
+    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
+    /// longer than a block of `block` bytes.
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, ReduceScatter::Blocks);

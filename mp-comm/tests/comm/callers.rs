@@ -75,7 +75,7 @@ fn memory_grows_with_those_who_talk() {
     }
 }
 
-/// One hands out work to whoever asks, and hears of the last when all have gone.
+/// The first rank hands a task to each rank that asks, and goes on until all have ended.
 #[test]
 fn a_farm_opens_the_ways_to_its_master() {
     let farm = |rank: &Rank| {

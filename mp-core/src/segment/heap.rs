@@ -1093,6 +1093,7 @@ mod tests {
         }
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn freed_pages_go_back_and_can_be_used_again() {
         let segment = Segment::in_memfd(64 << 20, false, 0).unwrap();
@@ -1110,6 +1111,7 @@ mod tests {
         assert!(pages() * 512 >= 8 << 20);
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn more_memory_than_there_is_is_an_error_value() {
         let segment = Segment::in_memfd(1 << 42, false, 0).unwrap();

@@ -1,13 +1,15 @@
-//! Looking again where nobody wakes whoever looks.
+//! Pauses of a thread that waits where no other thread wakes it.
 
 use std::time::Duration;
 
 use super::nap;
 use crate::sync::yield_now;
 
-/// Pauses between looks at what another thread is in the middle of, and wakes nobody after. The first let
-/// others run, since the end may be near and that thread may need this very core; the further ones are naps, each
-/// twice as long as the one before, so that many who look leave the cores to those who have something to do.
+/// Pauses of a thread that looks again and again whether another thread has finished a short step.
+///
+/// The first pauses only let other threads run: the step may be nearly done, and the thread that does it may
+/// need this core. The later ones are naps, each twice as long as the one before. So many threads that wait
+/// leave the cores to those that work.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
