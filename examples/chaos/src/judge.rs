@@ -3,7 +3,7 @@
 //! | who | when | must |
 //! |---|---|---|
 //! | a rank that was not hurt for good | nobody was | finish |
-//! | | a rank was | finish, or get an error that names a rank that was; or that its peer has left, where one has: it was to leave, or got such an error; or, in a critical section, that an operation's fate is unknown; in an asynchronous broadcast, that a rank that has left is lost |
+//! | | a rank was | finish, or get an error that names a rank that was; or that its peer has left, where one has: it was to leave, got such an error, or was hurt after another rank was and may have got one; or, in a critical section, that an operation's fate is unknown; in an asynchronous broadcast, that a rank that has left is lost |
 //! | | the launcher was | see nothing wrong until it ends |
 //! | any rank | always | see no message torn, twice, or out of order |
 //! | all ranks together | always | get nothing twice out of a queue or a counter; and nothing is missing before what came out of a queue whose receivers all live |
@@ -34,6 +34,8 @@ struct Facts<'a> {
     plan: &'a Plan,
     /// Ranks that were hurt for good.
     hurt: BTreeMap<usize, How>,
+    /// Ranks without a verdict that were hurt after another rank was.
+    cut_off: BTreeSet<usize>,
     /// Or has never begun.
     launcher_hurt: bool,
     parent_hurt: bool,
@@ -58,6 +60,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome) -> Vec<String> {
 impl<'a> Facts<'a> {
     fn of(plan: &'a Plan, outcome: &'a Outcome, misses: &mut Vec<String>) -> Self {
         let mut hurt = BTreeMap::new();
+        let mut moments = BTreeMap::new();
         let (mut launcher_hurt, mut parent_hurt) = (false, false);
         let (mut verdicts, mut begun) = (BTreeMap::new(), false);
         let launcher_is_hurt = outcome.records.iter().any(|record| {
@@ -66,7 +69,8 @@ impl<'a> Facts<'a> {
         for record in &outcome.records {
             match record {
                 Record::Hurt { how, .. } if !how.is_fatal() => {}
-                Record::Hurt { who: Who::Rank(rank), how, .. } => {
+                Record::Hurt { who: Who::Rank(rank), how, at, .. } => {
+                    moments.insert(*rank, *at);
                     if hurt.insert(*rank, *how).is_some() {
                         misses.push(format!("there were two processes of rank {rank}"));
                     }
@@ -89,12 +93,17 @@ impl<'a> Facts<'a> {
         }
         // Its parent may have come to its end before it has started it.
         launcher_hurt |= parent_hurt && !begun;
-        Self { plan, hurt, launcher_hurt, parent_hurt, verdicts }
+        let first = moments.values().min().copied().unwrap_or(u64::MAX);
+        moments.retain(|rank, at| *at > first && !verdicts.contains_key(rank));
+        let cut_off = moments.into_keys().collect();
+        Self { plan, hurt, cut_off, launcher_hurt, parent_hurt, verdicts }
     }
 
-    /// Whether a rank has left its peers: by the plan, or because it got an error.
+    /// Whether a rank has left its peers: by the plan, or because it got an error. A rank that is cut off may have
+    /// got one, and closed its ends, before it could tell.
     fn has_left(&self, rank: usize) -> bool {
         self.hurt.get(&rank) == Some(&How::Leave)
+            || self.cut_off.contains(&rank)
             || matches!(self.verdicts.get(&rank), Some(Verdict::Failed { .. }))
     }
 
@@ -104,6 +113,7 @@ impl<'a> Facts<'a> {
         let told = |told: &Told| matches!(told, Told::Lost(_) | Told::Unknown);
         let mut verdicts = self.verdicts.values();
         self.hurt.values().any(|&how| how == How::Leave)
+            || !self.cut_off.is_empty()
             || verdicts.any(|v| matches!(v, Verdict::Failed { told: t, .. } if told(t)))
     }
 
@@ -314,6 +324,25 @@ mod tests {
         let mut records = told();
         records[2] = failed(Told::Unknown);
         assert_eq!(misses(Operation::Critical, records), "");
+    }
+
+    #[test]
+    fn a_rank_that_is_killed_later_may_have_left_because_of_the_first() {
+        let mut plan = plan(Operation::Delegated);
+        plan.ranks = 3;
+        let hurt = |rank, how, at| Record::Hurt { who: Who::Rank(rank), pid: 7, how, at };
+        let judge_with = |later: Record| {
+            let failures = [(0, "error"), (1, "signal 9"), (2, "signal 9")];
+            let failures = failures.map(|(rank, cause)| (rank, cause.to_owned())).to_vec();
+            let mut records = told();
+            records[2] = failed(Told::Closed);
+            records[3] = Record::World { failures, error: None, memory: None, left: Vec::new() };
+            records.insert(2, later);
+            judge(&plan, &Outcome { records, rest: String::new(), left: Vec::new() }).join("; ")
+        };
+        assert_eq!(judge_with(hurt(2, How::Kill, 5)), "");
+        // Nobody can have been told of the first when both died at once.
+        assert!(judge_with(hurt(2, How::Kill, 0)).contains("rank 0 was told in"));
     }
 
     #[test]
