@@ -92,8 +92,9 @@ mod tests {
 
     #[test]
     fn every_length_is_copied_whole() {
-        let from: Vec<u8> = (0..600_001u32).map(|i| (i % 251) as u8).collect();
-        for bytes in [0, 1, 63, 64, 575, 576, 577, 640, 703, 704, 4096, 4097, 600_000] {
+        let most = if cfg!(miri) { 10_000 } else { 600_000 };
+        let from: Vec<u8> = (0..=most).map(|i| (i % 251) as u8).collect();
+        for bytes in [0, 1, 63, 64, 575, 576, 577, 640, 703, 704, 4096, 4097, most] {
             let mut to = vec![0xee; bytes + 2];
             // SAFETY: both ranges have that many bytes, from their second one on.
             unsafe {
