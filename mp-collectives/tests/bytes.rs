@@ -19,7 +19,7 @@ const LENGTHS: [usize; 3] = [1, 301, 5003];
 
 #[test]
 fn collectives_leave_bytes() {
-    let world = World::threads_on_heap(2).segment_size(SEGMENT as u64);
+    let world = World::threads(2).segment_size(SEGMENT as u64);
     world
         .run(|rank| {
             let all = Communicator::world(rank);

@@ -22,7 +22,7 @@ const KINDS: [Talk; 7] = [
 
 #[test]
 fn tagged_messages_leave_bytes() {
-    let world = World::threads_on_heap(2).segment_size(SEGMENT as u64);
+    let world = World::threads(2).segment_size(SEGMENT as u64);
     world
         .run(|rank| {
             let communicator = Communicator::world(rank);

@@ -115,9 +115,10 @@ impl World {
         }
     }
 
-    /// `ranks` threads of this process.
+    /// `ranks` threads of this process. (Under Miri, which has no memfd, as
+    /// [`threads_on_heap`](Self::threads_on_heap).)
     pub fn threads(ranks: usize) -> Self {
-        Self::new(ranks, Kind::Threads)
+        Self::new(ranks, if cfg!(miri) { Kind::HeapThreads } else { Kind::Threads })
     }
 
     /// `ranks` processes, each of which executes this program again.
