@@ -51,8 +51,13 @@ pub struct AnyValue<T>(Arc<Cell<T>>);
 
 /// The value, and by which object it is reached, as long as anybody has that open.
 struct Cell<T> {
-    value: *mut T,
+    value: Value<T>,
     object: Mutex<Weak<Bound>>,
+}
+
+/// A value that is reached by its address.
+struct Value<T> {
+    at: *mut T,
     owns: PhantomData<T>,
 }
 
@@ -74,23 +79,34 @@ impl<T> Cell<T> {
     }
 }
 
-// SAFETY: the value is reached by one thread at a time, and goes from one to another.
-unsafe impl<T: Send> Send for Cell<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for Cell<T> {}
+impl<T> Value<T> {
+    fn new(value: T) -> Self {
+        Self { at: Box::into_raw(Box::new(value)), owns: PhantomData }
+    }
 
-impl<T> Drop for Cell<T> {
+    fn into_inner(self) -> T {
+        let at = std::mem::ManuallyDrop::new(self).at;
+        // SAFETY: made by `new`, and `self` does not drop it.
+        *unsafe { Box::from_raw(at) }
+    }
+}
+
+// SAFETY: the value is reached by one thread at a time, and goes from one to another.
+unsafe impl<T: Send> Send for Value<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Value<T> {}
+
+impl<T> Drop for Value<T> {
     fn drop(&mut self) {
-        // SAFETY: made by `AnyValue::new`, and nobody has it any more.
-        drop(unsafe { Box::from_raw(self.value) });
+        // SAFETY: made by `new`, and nobody has it any more.
+        drop(unsafe { Box::from_raw(self.at) });
     }
 }
 
 impl<T: Send> AnyValue<T> {
     /// Protects a value.
     pub fn new(value: T) -> Self {
-        let value = Box::into_raw(Box::new(value));
-        Self(Arc::new(Cell { value, object: Mutex::default(), owns: PhantomData }))
+        Self(Arc::new(Cell { value: Value::new(value), object: Mutex::default() }))
     }
 
     /// Opens it as [`Protected::open`] does. The name is this value's alone, and the value is reached
@@ -116,9 +132,7 @@ impl<T: Send> AnyValue<T> {
 
     /// The value, if nobody has it open any more.
     pub fn into_inner(self) -> Option<T> {
-        let cell = std::mem::ManuallyDrop::new(Arc::into_inner(self.0)?);
-        // SAFETY: made by `new`, and nobody has it any more; the cell does not drop it.
-        Some(*unsafe { Box::from_raw(cell.value) })
+        Some(Arc::into_inner(self.0)?.value.into_inner())
     }
 }
 
@@ -157,7 +171,7 @@ impl<T: Send> Caller<T> {
         R: Send,
         F: FnOnce(&mut T) -> R + Send,
     {
-        let mut task = Task { closure: Some(closure), value: self.cell.value, result: None };
+        let mut task = Task { closure: Some(closure), value: self.cell.value.at, result: None };
         self.turn += 1;
         let Record { turn, code, task: at, .. } = self.own.record;
         code.set(call::<T, R, F> as fn(*mut ()) as usize as u64);
