@@ -222,9 +222,14 @@ impl fmt::Debug for Mark {
 const REMEMBERED: usize = 4;
 
 /// A rank's last calls. Written by one thread at a time.
+///
+/// Of a call that is the same as the four before it only the number is kept. Then all the entries have its mark,
+/// and their numbers stay behind.
 #[derive(Debug, Default)]
 pub(crate) struct History {
+    /// The number of the last call.
     count: AtomicU64,
+    /// That of call n at n modulo their number.
     entries: [AtomicU64; REMEMBERED],
     /// What differs, when that was found.
     found: OnceLock<Difference>,
@@ -266,8 +271,22 @@ impl Entry {
         Self(number << MARK_BITS | mark.0)
     }
 
+    #[inline(always)]
     fn number(self) -> u64 {
         self.0 >> MARK_BITS
+    }
+
+    /// Whether it is of one of the next calls after this number. Numbers begin again at 0.
+    #[inline(always)]
+    fn is_just_after(self, number: u64) -> bool {
+        let ahead = Self::new(self.number().wrapping_sub(number), Mark(0)).number();
+        (1..1 << 16).contains(&ahead)
+    }
+
+    /// Of the next call, if that is the same.
+    #[inline(always)]
+    fn next(self) -> Self {
+        Self(self.0.wrapping_add(1 << MARK_BITS))
     }
 
     fn mark(self) -> Mark {
@@ -283,14 +302,25 @@ impl Entry {
 }
 
 impl History {
+    /// Notes a call. Returns its entry, and whether the calls that are remembered are all the same now.
     #[inline(always)]
-    fn note(&self, mark: Mark) -> Entry {
-        // Relaxed: others read it only in the same thread, or as a hint.
-        let number = (self.count.load(Ordering::Relaxed) + 1) & (u64::MAX >> MARK_BITS);
-        self.count.store(number, Ordering::Relaxed);
-        let entry = Entry::new(number, mark);
-        self.entries[number as usize % REMEMBERED].store(entry.0, Ordering::Relaxed);
-        entry
+    fn note(&self, mark: Mark) -> (Entry, bool) {
+        let now = Entry::new(self.count.load(Ordering::Relaxed) + 1, mark);
+        self.kept(now.number()).store(now.0, Ordering::Relaxed);
+        // Release: Acquire in `recent`.
+        self.count.store(now.number(), Ordering::Release);
+        (now, (0..REMEMBERED as u64).all(|at| self.at(at).mark() == mark))
+    }
+
+    /// Notes a call that is the same as `last`, if that is the last one. All that are remembered are the same.
+    #[inline(always)]
+    fn note_again(&self, last: Entry) -> bool {
+        let is_last = self.count.load(Ordering::Relaxed) == last.number();
+        if is_last {
+            // Release: Acquire in `recent`.
+            self.count.store(last.next().number(), Ordering::Release);
+        }
+        is_last
     }
 
     fn found(&self) -> Option<Difference> {
@@ -302,16 +332,47 @@ impl History {
         let _ = self.found.set(difference);
     }
 
-    /// What was called with this number, or a later one, or none.
     #[inline(always)]
-    fn entry(&self, number: u64) -> Entry {
-        Entry(self.entries[number as usize % REMEMBERED].load(Ordering::Relaxed))
+    fn kept(&self, number: u64) -> &AtomicU64 {
+        &self.entries[number as usize % REMEMBERED]
     }
 
-    /// The entries of the last calls, from this one back.
     #[inline(always)]
-    fn last(&self, now: Entry) -> [u64; REMEMBERED] {
-        array::from_fn(|back| self.entry(now.number().wrapping_sub(back as u64)).0)
+    fn at(&self, number: u64) -> Entry {
+        Entry(self.kept(number).load(Ordering::Relaxed))
+    }
+
+    /// The number of the last call. The entries are those of that call, or newer.
+    #[inline(always)]
+    fn last(&self) -> u64 {
+        // Acquire: Release in `note` and `note_again`.
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The call of this number, when `last` is that of the last one: zero if it is not remembered, or another
+    /// thread is just writing over it.
+    #[inline(always)]
+    fn entry(&self, number: u64, last: u64) -> Entry {
+        let kept = self.at(number);
+        let remembered = last.wrapping_sub(number) < REMEMBERED as u64;
+        let is_call = remembered && kept.0 != 0 && !kept.is_just_after(last);
+        if is_call { Entry::new(number, kept.mark()) } else { Entry(0) }
+    }
+
+    /// The last calls, from the last one back.
+    #[inline(always)]
+    fn recent(&self) -> [u64; REMEMBERED] {
+        let last = self.last();
+        array::from_fn(|back| self.entry(last.wrapping_sub(back as u64), last).0)
+    }
+
+    /// What this rank and another one called at the same place, if it is not the same.
+    fn difference(&self, there: [u64; REMEMBERED]) -> Option<(Mark, Mark)> {
+        let last = self.last();
+        there.into_iter().map(Entry).find_map(|there| {
+            let mine = self.entry(there.number(), last);
+            mine.differs(there).then(|| (mine.mark(), there.mark()))
+        })
     }
 }
 
@@ -322,7 +383,7 @@ pub(crate) struct Checked {
     history: Option<Arc<History>>,
     /// The call that goes on.
     now: u64,
-    /// Whether it is the same as the two before.
+    /// Whether it is the same as those that are remembered.
     repeats: bool,
     /// For each rank: the last call that was compared.
     compared: Vec<u64>,
@@ -342,11 +403,24 @@ impl Checked {
     #[inline(always)]
     pub(crate) fn begin(&mut self, mark: Mark) {
         if let Some(history) = &self.history {
-            let now = history.note(mark);
-            let before = |back| history.entry(now.number().wrapping_sub(back)).mark();
-            self.repeats = before(1) == mark && before(2) == mark;
-            self.now = now.0;
+            let (now, repeats) = history.note(mark);
+            (self.now, self.repeats) = (now.0, repeats);
         }
+    }
+
+    /// As [`begin`](Self::begin), and quick for a front whose calls are all the same.
+    #[inline(always)]
+    pub(crate) fn begin_again(&mut self, mark: Mark) {
+        let last = Entry(self.now);
+        match &self.history {
+            Some(history) if self.repeats && history.note_again(last) => self.now = last.next().0,
+            _ => self.begin_anew(mark),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_anew(&mut self, mark: Mark) {
+        self.begin(mark);
     }
 
     /// As [`Mpb::mark`](mp_model::mpb::Mpb::mark).
@@ -358,7 +432,7 @@ impl Checked {
     /// What goes beside a flag that [announces](mp_model::mpb::Mpb::announce).
     #[inline(always)]
     pub(crate) fn announced(&self) -> Option<[u64; REMEMBERED]> {
-        self.history.as_ref().map(|history| history.last(Entry(self.now)))
+        self.history.as_ref().map(|history| history.recent())
     }
 
     /// The same, unless it is what was said [before](mp_model::mpb::Mpb::announce_news).
@@ -390,13 +464,10 @@ impl Checked {
         let Some(history) = &self.history else { return Ok(()) };
         let mut there = [0u64; REMEMBERED];
         mpb.flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
-        for there in there.map(Entry) {
-            let mine = history.entry(there.number());
-            if mine.differs(there) {
-                return Err(self.differ(mpb, mine.mark(), (from, there.mark())));
-            }
+        match history.difference(there) {
+            Some((mine, there)) => Err(self.differ(mpb, mine, (from, there))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     #[cold]
@@ -455,9 +526,7 @@ impl Board {
         let state = if self.ended.load(Ordering::Relaxed) { ENDED } else { 1 };
         let mut words = [0; WORDS];
         let (calls, found) = words.split_at_mut(REMEMBERED);
-        for (word, entry) in calls.iter_mut().zip(&self.history.entries) {
-            *word = entry.load(Ordering::Relaxed);
-        }
+        calls.copy_from_slice(&self.history.recent());
         if let Some(difference) = self.history.found() {
             found.copy_from_slice(&difference.words());
         }
@@ -507,16 +576,12 @@ impl Board {
         for rank in (0..mpb.ranks()).filter(|&rank| rank != me) {
             let mut line = [0u64; 1 + WORDS];
             mpb.get(Line { rank, line: 0 }, bytemuck::bytes_of_mut(&mut line))?;
-            let [state, calls @ .., first, second] = line;
+            let [state, ref calls @ .., first, second] = line;
             let found = if state == ENDED {
                 Some(Difference::of_words([first, second]))
             } else if compare {
-                let mut both = self.history.entries.iter().zip(calls);
-                both.find_map(|(mine, there)| {
-                    let (mine, there) = (Entry(mine.load(Ordering::Relaxed)), Entry(there));
-                    let difference = || Difference::new((me, mine.mark()), (rank, there.mark()));
-                    mine.differs(there).then(difference)
-                })
+                let differ = |(mine, there)| Difference::new((me, mine), (rank, there));
+                self.history.difference(*calls).map(differ)
             } else {
                 None
             };
@@ -601,17 +666,52 @@ mod tests {
         assert_ne!(code_of::<[u8; 3]>(), code_of::<[u8; 4]>());
     }
 
+    /// However many calls are only counted, and beside one that notes each of them.
+    #[test]
+    fn calls_that_are_only_counted_are_told_as_well() {
+        let (counted, noted) = (History::default(), History::default());
+        let [one, other] = [Mark::barrier(), Mark::new::<u8>(Kind::Broadcast, Some(1), Some(0))];
+        let (mut last, mut repeats, mut skipped) = (Entry(0), false, 0);
+        for (run, mark) in (0..60).map(|run| (run, if run % 2 == 0 { one } else { other })) {
+            for _ in 0..run % 11 {
+                noted.note(mark);
+                if repeats && last.mark() == mark && counted.note_again(last) {
+                    (last, skipped) = (last.next(), skipped + 1);
+                } else {
+                    (last, repeats) = counted.note(mark);
+                }
+                assert_eq!(counted.recent(), noted.recent());
+                assert_eq!(counted.difference(noted.recent()), None);
+            }
+        }
+        assert!(skipped > 100, "{skipped}");
+        // Another front has noted a call since.
+        assert!(!counted.note_again(Entry(last.0 - (1 << MARK_BITS))));
+    }
+
+    #[test]
+    fn numbers_begin_again() {
+        let history = History::default();
+        history.count.store((1 << (u64::BITS - MARK_BITS)) - 3, Ordering::Relaxed);
+        let marks = [Mark::barrier(), Mark::new::<u8>(Kind::Reduce, Some(1), Some(0))];
+        for mark in marks.into_iter().cycle().take(5) {
+            history.note(mark);
+        }
+        let numbers = history.recent().map(|entry| Entry(entry).number());
+        assert_eq!(numbers, [2, 1, 0, (1 << (u64::BITS - MARK_BITS)) - 1]);
+    }
+
     #[test]
     fn calls_are_compared_at_the_same_place_alone() {
         let (one, other) = (History::default(), History::default());
         let broadcast = Mark::new::<u8>(Kind::Broadcast, Some(1), Some(0));
-        let mine = one.note(broadcast);
+        let (mine, _) = one.note(broadcast);
         for mark in [broadcast, Mark::barrier(), Mark::barrier()] {
             other.note(mark);
         }
-        let there = other.entries.each_ref().map(|entry| Entry(entry.load(Ordering::Relaxed)));
+        let there = other.recent().map(Entry);
         assert!(there.iter().all(|&entry| !mine.differs(entry)));
-        let mine = one.note(broadcast);
+        let (mine, _) = one.note(broadcast);
         assert_eq!(there.iter().filter(|&&entry| mine.differs(entry)).count(), 1);
     }
 }

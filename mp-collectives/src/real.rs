@@ -58,6 +58,12 @@ impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
         self.checked.begin(mark);
     }
 
+    /// As [`begin`](Self::begin), for a front whose calls are all the same.
+    #[inline(always)]
+    pub(crate) fn begin_again(&mut self, mark: Mark) {
+        self.checked.begin_again(mark);
+    }
+
     #[inline(always)]
     fn mpb(&self) -> &mpb::Mpb {
         self.mpb.borrow()

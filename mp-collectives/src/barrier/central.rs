@@ -45,6 +45,12 @@ impl Central {
         ranks
     }
 
+    /// Returns whether this rank has said that it has come, and has not waited since.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        self.arrived
+    }
+
     /// Says that this rank has come, and waits for nobody. If it had said so already, and not waited,
     /// it waits now for the barrier that it had come to, and then says it of the next.
     ///

@@ -64,14 +64,21 @@ pub struct Barriers<M = RealMpb> {
     mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
-    /// Has come to a barrier, and not waited.
-    arrived: bool,
 }
 
 #[derive(Debug)]
 enum Algorithm {
     Dissemination(Dissemination),
     Central(Central),
+}
+
+impl Algorithm {
+    fn has_arrived(&self) -> bool {
+        match self {
+            Algorithm::Dissemination(barrier) => barrier.has_arrived(),
+            Algorithm::Central(barrier) => barrier.has_arrived(),
+        }
+    }
 }
 
 impl Barriers {
@@ -142,7 +149,7 @@ impl Barriers {
             }
         };
         tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
-        Ok(Barriers { mpb, explanation: choice, algorithm, arrived: false })
+        Ok(Barriers { mpb, explanation: choice, algorithm })
     }
 
     /// Has calls numbered together with those of the other fronts of a communicator, and compared with
@@ -163,13 +170,19 @@ impl Barriers {
     /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others.
     #[inline]
     pub fn wait(&mut self) -> mp_core::Result<()> {
-        if !self.arrived {
-            self.mpb.begin(Mark::barrier());
-        }
-        self.arrived = false;
         match &mut self.algorithm {
-            Algorithm::Dissemination(barrier) => complete(barrier.wait(&mut self.mpb))?,
-            Algorithm::Central(barrier) => complete(barrier.wait(&mut self.mpb))?,
+            Algorithm::Dissemination(barrier) => {
+                if !barrier.has_arrived() {
+                    self.mpb.begin_again(Mark::barrier());
+                }
+                complete(barrier.wait(&mut self.mpb))?;
+            }
+            Algorithm::Central(barrier) => {
+                if !barrier.has_arrived() {
+                    self.mpb.begin(Mark::barrier());
+                }
+                complete(barrier.wait(&mut self.mpb))?;
+            }
         }
         Ok(())
     }
@@ -184,11 +197,10 @@ impl Barriers {
     /// As [`wait`](Barriers::wait).
     #[inline]
     pub fn arrive(&mut self) -> mp_core::Result<Arrived<'_>> {
-        if self.arrived {
+        if self.algorithm.has_arrived() {
             self.wait()?;
         }
         self.mpb.begin(Mark::barrier());
-        self.arrived = true;
         match &mut self.algorithm {
             Algorithm::Dissemination(barrier) => complete(barrier.arrive(&mut self.mpb))?,
             Algorithm::Central(barrier) => complete(barrier.arrive(&mut self.mpb))?,
@@ -198,10 +210,10 @@ impl Barriers {
 
     /// For a thread that must not be blocked, and where it waits.
     pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
-        let Barriers { mpb, explanation, algorithm, arrived } = self;
+        let Barriers { mpb, explanation, algorithm } = self;
         let mpb = PolledMpb::of_real(mpb);
         let waits = Arc::clone(mpb.waits());
-        (Barriers { mpb, explanation, algorithm, arrived }, waits)
+        (Barriers { mpb, explanation, algorithm }, waits)
     }
 }
 

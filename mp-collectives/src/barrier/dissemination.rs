@@ -160,6 +160,12 @@ impl Dissemination {
         rounds.iter().map(flags).max().unwrap_or(0)
     }
 
+    /// Returns whether this rank has said that it has come, and has not waited since.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        self.arrived
+    }
+
     /// Says that this rank has come, and waits for nobody. If it had said so already, and not waited,
     /// it waits now for the barrier that it had come to, and then says it of the next.
     ///
