@@ -88,7 +88,10 @@ impl<'a> Facts<'a> {
                     }
                 }
                 Record::Begun => begun = true,
-                Record::Got { .. } | Record::World { .. } | Record::Launched { .. } => {}
+                Record::Started { .. }
+                | Record::Got { .. }
+                | Record::World { .. }
+                | Record::Launched { .. } => {}
             }
         }
         // Its parent may have come to its end before it has started it.

@@ -18,6 +18,7 @@ use crate::record::{Record, Told, Verdict, now};
 /// # Errors
 /// What an operation said.
 pub fn run(rank: &Rank, plan: &Plan, life: &Life) -> Result<()> {
+    Record::Started { rank: rank.id(), at: now() }.tell();
     let ended = steps(rank, plan, life);
     let at = now();
     let verdict = match &ended {

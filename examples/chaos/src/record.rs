@@ -22,6 +22,13 @@ pub enum Record {
         /// When, on the machine's clock.
         at: u64,
     },
+    /// A rank's code begins.
+    Started {
+        /// The rank.
+        rank: usize,
+        /// When, on the machine's clock.
+        at: u64,
+    },
     /// A rank's code is over.
     Ended {
         /// The rank.

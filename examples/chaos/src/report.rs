@@ -10,6 +10,15 @@ use crate::plan::{How, Operation, Plan, Who};
 use crate::record::{Record, Told, Verdict};
 use crate::run::Outcome;
 
+/// From the death of one of two ranks, or from the other's beginning if that was later, to the other's error.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Notice {
+    nanos: u64,
+    /// Whether the rank died before its code began. The system lets a process die only after the call that it is
+    /// in, and those of a start take milliseconds.
+    at_start: bool,
+}
+
 /// What counts of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
@@ -23,8 +32,8 @@ pub struct Summary {
     pub told: Vec<Operation>,
     /// How many ranks finished.
     pub finished: usize,
-    /// Nanoseconds from the death of one of two ranks to the other's error.
-    pub notice: Option<u64>,
+    /// How long it took until one of two ranks was told of the other's death.
+    pub notice: Option<Notice>,
     /// What did not hold.
     pub misses: Vec<String>,
     /// How long it took.
@@ -41,6 +50,13 @@ impl Summary {
                 _ => None,
             })
         };
+        let started = |rank: usize| {
+            let mut records = outcome.records.iter();
+            records.find_map(|record| match record {
+                Record::Started { rank: is, at } if *is == rank => Some(*at),
+                _ => None,
+            })
+        };
         let injuries = plan.injuries.iter().map(|injury| {
             let who = match injury.who {
                 Who::Rank(_) => "a rank".to_owned(),
@@ -52,14 +68,16 @@ impl Summary {
         for record in &outcome.records {
             match record {
                 Record::Ended { verdict: Verdict::Done, .. } => finished += 1,
-                Record::Ended { verdict: Verdict::Failed { step, told: what, .. }, at, .. } => {
+                Record::Ended { rank, verdict: Verdict::Failed { step, told: what, .. }, at } => {
                     told.push(plan.steps[*step].operation);
                     let alone = plan.ranks == 2 && plan.injuries.len() == 1;
-                    if let (Told::Lost(rank), true) = (what, alone)
+                    if let (Told::Lost(dead), true) = (what, alone)
                         && matches!(plan.injuries[0].how, How::Kill | How::Segv)
-                        && let Some(died) = hurt(Who::Rank(*rank))
+                        && let Some(died) = hurt(Who::Rank(*dead))
                     {
-                        notice = Some(at.saturating_sub(died));
+                        let from = started(*rank).map_or(died, |started| started.max(died));
+                        let at_start = started(*dead).is_none_or(|started| started > died);
+                        notice = Some(Notice { nanos: at.saturating_sub(from), at_start });
                     }
                 }
                 _ => {}
@@ -96,20 +114,8 @@ impl Report {
     /// Returns the tables.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\n{}\n", self.by_injury(), self.by_operation());
-        let mut notices: Vec<u64> = self.runs.iter().filter_map(|run| run.notice).collect();
-        notices.sort_unstable();
-        if let Some(last) = notices.len().checked_sub(1) {
-            let at =
-                |quantile: f64| notices[(quantile * last as f64).round() as usize] as f64 / 1e6;
-            text += &format!(
-                "\nOf two ranks one was told of the other's death after {:.3} ms (median), {:.3} \
-                 (90 %), {:.3} (99 %), {:.3} (the longest of {}).\n",
-                at(0.5),
-                at(0.9),
-                at(0.99),
-                at(1.0),
-                notices.len()
-            );
+        for (at_start, when) in [(false, "at work"), (true, "as it started")] {
+            text += &self.notices(at_start, when);
         }
         let took: Duration = self.runs.iter().map(|run| run.took).sum();
         let mean = took / self.runs.len().max(1) as u32;
@@ -120,6 +126,26 @@ impl Report {
             text += &format!(": seeds {}", seeds.join(", "));
         }
         text + "\n"
+    }
+
+    fn notices(&self, at_start: bool, when: &str) -> String {
+        let notices = self.runs.iter().filter_map(|run| run.notice);
+        let mut nanos: Vec<u64> = notices
+            .filter(|notice| notice.at_start == at_start)
+            .map(|notice| notice.nanos)
+            .collect();
+        nanos.sort_unstable();
+        let Some(last) = nanos.len().checked_sub(1) else { return String::new() };
+        let at = |quantile: f64| nanos[(quantile * last as f64).round() as usize] as f64 / 1e6;
+        format!(
+            "\nOf two ranks one died {when}, and the other was told after {:.3} ms (median), {:.3} (90 %), \
+             {:.3} (99 %), {:.3} (the longest of {}).\n",
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(1.0),
+            nanos.len()
+        )
     }
 
     fn by_injury(&self) -> Table {
