@@ -307,7 +307,7 @@ impl History {
     fn note(&self, mark: Mark) -> (Entry, bool) {
         let now = Entry::new(self.count.load(Ordering::Relaxed) + 1, mark);
         self.kept(now.number()).store(now.0, Ordering::Relaxed);
-        // Release: Acquire in `recent`.
+        // Release: Acquire in `last`.
         self.count.store(now.number(), Ordering::Release);
         (now, (0..REMEMBERED as u64).all(|at| self.at(at).mark() == mark))
     }
@@ -317,7 +317,7 @@ impl History {
     fn note_again(&self, last: Entry) -> bool {
         let is_last = self.count.load(Ordering::Relaxed) == last.number();
         if is_last {
-            // Release: Acquire in `recent`.
+            // Release: Acquire in `last`.
             self.count.store(last.next().number(), Ordering::Release);
         }
         is_last
