@@ -88,7 +88,7 @@ pub(crate) struct Engine {
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
     this: Weak<RefCell<Self>>,
-    /// Whether other engines' calls bring this one on, because it holds payloads.
+    /// Whether other engines' calls bring this one on, because it has something to send.
     joined: bool,
     /// Whether the others are to hear that this rank matches nothing any more.
     finalizing: bool,
@@ -413,12 +413,17 @@ impl Engine {
         let Some(sync) = self.desk.hold(place, cargo) else {
             return self.desk.not_sent(place, Kept::Nothing, too_many());
         };
+        self.join();
+        if let Some(way) = &mut self.outward[to as usize] {
+            way.push_envelope(&Envelope { sync, ..envelope }, place);
+        }
+    }
+
+    /// Has calls of other engines bring this one on until everything is sent.
+    fn join(&mut self) {
         if !self.joined {
             self.joined = true;
             lingering::join(&self.this);
-        }
-        if let Some(way) = &mut self.outward[to as usize] {
-            way.push_envelope(&Envelope { sync, ..envelope }, place);
         }
     }
 
@@ -510,7 +515,10 @@ impl Engine {
         let place = self.busy.iter().position(|&busy| busy == to);
         match place {
             Some(place) if idle => drop(self.busy.swap_remove(place)),
-            None if !idle => self.busy.push(to),
+            None if !idle => {
+                self.busy.push(to);
+                self.join();
+            }
             _ => {}
         }
         any
@@ -727,7 +735,8 @@ impl Engine {
         if self.desk.is_holding() {
             self.send_released();
             self.give_up_held();
-        } else if self.joined {
+        }
+        if self.joined && !self.has_to_send() {
             self.joined = false;
             if self.communicators > 0 {
                 lingering::forget(&self.this);

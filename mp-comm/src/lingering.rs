@@ -5,8 +5,9 @@
 //! in its thread. Calls of other communicators bring it on, and when the rank's code has returned, the
 //! rank waits until it is done; when the code has failed, or panicked, what was to be sent is given up.
 //!
-//! An engine that keeps payloads until they are asked for is brought on in the same way while its communicators
-//! are there: its rank may wait in a communicator of another one for something that depends on them.
+//! An engine that has something to send, or keeps payloads until they are asked for, is brought on in the same way
+//! while its communicators are there: its rank may wait in a communicator of another one for something that
+//! depends on that.
 
 use std::{
     cell::{Cell, RefCell},

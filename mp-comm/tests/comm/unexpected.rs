@@ -569,6 +569,28 @@ fn what_is_held_goes_during_calls_of_other_sets() {
     });
 }
 
+/// A rank waits in one set, again and again, for a rank that waits for what this one is still to send in another
+/// set: something short that is held, or something long, held or not, that does not fit into the channels.
+#[test]
+fn what_is_to_be_sent_goes_whole_during_calls_of_other_sets() {
+    for (length, limit) in [(100, 0), (1_000_000, 0), (1_000_000, usize::MAX)] {
+        on_all(2, move |rank| {
+            let (one, two) = (limited(rank, limit), limited(rank, limit));
+            for round in 0..4 {
+                if rank.id() == 0 {
+                    one.buffered_send(&numbers(length, round), 1, 1)?;
+                    two.receive::<u8>(1, 2)?;
+                } else {
+                    let (got, _) = one.receive_vec::<u64>(0, 1)?;
+                    ensure!(got == numbers(length, round), "round {round}");
+                    two.send(&[1u8], 0, 2)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
 /// What is posted when the communicators are dropped gets its message.
 #[test]
 fn what_is_posted_outlives_its_communicator() {
