@@ -121,9 +121,18 @@ impl<M: Message + ?Sized> Outgoing<M> {
         self.outlet.has_room(self.next, &mut self.room)
     }
 
-    /// Whether the world has more ranks, and threads at work for them, than there are cores.
-    pub fn crowded(&self) -> bool {
-        self.outlet.context().crowded()
+    /// How many cores the ranks of the world leave over; negative when there are too few for them.
+    #[inline]
+    pub fn cores_left(&self) -> i64 {
+        self.outlet.context().waiting.spare
+    }
+
+    /// How many threads that are no ranks are at work for the world now.
+    #[inline]
+    pub fn helpers(&self) -> i64 {
+        let world = self.outlet.context().world();
+        // Relaxed: for choices that cost time at most when they are wrong.
+        world.map_or(0, |world| world.helpers.load(Ordering::Relaxed).into())
     }
 
     /// How much is waiting for the thread at the other end of a lane: see [`Gauge`].

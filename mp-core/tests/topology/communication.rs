@@ -214,8 +214,43 @@ fn generalized_is_one_a_core_for_both_directions() {
     assert_shape(&hybrid, "0 2 4 6 8 10 12 | 1:0 3:1 5:2 7:3 9:4 11:5 13:6");
 }
 
+/// On a core of its own a communication thread takes a fiftieth of the time from the rank that it copies
+/// for, on a sibling a third.
 #[test]
-fn automatic_takes_siblings_then_spare_threads_then_none() {
+fn automatic_takes_whole_cores_before_siblings() {
+    let auto =
+        |machine: &Machine, ranks| plan(&machine.read(), &workers(ranks), KtPlacement::Automatic);
+    assert_shape(&auto(&laptop(), 1), "0 | 1:0");
+    let plan = auto(&laptop(), 2);
+    assert_shape(&plan, "0 1 | 2:0 3:1");
+    assert_eq!((plan.asked(), plan.chosen()), (KtPlacement::Automatic, Some(skt(1))));
+    // One for all where there is one core.
+    assert_shape(&auto(&laptop(), 3), "0 1 2 | 3:0-2");
+    // Ranks of a full cache have siblings, the others the cores of their own.
+    let plan = auto(&epyc(), 11);
+    let expected = "0 1 2 3 4 5 6 7 8 9 10 | 128:0 129:1 130:2 131:3 132:4 133:5 134:6 135:7 11:8 \
+                    12:9 13:10";
+    assert_shape(&plan, expected);
+    assert_eq!(plan.chosen(), Some(skt(1)));
+    // An idle core that is slow is one.
+    let plan = auto(&hybrid(), 8);
+    assert_shape(&plan, "0 2 4 6 8 10 12 13 | 14:0-1 15:2-3 16:4-5 17:6-7");
+    assert_shape(&auto(&hybrid(), 2), "0 2 | 4:0 6:1");
+    // Not one core for more ranks than a thread can serve.
+    let crowd = server(1, 1, 16, "32768K");
+    assert_shape(&auto(&crowd, 12), "0 1 2 3 4 5 6 7 8 9 10 11 | 12:0-2 13:3-5 14:6-8 15:9-11");
+    let plan = auto(&crowd, 15);
+    assert_eq!(plan.kts().len(), 15);
+    assert_eq!(plan.kts()[0].cpu, Some(15), "{plan}");
+    assert_eq!(plan.kts()[14].cpu, Some(30), "{plan}");
+    let bound =
+        |ranks| KtPlan::new(&laptop().read(), &workers(ranks), &Bind::None, KtPlacement::Automatic);
+    assert_shape(&bound(2).unwrap(), "- - | -:0 -:1");
+    assert_shape(&bound(3).unwrap(), "- - - | -:0-2");
+}
+
+#[test]
+fn automatic_takes_siblings_where_no_core_is_idle_then_spare_threads_then_none() {
     let auto =
         |machine: &Machine, ranks| plan(&machine.read(), &workers(ranks), KtPlacement::Automatic);
     let plan = auto(&laptop(), 4);
@@ -226,8 +261,6 @@ fn automatic_takes_siblings_then_spare_threads_then_none() {
     assert_eq!(plan.chosen(), Some(skt(2)));
     let plan = auto(&one_offline(), 2);
     assert_shape(&plan, "0 1 | 3:0-1");
-    let plan = auto(&hybrid(), 8);
-    assert_shape(&plan, "0 2 4 6 8 10 12 13 | 1:0 3:1 5:2 7:3 9:4 11:5 14:6 15:7");
     // One KT for two caches.
     let server = two_socket_server().read().confined_to(&"0-1,8".parse().unwrap()).unwrap();
     let split = Bind::List(vec![0, 8]);
@@ -265,7 +298,7 @@ fn a_quota_counts_as_fewer_threads() {
     assert!(refused(&topology, &workers(1), GENERALIZED).contains("quota of 1.5"));
     machine.file("sys/fs/cgroup/box/cpu.max", "490000 100000\n");
     let topology = machine.read();
-    assert_shape(&plan(&topology, &workers(2), KtPlacement::Automatic), "0 1 | 4:0 5:1");
+    assert_shape(&plan(&topology, &workers(2), KtPlacement::Automatic), "0 1 | 2:0 3:1");
     assert_shape(&plan(&topology, &workers(3), KtPlacement::Automatic), "0 1 2 | 3:0-2");
     assert_shape(&plan(&topology, &workers(3), GENERALIZED), "0 1 2 | 4:0-2");
     assert!(plan(&topology, &workers(4), KtPlacement::Automatic).inline().is_some());

@@ -13,7 +13,8 @@ pub enum Choice {
     LeastLoaded,
     /// One after another, and only where that [pays](super::pays): a message that is copied sooner
     /// than it is delegated is sent by the caller, and so is every message if the threads have no
-    /// [spare](super::Builder::spare) hardware thread to run on. What goes into a full channel is
+    /// [spare](super::Builder::spare) hardware thread to run on, which is counted where nobody said it.
+    /// Otherwise what goes into a full channel is
     /// delegated whatever its size, so that the call returns at once; and so it is in a channel of
     /// degree 0, or with several senders or receivers, where the caller can't know before.
     Auto,

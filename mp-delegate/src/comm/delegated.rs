@@ -31,6 +31,8 @@ pub struct Delegated<M: Message + ?Sized> {
     turn: usize,
     /// For [`Choice::Auto`].
     break_even: Option<BreakEven>,
+    /// Whether nobody said what the threads have to run on, so that cores are counted.
+    counts: bool,
     wait: Wait,
     tape: Option<Box<Tape>>,
     /// Last, so that they run until everything is sent.
@@ -49,11 +51,14 @@ impl<M: Message + ?Sized> Delegated<M> {
         if choice == Choice::LeastLoaded {
             threads.measure(set);
         }
-        let spare = if outgoing.crowded() { Spare::None } else { threads.spare() };
-        let break_even = Costs::default().break_even(spare);
+        let spare = match (outgoing.cores_left(), threads.spare()) {
+            (..0, _) | (0, None) => Spare::None,
+            (_, said) => said.unwrap_or(Spare::Core),
+        };
+        let (break_even, counts) = (Costs::default().break_even(spare), threads.spare().is_none());
         let threads = threads.clone();
         let (wait, tape) = (Wait::forever(), Tape::new(details));
-        Self { outgoing, lanes, choice, turn: 0, break_even, wait, tape, threads }
+        Self { outgoing, lanes, choice, turn: 0, break_even, counts, wait, tape, threads }
     }
 
     /// Records delegations, and sends by the calling thread, through `recorder` from now on.
@@ -85,10 +90,10 @@ impl<M: Message + ?Sized> Delegated<M> {
         self.break_even
     }
 
-    /// Says from which sizes on [`Choice::Auto`] delegates: where this machine's
-    /// [costs](Costs) are known.
+    /// Says from which sizes on [`Choice::Auto`] delegates, and that cores are not to be counted: where
+    /// this machine's [costs](Costs) are known.
     pub fn set_break_even(&mut self, break_even: Option<BreakEven>) {
-        self.break_even = break_even;
+        (self.break_even, self.counts) = (break_even, false);
     }
 
     /// How calls wait that the caller carries out itself.
@@ -107,9 +112,16 @@ impl<M: Message + ?Sized> Delegated<M> {
     }
 
     fn pays(&mut self, bytes: usize) -> bool {
-        let (break_even, next) = (self.break_even, self.turn);
+        let (break_even, counts, next) = (self.break_even, self.counts, self.turn);
         let asleep = self.outgoing.sleeps(next);
-        delegates(break_even, bytes, || asleep, || self.outgoing.has_room())
+        let left = if counts && break_even.is_some_and(|from| bytes >= from.awake) {
+            self.outgoing.cores_left() - self.outgoing.helpers()
+        } else {
+            i64::MAX
+        };
+        // One that is awake is among those at work.
+        let spared = |asleep| i64::from(asleep) <= left;
+        delegates(break_even, bytes, || asleep, spared, || self.outgoing.has_room())
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as

@@ -28,15 +28,16 @@
 //!
 //! **The rule.** Behind a long grain, delegating pays from the size on at which
 //! `L(σ) = D + s·K(σ)`: the [break-even](Costs::break_even). A sleeping KT adds `W`. Without a
-//! spare hardware thread it never pays. [`Choice::Auto`](super::Choice::Auto) goes by that.
+//! spare hardware thread it never pays. [`Choice::Auto`](super::Choice::Auto) goes by that. What
+//! the KTs have to run on is [said](super::Builder::spare), or else counted: the KT that is to copy
+//! needs a core that neither a rank has nor another KT at work.
 
 use mp_core::topology::{KtPlan, Topology};
 
 /// What communication threads have to run on, as seen from the ranks they serve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spare {
     /// Cores that no rank has.
-    #[default]
     Core,
     /// Other hardware threads of the ranks' cores.
     Sibling,
@@ -46,9 +47,26 @@ pub enum Spare {
 
 impl Spare {
     /// What a plan gives to its KTs: the worst for any of them, [`None`](Self::None) where it has
-    /// no KTs.
+    /// no KTs. Where the plan does not bind threads, they are counted: with more ranks and KTs than
+    /// cores some have siblings, with more than hardware threads there is none for some.
     pub fn of(plan: &KtPlan, topology: &Topology) -> Self {
-        let mut spare = if plan.kts().is_empty() { Self::None } else { Self::Core };
+        if plan.kts().is_empty() {
+            return Self::None;
+        }
+        if plan.kts().iter().any(|kt| kt.cpu.is_none()) {
+            let threads = plan.ranks() + plan.kts().len();
+            let quota = topology.allowance().quota.as_ref();
+            return if threads > topology.usable_cpus().len()
+                || quota.is_some_and(|quota| !quota.covers(threads))
+            {
+                Self::None
+            } else if threads > topology.usable_cores() {
+                Self::Sibling
+            } else {
+                Self::Core
+            };
+        }
+        let mut spare = Self::Core;
         let core = |cpu: Option<usize>| cpu.and_then(|cpu| topology.core_of(cpu));
         for kt in plan.kts() {
             if kt.crowded {
@@ -199,18 +217,23 @@ pub struct BreakEven {
 
 /// Whether a message is to be delegated: the rule of [`Choice::Auto`](super::Choice::Auto).
 ///
-/// Where the channel has no room a message is delegated whatever its size, so that the caller need
-/// not wait; but not to a thread that could only run in the caller's place.
+/// `spared` says whether there is a core for a thread that sleeps, or not. Where the channel has no room
+/// a message is delegated whatever its size, so that the caller need not wait; but not where threads
+/// could only ever run in the caller's place.
 #[inline]
 pub(super) fn delegates(
     break_even: Option<BreakEven>,
     bytes: usize,
     asleep: impl FnOnce() -> bool,
+    spared: impl FnOnce(bool) -> bool,
     room: impl FnOnce() -> bool,
 ) -> bool {
     let Some(BreakEven { awake, asleep: sleeping }) = break_even else { return false };
-    let large = bytes >= awake.max(sleeping) || (bytes >= awake && !asleep());
-    large || !room()
+    let pays = || {
+        let asleep = asleep();
+        (bytes >= sleeping || !asleep) && spared(asleep)
+    };
+    bytes >= awake && pays() || !room()
 }
 
 #[cfg(test)]
@@ -221,7 +244,7 @@ mod tests {
     const BOTH: Option<BreakEven> = Some(BreakEven { awake: 1000, asleep: 5000 });
 
     fn decision(bytes: usize, asleep: bool, room: bool) -> bool {
-        delegates(BOTH, bytes, || asleep, || room)
+        delegates(BOTH, bytes, || asleep, |_| true, || room)
     }
 
     #[test]
@@ -245,9 +268,20 @@ mod tests {
     #[test]
     fn never_without_a_spare_thread() {
         for (asleep, room) in [(false, false), (false, true), (true, false), (true, true)] {
-            assert!(!delegates(None, usize::MAX, || asleep, || room));
+            assert!(!delegates(None, usize::MAX, || asleep, |_| true, || room));
         }
         assert_eq!(Costs::default().break_even(Spare::None), None);
+    }
+
+    #[test]
+    fn not_where_others_have_the_spare_cores_but_into_full_channels() {
+        for asleep in [false, true] {
+            assert!(!delegates(BOTH, usize::MAX, || asleep, |_| false, || true));
+            assert!(delegates(BOTH, 0, || asleep, |_| false, || false));
+            // One that is awake has its core already.
+            let spared = |asleep: bool| !asleep;
+            assert_eq!(delegates(BOTH, usize::MAX, || asleep, spared, || true), !asleep);
+        }
     }
 
     #[test]

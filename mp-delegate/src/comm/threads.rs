@@ -33,7 +33,7 @@ pub struct CommThreads {
 #[derive(Debug)]
 struct Inner {
     stations: Arc<[Station]>,
-    spare: Spare,
+    spare: Option<Spare>,
     /// By number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
     /// Whose turn it is to get errands.
@@ -112,7 +112,7 @@ pub struct Builder {
     cpus: Vec<usize>,
     policy: WaitPolicy,
     recorders: Vec<Recorder>,
-    spare: Spare,
+    spare: Option<Spare>,
 }
 
 impl Builder {
@@ -139,10 +139,14 @@ impl Builder {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
-    /// Says what they have to run on, for [`Choice::Auto`]. Without this it is taken to be cores
-    /// of their own, except in worlds with more ranks than cores.
+    /// Says what they have to run on, for [`Choice::Auto`]; [`Spare::of`] reads it from a plan. In worlds
+    /// with more ranks than cores it is nothing in any case.
+    ///
+    /// Without this, cores are counted: the threads have those that the ranks of the sender's world leave
+    /// over. Nothing is delegated where there are none, nor, while there is room in the channel, when
+    /// other threads at work for that world have them.
     pub fn spare(self, spare: Spare) -> Self {
-        Self { spare, ..self }
+        Self { spare: Some(spare), ..self }
     }
 
     /// Starts them.
@@ -209,12 +213,12 @@ impl CommThreads {
     /// To say more about this many threads before they start.
     pub fn builder(threads: usize) -> Builder {
         let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
-        let (recorders, spare) = (Vec::new(), Spare::default());
+        let (recorders, spare) = (Vec::new(), None);
         Builder { threads, name, cpus, policy, recorders, spare }
     }
 
-    /// What they have to run on, as far as was said.
-    pub fn spare(&self) -> Spare {
+    /// What they have to run on, if that was said.
+    pub fn spare(&self) -> Option<Spare> {
         self.inner.spare
     }
 

@@ -1,8 +1,19 @@
 //! Sends that are delegated only where that pays.
 
-use std::time::Duration;
+use std::{
+    borrow::Borrow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, ThreadId},
+    time::Duration,
+};
 
-use mp_core::{Channel, WaitPolicy};
+use mp_core::{
+    Channel, WaitPolicy, World,
+    topology::{Bind, KtPlacement, KtPlan, Role, Topology},
+};
 use mp_delegate::comm::{Choice, CommThreads, Spare, pays::BreakEven};
 
 use crate::support::{Watchdog, on_all};
@@ -97,4 +108,103 @@ fn without_a_spare_thread_nothing_is_delegated() {
         ensure!(from.receive_timeout(LONG)?.len() == 1 << 17, "a megabyte");
         Ok(())
     });
+}
+
+/// A megabyte that knows whether another thread than the one that made it has copied it.
+#[derive(Debug)]
+struct Witness {
+    words: Vec<u64>,
+    maker: ThreadId,
+    delegated: Arc<AtomicBool>,
+}
+
+impl Witness {
+    fn new() -> (Self, Arc<AtomicBool>) {
+        let delegated = Arc::new(AtomicBool::new(false));
+        let maker = thread::current().id();
+        (Self { words: vec![7; 1 << 17], maker, delegated: Arc::clone(&delegated) }, delegated)
+    }
+}
+
+impl Borrow<[u64]> for Witness {
+    fn borrow(&self) -> &[u64] {
+        if thread::current().id() != self.maker {
+            self.delegated.store(true, Ordering::Release);
+        }
+        &self.words
+    }
+}
+
+/// How many cores worlds have here.
+fn cores() -> usize {
+    World::threads(1).run(|rank| Ok(rank.cores())).unwrap()[0]
+}
+
+/// Whether a megabyte of rank 0's is delegated, in a world of so many ranks, where so many threads serve
+/// it that never sleep.
+fn is_delegated(ranks: usize, threads: usize, spare: Option<Spare>) -> bool {
+    let results = World::threads(ranks).run(|rank| {
+        if rank.id() != 0 {
+            return Ok(false);
+        }
+        let threads = CommThreads::builder(threads).wait(WaitPolicy::Spin);
+        let threads =
+            spare.into_iter().fold(threads, |threads, spare| threads.spare(spare)).start()?;
+        let channel = Channel::degree(4).max_len(1 << 17);
+        let from = rank.receiver::<[u64]>("auto", 0, channel)?;
+        let sender = rank.sender::<[u64]>("auto", 0, channel)?;
+        let set: Vec<usize> = (0..threads.len()).collect();
+        let mut to = threads.delegate_to(sender, &set, Choice::Auto);
+        // Each is at work from when it has found its lane.
+        while rank.size() + threads.len() > rank.cores() && !rank.is_crowded() {
+            thread::yield_now();
+        }
+        let (message, delegated) = Witness::new();
+        to.send(message).wait()?;
+        assert_eq!(from.receive()?.len(), 1 << 17);
+        Ok(delegated.load(Ordering::Acquire))
+    });
+    results.unwrap()[0]
+}
+
+#[test]
+fn nothing_is_delegated_where_ranks_have_every_core() {
+    let _watchdog = Watchdog::start();
+    assert!(!is_delegated(cores(), 1, None));
+    assert!(!is_delegated(cores() + 1, 1, None));
+    assert!(!is_delegated(cores() + 1, 1, Some(Spare::Core)), "more ranks than cores");
+}
+
+#[test]
+fn no_more_threads_are_given_work_than_cores_are_left_over() {
+    let _watchdog = Watchdog::start();
+    let Some(ranks @ 1..) = cores().checked_sub(1) else { return };
+    assert!(is_delegated(ranks, 1, None));
+    assert!(!is_delegated(ranks, 2, None), "one core for two threads");
+    assert!(is_delegated(ranks, 2, Some(Spare::Core)), "what is said is believed");
+}
+
+#[test]
+fn what_a_plan_gives_to_threads_that_it_does_not_bind_is_counted() {
+    let topology = Topology::read().unwrap();
+    let spare = |ranks, placement| {
+        let roles = vec![Role::Worker; ranks];
+        let plan = KtPlan::forced(&topology, &roles, &Bind::None, placement).unwrap();
+        Spare::of(&plan, &topology)
+    };
+    let one_for_all = KtPlacement::Skt { group: usize::MAX };
+    assert_eq!(spare(0, one_for_all), Spare::None, "no threads");
+    let cpus = topology.allowance().parallelism();
+    assert_eq!(spare(cpus, one_for_all), Spare::None);
+    assert_eq!(spare(cpus, KtPlacement::KtW), Spare::None);
+    if cpus > 1 {
+        assert_ne!(spare(cpus - 1, one_for_all), Spare::None);
+    }
+    let cores = topology.usable_cores();
+    if (2..=cpus).contains(&cores) {
+        assert_eq!(spare(cores - 1, one_for_all), Spare::Core);
+    }
+    if cores < cpus {
+        assert_eq!(spare(cores, one_for_all), Spare::Sibling);
+    }
 }

@@ -78,6 +78,17 @@ impl<'a> Layout<'a> {
         (0..self.topology.cores().len()).filter(|&core| self.has_room(core)).count()
     }
 
+    /// The cores under a last-level cache that have nothing to do, and can be used.
+    pub(super) fn idle_cores(&self, complex: Option<usize>) -> Vec<usize> {
+        let cores = self.topology.cores();
+        let is_idle = |&core: &usize| {
+            Some(cores[core].complex) == complex
+                && self.has_room(core)
+                && !self.load.contains_key(&core)
+        };
+        (0..cores.len()).filter(is_idle).collect()
+    }
+
     /// How near a rank is to a CPU: greater is nearer.
     pub(super) fn nearness(&self, rank: usize, cpu: usize) -> u8 {
         let Some(core) = self.topology.core_of(cpu) else { return 0 };

@@ -84,9 +84,14 @@ pub enum KtPlacement {
         /// The most KTs; `None`: one for each core that has ranks.
         kts: Option<usize>,
     },
-    /// KT-W where each rank's core has a hardware thread to spare; else as many KTs as there are
-    /// spare hardware threads, each for a group of ranks, on idle cores first; else none, and
-    /// [`KtPlan::inline`] says why.
+    /// On idle cores, where each rank's last-level cache has enough of them that none of their KTs
+    /// serves more than [10](Self::WORKERS_PER_KT) ranks: as many KTs as fit there, at most one for each
+    /// rank. A core counts whatever its kind, since a KT on a sibling takes much more of the rank's
+    /// time than one on any core of its own.
+    ///
+    /// Else on spare hardware threads, idle cores of the same cache first: one for each rank
+    /// (KT-W, where all are on their ranks' cores), or as many as there are, each for a group of ranks.
+    /// Else none, and [`KtPlan::inline`] says why.
     #[default]
     Automatic,
 }

@@ -317,20 +317,51 @@ impl Planner<'_> {
         if kts == 0 {
             return Ok(self.finish(KtPlacement::Automatic, KtPlacement::Automatic, Vec::new()));
         }
-        if self.ranks.spare_siblings() == all.len() {
-            let mut plan = self.kt_w()?;
-            plan.asked = KtPlacement::Automatic;
-            return Ok(plan);
+        let least = all.len().div_ceil(kts);
+        let mut grouped = (least..=all.len()).map(|size| (size, self.groups(&all, size)));
+        let few = grouped.clone().take_while(|&(size, _)| size <= KtPlacement::WORKERS_PER_KT);
+        let on_idle_cores = few.filter_map(|(size, groups)| Some((size, self.place_idle(groups)?)));
+        if let Some((group, served)) = on_idle_cores.into_iter().next() {
+            return Ok(self.finish(KtPlacement::Automatic, KtPlacement::Skt { group }, served));
         }
-        let sizes = all.len().div_ceil(kts)..=all.len();
-        let grouped = sizes.map(|size| (size, self.groups(&all, size)));
         let (group, groups) = grouped
-            .into_iter()
             .find(|(_, groups)| groups.len() <= kts)
             // More caches than KTs.
-            .unwrap_or_else(|| (all.len().div_ceil(kts), parts(&all, kts)));
+            .unwrap_or_else(|| (least, parts(&all, kts)));
         let served = self.place(groups);
-        Ok(self.finish(KtPlacement::Automatic, KtPlacement::Skt { group }, served))
+        let chosen =
+            if self.is_kt_w(&served) { KtPlacement::KtW } else { KtPlacement::Skt { group } };
+        Ok(self.finish(KtPlacement::Automatic, chosen, served))
+    }
+
+    /// Places a KT for each group on a core that has nothing else to do, under the group's last-level
+    /// cache; `None` if there are not cores enough. Where places are not known cores are counted.
+    fn place_idle(&self, groups: Vec<Vec<usize>>) -> Option<Vec<Served>> {
+        if groups.len() > self.spare() {
+            return None;
+        }
+        let Some(mut layout) = self.layout() else {
+            let idle = self.topology.usable_cores().saturating_sub(self.roles.len());
+            return (groups.len() <= idle).then(|| unplaced(groups));
+        };
+        let take = |ranks: Vec<usize>| {
+            let idle = layout.idle_cores(layout.complex(ranks[0]));
+            let cpu = layout.take(&ranks, Prefer::Idle, |core| idle.contains(&core))?;
+            Some(Served { ranks, cpu: Some(cpu) })
+        };
+        groups.into_iter().map(take).collect()
+    }
+
+    /// Whether each rank has a KT for itself, on its own core.
+    fn is_kt_w(&self, served: &[Served]) -> bool {
+        let core = |cpu: Option<usize>| cpu.and_then(|cpu| self.topology.core_of(cpu));
+        served.iter().all(|served| match served.ranks[..] {
+            [rank] => {
+                let own = core(self.ranks.places()[rank].cpu);
+                own.is_some() && own == core(served.cpu)
+            }
+            _ => false,
+        })
     }
 
     fn finish(self, asked: KtPlacement, chosen: KtPlacement, served: Vec<Served>) -> KtPlan {
