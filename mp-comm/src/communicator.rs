@@ -10,6 +10,7 @@ use std::{
 use mp_core::{Plain, Rank, SharedBuffer};
 
 use crate::{
+    background,
     check::Check,
     desk::{Posted, Receiving},
     eager::Unexpected,
@@ -18,7 +19,6 @@ use crate::{
     error::{Error, Failed, Result},
     group::Group,
     ledger::Ledger,
-    lingering,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     shelf::Shelf,
@@ -730,12 +730,11 @@ impl Drop for Communicator {
         if engine.communicators > 0 {
             return;
         }
-        lingering::forget(&Rc::downgrade(&self.engine));
         // What a rank that panics had to send is given up.
         if !std::thread::panicking() && engine.is_left() {
             let rank = engine.rank.clone();
             drop(engine);
-            lingering::keep(&rank, &self.engine);
+            background::keep(&rank, &self.engine);
         }
     }
 }

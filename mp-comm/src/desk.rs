@@ -308,6 +308,12 @@ impl Desk {
             || !self.awaited.is_empty() && self.awaited.keys().any(|&(from, _)| from == source)
     }
 
+    /// Whether receives wait for messages, or for payloads that they have asked for.
+    #[inline]
+    pub(crate) fn is_receiving(&self) -> bool {
+        !self.waiting.is_empty() || !self.awaited.is_empty()
+    }
+
     /// A message has arrived whole, for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
         match self.receives.get_mut(place) {

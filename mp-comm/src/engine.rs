@@ -10,11 +10,11 @@ use std::{
 use mp_core::{Plain, Rank, Select};
 
 use crate::{
+    background::Background,
     desk::{Desk, Posted, Receiving, Sending, Want},
     elements::{ElementType, Fingerprints, Landing},
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
-    lingering,
     listening::Listening,
     outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
@@ -87,8 +87,8 @@ pub(crate) struct Engine {
     turn: usize,
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
-    this: Weak<RefCell<Self>>,
-    /// Whether other engines' calls bring this one on, because it has something to send.
+    background: Rc<Background>,
+    /// Whether whatever the rank waits in brings this engine on, because it has something under way.
     joined: bool,
     /// Whether the others are to hear that this rank matches nothing any more.
     finalizing: bool,
@@ -121,7 +121,7 @@ impl Engine {
             next_context: 1,
             turn: 0,
             communicators: 0,
-            this,
+            background: Background::new(this),
             joined: false,
             finalizing: false,
         }
@@ -192,7 +192,6 @@ impl Engine {
             && self.busy.is_empty()
             && self.desk.unacknowledged.is_empty()
             && self.desk.untold.is_empty()
-            && !lingering::any()
     }
 
     // --- sending ---
@@ -419,12 +418,27 @@ impl Engine {
         }
     }
 
-    /// Has calls of other engines bring this one on until everything is sent.
+    pub(crate) fn background(&self) -> &Rc<Background> {
+        &self.background
+    }
+
+    /// Has whatever the rank waits in bring this engine on until nothing is under way.
     fn join(&mut self) {
         if !self.joined {
             self.joined = true;
-            lingering::join(&self.this);
+            self.background.join(&self.rank);
         }
+    }
+
+    /// Whether anything goes on beside the calls that wait for it.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let coming = |&from: &u32| {
+            self.inward[from as usize].as_ref().is_some_and(|way| way.is_in_a_message())
+        };
+        self.has_to_send()
+            || !self.desk.due.is_empty()
+            || self.desk.is_receiving()
+            || self.open.iter().any(coming)
     }
 
     /// Sends the payloads that their receivers have asked for.
@@ -556,6 +570,7 @@ impl Engine {
             } else if self.closed(to).is_none() {
                 // No memory for a way there now; the sender waits for this.
                 self.desk.due.push((to, sync));
+                self.join();
             }
         }
     }
@@ -645,6 +660,9 @@ impl Engine {
         self.open_for(&posted.pattern, posted.members.all())?;
         let place = self.desk.post(posted);
         self.send_acknowledgements();
+        if self.desk.is_receiving() {
+            self.join();
+        }
         place
     }
 
@@ -710,10 +728,16 @@ impl Engine {
 
     // --- waiting ---
 
-    /// Brings on what can be brought on, here and in the lingering engines. Returns whether anything was.
+    /// Brings on what can be brought on, here and whatever else the rank has under way. Returns whether
+    /// anything was.
     pub(crate) fn progress(&mut self, call: &mut Call<'_, '_>) -> bool {
-        let moved = lingering::any() && lingering::bring_on();
+        let moved = self.rank.progress(usize::from(self.joined));
         self.bring_on_own(call) || moved
+    }
+
+    /// Brings on what can be brought on here. Returns whether anything was.
+    pub(crate) fn bring_on(&mut self) -> bool {
+        self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false })
     }
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
@@ -736,22 +760,14 @@ impl Engine {
             self.send_released();
             self.give_up_held();
         }
-        if self.joined && !self.has_to_send() {
-            self.joined = false;
-            if self.communicators > 0 {
-                lingering::forget(&self.this);
-            }
-        }
         if self.finalizing && self.desk.waiting.is_empty() {
             self.finalize();
         }
+        if self.joined && !self.is_under_way() {
+            self.joined = false;
+            self.background.leave(&self.rank);
+        }
         moved
-    }
-
-    /// Brings on what can be brought on. Whether anything may be under way.
-    pub(crate) fn bring_on(&mut self) -> bool {
-        while self.progress(&mut Call { landings: &mut [], probe: None, alone: false }) {}
-        !self.busy.is_empty() || !self.open.is_empty() || self.listening.is_some()
     }
 
     /// Waits until something may have changed; false when the limit was over before. `to` are
@@ -771,10 +787,6 @@ impl Engine {
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
-        let lingering = lingering::all();
-        let lingering: Vec<_> =
-            lingering.iter().filter_map(|engine| engine.try_borrow().ok()).collect();
-        lingering.iter().for_each(|engine| engine.wait_in(&mut select, &[]));
         let woken = match limit {
             None => select.ready(),
             Some(limit) => select.ready_with(limit),
@@ -786,7 +798,8 @@ impl Engine {
         }
     }
 
-    fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
+    /// Adds what this engine waits for, and room for what the caller has for the ranks `to`.
+    pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
         if let Some(listening) = &self.listening {
             listening.wait_in(select);
         }
@@ -1009,13 +1022,7 @@ impl Engine {
         }
     }
 
-    /// Sends what it can of what waits, and returns whether nothing waits any more.
-    pub(crate) fn is_finished(&mut self) -> bool {
-        self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false });
-        !self.has_to_send()
-    }
-
-    fn has_to_send(&self) -> bool {
+    pub(crate) fn has_to_send(&self) -> bool {
         !self.busy.is_empty() || self.desk.is_holding()
     }
 
@@ -1023,9 +1030,9 @@ impl Engine {
     /// this one matches nothing any more, when nothing is posted any more: what they hold for it, and what they
     /// wait for from it, they give up.
     pub(crate) fn is_left(&mut self) -> bool {
-        let finished = self.is_finished();
-        self.finalizing = !finished;
-        !finished
+        self.bring_on();
+        self.finalizing = self.has_to_send();
+        self.finalizing
     }
 
     fn finalize(&mut self) {
@@ -1078,6 +1085,9 @@ impl Drop for Engine {
     /// Says to those that this rank has no channel with that there will be none. (The channels that there
     /// are close after this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
+        if self.joined {
+            self.background.leave(&self.rank);
+        }
         // Before the others see the end of what comes from this rank, so that they find nobody to send to.
         self.inward.clear();
         if self.serial != OWN && !std::thread::panicking() {

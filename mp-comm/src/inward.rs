@@ -182,6 +182,11 @@ impl Inward {
         self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
     }
 
+    /// Whether a part of a message has come.
+    pub(crate) fn is_in_a_message(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Puts back a line that was taken off the channel.
     pub(crate) fn put_back(&mut self, line: Line) {
         self.head = Some(line);

@@ -377,8 +377,7 @@ impl Entered {
             if !there {
                 of.still_there(missing.rank)?;
             }
-            let brings_on = of.engine.borrow_mut().bring_on();
-            let slice = (!there || brings_on).then_some(SLICE);
+            let slice = (!there).then_some(SLICE);
             let wait = match left.into_iter().chain(slice).min() {
                 Some(least) => Wait::from(least),
                 None => Wait::forever(),

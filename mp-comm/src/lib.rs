@@ -94,6 +94,7 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+mod background;
 mod call;
 mod cartesian;
 mod check;
@@ -110,7 +111,6 @@ mod halo;
 mod inward;
 mod joint;
 mod ledger;
-mod lingering;
 mod listening;
 mod members;
 #[cfg(doctest)]

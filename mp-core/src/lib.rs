@@ -81,6 +81,12 @@ pub mod waits {
     pub use crate::wait::{Listener, listen};
 }
 
+/// What goes on in a rank's thread while it waits for something else: the rank's progress engine. Not for
+/// programs, so the `onchip` crate does not export it.
+pub mod progress {
+    pub use crate::wait::progress::{Advanced, Part};
+}
+
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
 pub use copy::copy;

@@ -371,7 +371,7 @@ impl<A: Send + 'static> Drop for Front<A> {
         if thread::panicking() {
             self.shared.break_off("the rank has panicked".into());
             // Where nobody else does: every wait has ended by now.
-            return self.shared.errands.advance(&self.shared.waits.now());
+            return self.shared.errands.advance();
         }
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());

@@ -145,7 +145,7 @@ impl<B> CollectiveRequest<B> {
     /// this rank has to carry on.
     pub fn test(&mut self) -> bool {
         self.reply.is_done() || {
-            self.errands.advance(&self.reply.polled);
+            self.errands.advance();
             self.reply.is_done()
         }
     }
@@ -288,8 +288,7 @@ fn done<P: Pending>(requests: &[P]) -> Vec<usize> {
 
 fn test<P: Pending>(requests: &[P]) -> Vec<usize> {
     if let Some(first) = requests.iter().find(|request| !request.is_done()) {
-        let (errands, polled) = first.place();
-        errands.advance(polled);
+        first.place().0.advance();
     }
     done(requests)
 }

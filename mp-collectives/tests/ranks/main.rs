@@ -15,4 +15,5 @@ mod exchanges;
 mod members;
 mod methods;
 mod mortal;
+mod progress;
 mod reductions;

@@ -167,6 +167,27 @@ impl<'a> Select<'a> {
         Ok(which)
     }
 
+    /// Returns whether any end is ready, for a [`Part`](crate::progress::Part).
+    pub fn is_ready(&self) -> bool {
+        self.ends.iter().flatten().any(|end| end.ready())
+    }
+
+    /// Asks all ends to ring the rank's doorbell when they are ready, for a
+    /// [`Part`](crate::progress::Part).
+    pub fn raise(&self) {
+        All(&self.ends).raise();
+    }
+
+    /// Takes that back.
+    pub fn lower(&self) {
+        All(&self.ends).lower();
+    }
+
+    /// Returns where the ends' channels lie, for [`Part::awaits`](crate::progress::Part::awaits).
+    pub fn awaits(&self) -> Vec<u64> {
+        self.ends.iter().flatten().map(|end| end.channel()).collect()
+    }
+
     /// A receiver that is ready now.
     pub fn try_ready(&mut self) -> Option<usize> {
         let count = self.ends.len();

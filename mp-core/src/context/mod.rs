@@ -11,6 +11,7 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -35,8 +36,8 @@ use crate::{
         BlockKey, BlockKind, LockedHeap, Offset, RobustLock, Root, Segment, SegmentError,
         fingerprint,
     },
-    sync::{AtomicPtr, AtomicU64, Ordering},
-    wait::{Doing, Flag, Wait, Waiting},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
+    wait::{Doing, Flag, Wait, WaitRecord, Waiting, progress},
 };
 
 /// The most ranks a world can have.
@@ -236,11 +237,62 @@ impl Context {
         doing: Doing,
         line: *const (),
         flags: &dyn Flag,
-        poll: impl FnMut() -> Option<T>,
+        mut poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, SegmentError> {
+        if let Some(answer) = poll() {
+            return Ok(Some(answer));
+        }
+        if progress::count() > 0
+            && let Some(parts) = progress::Parts::of(self.whose())
+        {
+            return self.wait_and_progress(wait, doing, flags, parts, &mut poll);
+        }
+        Ok(self.waiting.wait_slowly(wait, self.sleeper()?, doing, line, flags, &mut poll))
+    }
+
+    /// Waits, and meanwhile brings on whatever the rank has under way in this thread.
+    #[cold]
+    fn wait_and_progress<T>(
+        &self,
+        wait: Wait,
+        doing: Doing,
+        flags: &dyn Flag,
+        mut parts: progress::Parts,
+        poll: &mut dyn FnMut() -> Option<T>,
+    ) -> Result<Option<T>, SegmentError> {
+        let sleeper = self.sleeper()?;
+        let began = Instant::now();
+        loop {
+            while parts.advance() {
+                if let Some(answer) = poll() {
+                    return Ok(Some(answer));
+                }
+            }
+            let flags = Beside { flags, parts: &parts };
+            // `Some(None)` when a part can go on.
+            let mut poll = || match poll() {
+                Some(answer) => Some(Some(answer)),
+                None => parts.is_ready().then_some(None),
+            };
+            // There is no single line that a waker is expected to write.
+            let (wait, line) = (wait.since(began), std::ptr::null());
+            match self.waiting.wait_slowly(wait, sleeper, doing, line, &flags, &mut poll) {
+                Some(None) => {}
+                Some(answer) => return Ok(answer),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Where this rank sleeps, and what it says of that.
+    fn sleeper(&self) -> Result<(&Futex, &WaitRecord, &AtomicU32), SegmentError> {
         let me = self.rank(self.me)?;
-        let sleeper = (&*me.doorbell, &*me.record, &*self.world()?.helpers);
-        Ok(self.waiting.wait(wait, sleeper, doing, line, flags, poll))
+        Ok((&me.doorbell, &me.record, &self.world()?.helpers))
+    }
+
+    /// Tells this rank's [parts](progress::Part) from those of others.
+    pub(crate) fn whose(&self) -> progress::Whose {
+        progress::Whose { segment: Arc::as_ptr(&self.segment) as usize, rank: self.me }
     }
 
     /// Whether more threads of the world are at work than there are cores for them.
@@ -323,6 +375,40 @@ impl Context {
         if let Ok(mut heap) = self.lock_heap() {
             let _ = heap.free(key);
         }
+    }
+}
+
+/// A wait's own flags, and those of what goes on meanwhile.
+struct Beside<'a> {
+    flags: &'a dyn Flag,
+    parts: &'a progress::Parts,
+}
+
+impl Flag for Beside<'_> {
+    fn raise(&self) {
+        self.flags.raise();
+        self.parts.raise();
+    }
+
+    fn lower(&self) {
+        self.flags.lower();
+        self.parts.lower();
+    }
+
+    fn bell(&self) -> Option<&Futex> {
+        self.flags.bell()
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.flags.tick().into_iter().chain(self.parts.tick()).min()
+    }
+
+    fn further(&self) -> Vec<u64> {
+        self.flags.further()
+    }
+
+    fn beside(&self) -> Vec<u64> {
+        self.parts.awaits()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     sync::{AtomicU32, AtomicU64, Futex, Ordering},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Asymmetry, Doing, Flag, NOBODY, Operation, Wait, beside},
 };
 
 /// MPBs, and the flag of the own one that an operation on them waits for, if it does.
@@ -223,13 +223,56 @@ impl Polled {
         Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
     }
 
-    /// Asks to be rung when the flag changes.
-    pub(crate) fn raise(&self) {
+    /// Asks to have the rank's doorbell rung when the flag that is waited for changes, for a
+    /// [`Part`](crate::progress::Part).
+    pub fn raise(&self) {
         self.sleeper().iter().for_each(Flag::raise);
     }
 
-    pub(crate) fn lower(&self) {
+    /// Takes that back.
+    pub fn lower(&self) {
         self.sleeper().iter().for_each(Flag::lower);
+    }
+
+    /// Returns what is waited for, for [`Part::awaits`](crate::progress::Part::awaits).
+    pub fn awaits(&self) -> u64 {
+        let setter = self.awaited().and_then(|(_, setter)| self.mpb.world_rank(setter?).ok());
+        beside(self.mpb.opened.place(), setter)
+    }
+
+    /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
+    pub fn interval(&self) -> Option<Duration> {
+        self.mpb.watch.as_ref().map(|watch| watch.interval())
+    }
+
+    /// Looks whether the operation is in vain, as its [watch](super::Watch) says. What finds that rings
+    /// the rank's doorbell: another thread may carry the operation on.
+    pub fn look(&self) {
+        if self.mpb.watch.as_ref().is_some_and(|watch| watch.look().is_some()) {
+            self.ring();
+        }
+    }
+
+    /// Waits until `done` is true of a moment after [`ring`](Self::ring) was called, which comes of the
+    /// [parts](crate::progress) of the rank or of another thread of it; false when the limit of `wait` was
+    /// over before. A report shows it as a wait for the flag that is waited for here.
+    ///
+    /// # Errors
+    /// [`Error::Segment`].
+    pub fn wait_until(&self, wait: Wait, done: impl Fn() -> bool) -> Result<bool> {
+        let doing = Doing { operation: Operation::Flag, channel: self.mpb.opened.place() };
+        let line = self.awaited().map_or(0, |(line, _)| line as u64);
+        let tick = self.interval();
+        let mut look = Tick::every(tick);
+        let poll = || {
+            let done = done();
+            if !done && look.is_due() {
+                self.look();
+            }
+            done.then_some(())
+        };
+        let rung = Rung { line, tick };
+        Ok(self.context().wait(wait, doing, std::ptr::null(), &rung, poll)?.is_some())
     }
 
     /// The thread that is at work here for the rank goes to sleep.
@@ -258,6 +301,26 @@ impl Drop for Delegation {
         if let Ok(rank) = self.context.rank(self.context.me) {
             rank.delegations.end();
         }
+    }
+}
+
+/// A wait that ends with a ring of the doorbell.
+struct Rung {
+    line: u64,
+    tick: Option<Duration>,
+}
+
+impl Flag for Rung {
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+
+    fn tick(&self) -> Option<Duration> {
+        self.tick
+    }
+
+    fn further(&self) -> Vec<u64> {
+        vec![self.line, NOBODY]
     }
 }
 

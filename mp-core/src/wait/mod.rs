@@ -17,6 +17,7 @@ mod backoff;
 mod barrier;
 mod cpu;
 mod listen;
+pub(crate) mod progress;
 mod record;
 
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen};
 pub use record::Operation;
-pub(crate) use record::{Doing, WaitRecord, Waited};
+pub(crate) use record::{Doing, NOBODY, WaitRecord, Waited, beside, beside_parts};
 
 use crate::sync::{AtomicU32, Futex, Ordering, yield_now};
 
@@ -144,6 +145,11 @@ pub(crate) trait Flag {
     fn further(&self) -> Vec<u64> {
         Vec::new()
     }
+
+    /// What else goes on meanwhile waits for.
+    fn beside(&self) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 /// Everything about a rank's way to wait that does not change from call to call.
@@ -209,11 +215,8 @@ impl Waiting {
         i64::from(helpers.load(Ordering::Relaxed)) > self.spare
     }
 
-    /// Looks with `poll` until it answers or the limit of `wait` is over (`None`).
-    ///
-    /// `line` is the address that a waker is expected to write; `flags` are raised before the
-    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at
-    /// all that can end the wait, with loads that are at least Acquire where data follow.
+    /// [`wait_slowly`](Self::wait_slowly), and the first look.
+    #[cfg(all(test, loom))]
     pub(crate) fn wait<T>(
         &self,
         wait: Wait,
@@ -229,8 +232,14 @@ impl Waiting {
         self.wait_slowly(wait, (doorbell, record, helpers), doing, line, flags, &mut poll)
     }
 
+    /// Looks with `poll` until it answers or the limit of `wait` is over (`None`), after a first look that
+    /// has found nothing.
+    ///
+    /// `line` is the address that a waker is expected to write; `flags` are raised before the
+    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at
+    /// all that can end the wait, with loads that are at least Acquire where data follow.
     #[cold]
-    fn wait_slowly<T>(
+    pub(crate) fn wait_slowly<T>(
         &self,
         wait: Wait,
         (doorbell, record, helpers): (&Futex, &WaitRecord, &AtomicU32),
@@ -299,7 +308,7 @@ impl Waiting {
                         let left = deadline.saturating_duration_since(now).as_nanos();
                         now_ns.saturating_add(left.min(u128::from(u64::MAX)) as u64)
                     });
-                    record.begin(doing, &flags.further(), now_ns, until_ns);
+                    record.begin(doing, &flags.further(), &flags.beside(), now_ns, until_ns);
                 }
                 if policy != WaitPolicy::Spin {
                     answer = park(self.asymmetry, doorbell, flags, deadline, poll);

@@ -62,6 +62,22 @@ pub(crate) struct Doing {
 /// The most channels of one wait that are written down.
 const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
 
+/// In place of the rank that sets a flag: what is waited for comes of what goes on beside the wait.
+pub(crate) const NOBODY: u64 = u64::MAX;
+
+/// Where the place of MPBs has 1 + the rank that alone sets the flag, in a word of what goes on beside a wait.
+const SETTER: u32 = 48;
+
+/// What goes on beside a wait waits for: MPBs at this place, whose flag this rank alone sets, if any does.
+pub(crate) fn beside(place: u64, setter: Option<usize>) -> u64 {
+    place | setter.map_or(0, |setter| 1 + setter as u64) << SETTER
+}
+
+/// The place, and the rank.
+pub(crate) fn beside_parts(word: u64) -> (u64, Option<usize>) {
+    (word & ((1 << SETTER) - 1), (word >> SETTER).checked_sub(1).map(|setter| setter as usize))
+}
+
 /// How often a record that changes is looked at again.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 
@@ -75,8 +91,10 @@ pub(crate) struct WaitRecord {
     /// When the wait gives up, 0 for never.
     until_ns: AtomicU64,
     /// Channels waited for, also those that have no place below. For a flag: the MPBs, the line,
-    /// and 1 + the rank that is to set it, or 0.
+    /// and 1 + the rank that is to set it, 0 for any, or [`NOBODY`].
     count: AtomicU64,
+    /// How many of them are waited for by what goes on beside the call that waits.
+    beside: AtomicU64,
     channels: [AtomicU64; CHANNELS],
 }
 
@@ -88,6 +106,8 @@ pub(crate) struct Waited {
     pub(crate) operation: Operation,
     /// Where the channels' descriptors are said to lie, or as in [`WaitRecord`] for a flag.
     pub(crate) channels: Vec<u64>,
+    /// What goes on beside the call waits for these.
+    pub(crate) beside: Vec<u64>,
     /// Further channels that had no place in the record.
     pub(crate) unnamed: u64,
     pub(crate) since_ns: u64,
@@ -103,6 +123,7 @@ impl WaitRecord {
             since_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(0),
             count: AtomicU64::new(0),
+            beside: AtomicU64::new(0),
             channels: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -126,11 +147,19 @@ impl WaitRecord {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// A wait begins: for the channel in `doing`, and `further` ones.
-    pub(crate) fn begin(&self, doing: Doing, further: &[u64], now_ns: u64, until_ns: Option<u64>) {
+    /// A wait begins: for the channel in `doing`, and `further` ones; what goes on meanwhile waits for those
+    /// `beside`.
+    pub(crate) fn begin(
+        &self,
+        doing: Doing,
+        further: &[u64],
+        beside: &[u64],
+        now_ns: u64,
+        until_ns: Option<u64>,
+    ) {
         self.change(|| {
             let channels = Some(doing.channel).filter(|&c| c != 0).into_iter();
-            let channels = channels.chain(further.iter().copied());
+            let channels = channels.chain(further.iter().copied()).chain(beside.iter().copied());
             let mut count = 0;
             for channel in channels {
                 if let Some(place) = self.channels.get(count) {
@@ -139,6 +168,7 @@ impl WaitRecord {
                 count += 1;
             }
             self.count.store(count as u64, Ordering::Relaxed);
+            self.beside.store(beside.len() as u64, Ordering::Relaxed);
             self.since_ns.store(now_ns, Ordering::Relaxed);
             self.until_ns.store(until_ns.unwrap_or(0), Ordering::Relaxed);
             self.operation.store(doing.operation.code(), Ordering::Relaxed);
@@ -161,15 +191,19 @@ impl WaitRecord {
             let since_ns = self.since_ns.load(Ordering::Relaxed);
             let until_ns = self.until_ns.load(Ordering::Relaxed);
             let count = self.count.load(Ordering::Relaxed);
+            let beside = self.beside.load(Ordering::Relaxed);
             let named = count.min(CHANNELS as u64) as usize;
-            let channels =
+            let mut channels: Vec<u64> =
                 self.channels[..named].iter().map(|c| c.load(Ordering::Relaxed)).collect();
+            let own = count.saturating_sub(beside).min(named as u64) as usize;
+            let beside = channels.split_off(own);
             fence(Ordering::Acquire);
             if self.version.load(Ordering::Relaxed) == version {
                 return Some(Waited {
                     version,
                     operation: Operation::from_code(operation)?,
                     channels,
+                    beside,
                     unnamed: count - named as u64,
                     since_ns,
                     until_ns: (until_ns != 0).then_some(until_ns),
@@ -189,16 +223,20 @@ mod tests {
         let record = WaitRecord::new();
         assert_eq!(record.read(), None);
         let doing = Doing { operation: Operation::Select, channel: 7 };
-        record.begin(doing, &[8, 9], 100, Some(200));
+        record.begin(doing, &[8, 9], &[], 100, Some(200));
         let first = record.read().unwrap();
         assert_eq!(first.channels, [7, 8, 9]);
         assert_eq!((first.operation, first.unnamed), (Operation::Select, 0));
         assert_eq!((first.since_ns, first.until_ns), (100, Some(200)));
         record.end();
         assert_eq!(record.read(), None);
-        record.begin(doing, &[8, 9], 100, Some(200));
+        record.begin(doing, &[8], &[9, 10], 100, None);
+        let beside = record.read().unwrap();
+        assert_eq!((beside.channels, beside.beside), (vec![7, 8], vec![9, 10]));
+        record.end();
+        record.begin(doing, &[8, 9], &[], 100, Some(200));
         assert_ne!(record.read().unwrap().version, first.version, "another wait");
-        record.begin(Doing { operation: Operation::Results, channel: 0 }, &[], 1, None);
+        record.begin(Doing { operation: Operation::Results, channel: 0 }, &[], &[], 1, None);
         let last = record.read().unwrap();
         assert!(last.channels.is_empty() && last.until_ns.is_none());
     }
@@ -207,7 +245,7 @@ mod tests {
     fn more_channels_than_have_a_place_are_counted() {
         let record = WaitRecord::new();
         let further: Vec<u64> = (2..=CHANNELS as u64 + 3).collect();
-        record.begin(Doing { operation: Operation::Select, channel: 1 }, &further, 1, None);
+        record.begin(Doing { operation: Operation::Select, channel: 1 }, &further, &[], 1, None);
         let waited = record.read().unwrap();
         assert_eq!(waited.channels, (1..=CHANNELS as u64).collect::<Vec<_>>());
         assert_eq!(waited.unnamed, 3);
@@ -220,7 +258,8 @@ mod tests {
             record.operation.store(operation, Ordering::Relaxed);
             record.count.store(count, Ordering::Relaxed);
             if let Some(waited) = record.read() {
-                assert_eq!(waited.channels.len() as u64 + waited.unnamed, count);
+                let named = waited.channels.len() + waited.beside.len();
+                assert_eq!(named as u64 + waited.unnamed, count);
             }
         }
         record.version.store(1, Ordering::Relaxed);
@@ -246,9 +285,9 @@ mod model {
             let writing = thread::spawn({
                 let record = Rc::clone(&record);
                 move || {
-                    record.begin(first, &[], 10, None);
+                    record.begin(first, &[], &[], 10, None);
                     record.end();
-                    record.begin(second, &[], 20, None);
+                    record.begin(second, &[], &[], 20, None);
                 }
             });
             let read = || record.read().map(|w| (w.operation, w.channels, w.since_ns));
@@ -271,7 +310,7 @@ mod model {
             let writing: Vec<_> = (1..3)
                 .map(|n| {
                     let record = Rc::clone(&record);
-                    thread::spawn(move || record.begin(doing(n), &[], 10 * n, None))
+                    thread::spawn(move || record.begin(doing(n), &[], &[], 10 * n, None))
                 })
                 .collect();
             let mut seen = Vec::from_iter(record.read());

@@ -3,7 +3,11 @@
 use std::{cell::RefCell, sync::Arc};
 
 use super::rank::Rank;
-use crate::{context::Context, error::Result};
+use crate::{
+    context::Context,
+    error::Result,
+    wait::progress::{self, Whose},
+};
 
 /// What is left by the rank code that runs in this thread.
 struct Left {
@@ -20,15 +24,16 @@ thread_local! {
 /// dropped.
 pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Result<T> {
     /// Puts back what the thread had before, and drops what is left.
-    struct Restore(Option<Left>);
+    struct Restore(Option<Left>, Whose);
     impl Drop for Restore {
         fn drop(&mut self) {
             // Dropped outside of the borrow: what is dropped may leave something itself.
             drop(LEFT.replace(self.0.take()));
+            progress::remove_all(self.1);
         }
     }
     let left = Left { rank: Arc::as_ptr(rank.context()), work: Vec::new() };
-    let restore = Restore(LEFT.replace(Some(left)));
+    let restore = Restore(LEFT.replace(Some(left)), rank.context().whose());
     let value = code(rank)?;
     let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
     while let Some(work) = next() {

@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, type_name},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -15,6 +16,7 @@ use crate::{
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
+    wait::progress::{self, Part},
 };
 
 /// One rank of a world, in the hands of that rank's code. A clone is the same rank, for a structure
@@ -109,6 +111,25 @@ impl Rank {
     /// ```
     pub fn at_end<W: FnOnce() + 'static>(&self, work: W) -> Option<W> {
         at_end::leave(self, work)
+    }
+
+    /// Adds a [part](crate::progress::Part) to what this rank's waits in this thread bring on, unless there is
+    /// one of this key.
+    pub fn progress_with(&self, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
+        progress::add(self.context.whose(), key, part);
+    }
+
+    /// Removes the part of this key.
+    pub fn progress_without(&self, key: usize) {
+        progress::remove(self.context.whose(), key);
+    }
+
+    /// Brings on what this rank has under way in this thread, as far as that can be without waiting, if there
+    /// are more parts than the `own` ones of the caller, which it brings on by itself. Returns whether anything
+    /// moved.
+    #[inline]
+    pub fn progress(&self, own: usize) -> bool {
+        progress::count() > own && progress::advance(self.context.whose())
     }
 
     /// How many cores the ranks of the world may use, all together.

@@ -2,14 +2,17 @@
 //! on by a communication thread, or within the rank's own calls.
 
 use std::{
+    cell::{Cell, RefCell},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
 };
 
 use mp_core::{
     Rank, Result, Wait,
     mpb::{Delegation, Polled},
+    progress::{Advanced, Part},
 };
 
 use super::{
@@ -98,37 +101,60 @@ pub struct Errands {
 }
 
 /// What a rank must carry on by itself, in its calls.
-#[derive(Default)]
 pub(super) struct Home {
+    rank: Rank,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     /// Those that nobody is carrying on at the moment.
-    idle: Vec<Fresh>,
+    idle: Vec<Idle>,
     /// Whether a thread of the rank has taken the others.
     led: bool,
     /// Threads of the rank that wait beside it.
     followers: usize,
+    /// Those that communication threads carry on, and may give back.
+    away: usize,
 }
 
-/// An errand that is to be advanced before anybody asks whether it can be.
-struct Fresh(Box<dyn Errand>);
+/// An errand, and whether it is to be advanced before anybody asks whether it can be.
+struct Idle {
+    errand: Box<dyn Errand>,
+    fresh: bool,
+}
 
 /// An errand in the hands of a communication thread.
 pub(super) struct Task {
-    pub(super) errand: Box<dyn Errand>,
+    /// Until it is given back.
+    errand: Option<Box<dyn Errand>>,
     home: Arc<Home>,
     _at_work: Delegation,
 }
 
 impl Task {
+    fn new(errand: Box<dyn Errand>, home: &Arc<Home>) -> Self {
+        let _at_work = errand.polled().delegate();
+        home.lock().away += 1;
+        Self { errand: Some(errand), home: Arc::clone(home), _at_work }
+    }
+
+    /// What it waits for.
+    pub(super) fn polled(&self) -> Option<Arc<Polled>> {
+        self.errand.as_ref().map(|errand| errand.polled())
+    }
+
+    /// Whether it is worth advancing.
+    pub(super) fn is_ready(&self) -> bool {
+        self.errand.as_ref().is_none_or(|errand| errand.polled().is_ready())
+    }
+
     /// Goes on, which is recorded; whether it is still under way.
     pub(super) fn advance(&mut self, log: &Log) -> bool {
+        let Some(errand) = &mut self.errand else { return false };
         loop {
-            let span = log.collective(|| self.errand.about());
-            let step = self.errand.advance();
+            let span = log.collective(|| errand.about());
+            let step = errand.advance();
             drop(span);
             match step {
                 Step::Waits => return true,
@@ -139,8 +165,16 @@ impl Task {
     }
 
     /// Leaves it to the rank.
-    pub(super) fn give_back(self) {
-        self.home.add(self.errand);
+    pub(super) fn give_back(mut self) {
+        if let Some(errand) = self.errand.take() {
+            self.home.add(errand);
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.home.lock().away -= 1;
     }
 }
 
@@ -152,57 +186,164 @@ impl Home {
     fn add(&self, errand: Box<dyn Errand>) {
         let polled = errand.polled();
         let mut state = self.lock();
-        state.idle.push(Fresh(errand));
+        state.idle.push(Idle { errand, fresh: true });
         if state.led {
             polled.ring();
         }
     }
 
-    /// Takes everything, to carry it on. `None` when another thread has.
-    fn lead<'a>(&'a self, polled: &'a Polled) -> Option<Lead<'a>> {
+    /// Takes everything, to carry it on; false when another thread has.
+    fn lead(&self) -> bool {
+        !mem::replace(&mut self.lock().led, true)
+    }
+
+    /// Leaves everything to whoever leads next.
+    fn lead_no_more(&self, errands: Vec<Box<dyn Errand>>) {
         let mut state = self.lock();
-        (!mem::replace(&mut state.led, true)).then(|| Lead { home: self, polled, all: Vec::new() })
-    }
-
-    fn has_news(&self) -> bool {
-        !self.lock().idle.is_empty()
+        let rest = errands.into_iter().map(|errand| Idle { errand, fresh: false });
+        state.idle.extend(rest);
+        state.led = false;
+        // One of those who wait is the next to lead.
+        if state.followers > 0
+            && let Some(first) = state.idle.first()
+        {
+            first.errand.polled().ring();
+        }
     }
 }
 
-/// A thread that carries on a rank's errands.
-struct Lead<'a> {
-    home: &'a Home,
-    polled: &'a Polled,
-    all: Vec<Box<dyn Errand>>,
+/// A home's errands as what goes on in one of the rank's threads.
+struct Carrier {
+    home: Weak<Home>,
+    /// What this thread carries on, while it leads.
+    led: RefCell<Option<Vec<Box<dyn Errand>>>>,
+    follows: Cell<bool>,
+    next_look: Cell<Option<Instant>>,
 }
 
-impl Lead<'_> {
-    fn advance(&mut self) {
-        let news = mem::take(&mut self.home.lock().idle);
-        let new = self.all.len();
-        self.all.extend(news.into_iter().map(|fresh| fresh.0));
-        let mut at = 0;
-        self.all.retain_mut(|errand| {
-            at += 1;
-            let asleep = at <= new && !errand.polled().is_ready();
-            asleep || until_it_waits(&mut **errand)
+impl Carrier {
+    /// Sees to it that the rank's waits in this thread carry its errands on.
+    fn join(home: &Arc<Home>) {
+        home.rank.progress_with(Arc::as_ptr(home).addr(), || {
+            Rc::new(Self {
+                home: Arc::downgrade(home),
+                led: RefCell::default(),
+                follows: Cell::default(),
+                next_look: Cell::default(),
+            })
         });
     }
 
-    /// Until `done` is true, or the limit is over: then false.
-    fn wait(&mut self, wait: Wait, began: Instant, done: &dyn Fn() -> bool) -> Result<bool> {
-        loop {
-            self.advance();
-            if done() {
-                return Ok(true);
-            }
-            let polled: Vec<_> = self.all.iter().map(|errand| errand.polled()).collect();
-            let several: Vec<_> = polled.iter().map(|polled| &**polled).collect();
-            let also = || done() || self.home.has_news();
-            if !Polled::wait_any(self.polled, &several, wait.since(began), also)? {
-                return Ok(done());
+    /// Calls `with` for each errand that this thread carries on.
+    fn each(&self, mut with: impl FnMut(&Polled)) {
+        if let Ok(led) = self.led.try_borrow() {
+            led.iter().flatten().for_each(|errand| with(&errand.polled()));
+        }
+    }
+
+    /// Looks now and then whether what it carries on is in vain.
+    fn look(&self) {
+        let Some(interval) = self.tick() else { return };
+        let now = Instant::now();
+        if self.next_look.get().is_none_or(|next| now >= next) {
+            // Not before a first interval is over.
+            if self.next_look.replace(Some(now + interval)).is_some() {
+                self.each(Polled::look);
             }
         }
+    }
+}
+
+impl Part for Carrier {
+    fn advance(&self) -> Advanced {
+        let Some(home) = self.home.upgrade() else { return Advanced::Over };
+        // It is borrowed where an errand calls this in turn.
+        let Ok(mut led) = self.led.try_borrow_mut() else { return Advanced::Waits };
+        let led = match &mut *led {
+            Some(led) => led,
+            none if home.lead() => none.insert(Vec::new()),
+            _ => return Advanced::Waits,
+        };
+        let mut moved = false;
+        let (news, away) = {
+            let mut state = home.lock();
+            (mem::take(&mut state.idle), state.away)
+        };
+        led.retain_mut(|errand| {
+            let ready = errand.polled().is_ready();
+            moved |= ready;
+            !ready || until_it_waits(&mut **errand)
+        });
+        for Idle { mut errand, fresh } in news {
+            let ready = fresh || errand.polled().is_ready();
+            moved |= ready;
+            if !ready || until_it_waits(&mut *errand) {
+                led.push(errand);
+            }
+        }
+        match moved {
+            true => Advanced::Moved,
+            false if led.is_empty() && away == 0 => Advanced::Over,
+            false => Advanced::Waits,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.home.strong_count() == 0
+    }
+
+    fn is_ready(&self) -> bool {
+        let Some(home) = self.home.upgrade() else { return true };
+        let led = self.led.try_borrow().is_ok_and(|led| led.is_some());
+        let mut ready = false;
+        match led {
+            true => self.each(|polled| ready |= polled.is_ready()),
+            false => ready = !home.lock().led,
+        }
+        if !ready {
+            self.look();
+        }
+        ready || led && !home.lock().idle.is_empty()
+    }
+
+    fn raise(&self) {
+        self.each(Polled::raise);
+        if self.led.borrow().is_none()
+            && !self.follows.replace(true)
+            && let Some(home) = self.home.upgrade()
+        {
+            home.lock().followers += 1;
+        }
+    }
+
+    fn lower(&self) {
+        self.each(Polled::lower);
+        if self.follows.replace(false)
+            && let Some(home) = self.home.upgrade()
+        {
+            home.lock().followers -= 1;
+        }
+    }
+
+    /// Leaves the errands to whichever thread waits next.
+    fn pause(&self) {
+        if let Some(errands) = self.led.take()
+            && let Some(home) = self.home.upgrade()
+        {
+            home.lead_no_more(errands);
+        }
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        let mut tick = None;
+        self.each(|polled| tick = tick.into_iter().chain(polled.interval()).min());
+        tick
+    }
+
+    fn awaits(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        self.each(|polled| all.push(polled.awaits()));
+        all
     }
 }
 
@@ -217,18 +358,6 @@ fn until_it_waits(errand: &mut dyn Errand) -> bool {
     }
 }
 
-impl Drop for Lead<'_> {
-    fn drop(&mut self) {
-        let mut state = self.home.lock();
-        state.idle.extend(self.all.drain(..).map(Fresh));
-        state.led = false;
-        if state.followers > 0 {
-            // One of them is the next to lead.
-            self.polled.ring();
-        }
-    }
-}
-
 impl Errands {
     /// Those of a rank.
     ///
@@ -236,7 +365,7 @@ impl Errands {
     /// As [`Builder::start`](super::Builder::start), for an automatic thread.
     pub fn of(rank: &Rank, progress: impl Into<Progress>) -> Result<Self> {
         let threads = progress.into().threads(rank)?;
-        let home = rank.kept(|| Ok(Home::default()))?;
+        let home = rank.kept(|| Ok(Home { rank: rank.clone(), state: Mutex::default() }))?;
         Ok(Self { home, threads: threads.map(|threads| (threads.clone(), threads.turn())) })
     }
 
@@ -259,24 +388,24 @@ impl Errands {
     /// Something is to be done. A thread that is switched off or was stopped gets nothing new: then
     /// another of its set does, or the rank itself, at once as far as it can without waiting.
     pub fn begin(&self, errand: Box<dyn Errand>) {
-        let polled = errand.polled();
-        let Some((threads, turn)) = &self.threads else {
-            self.home.add(errand);
-            return self.advance(&polled);
+        let given = match &self.threads {
+            None => Err(errand),
+            Some((threads, turn)) => match threads.take_errand(Task::new(errand, &self.home), *turn) {
+                Some(mut task) => task.errand.take().map_or(Ok(()), Err),
+                None => Ok(()),
+            },
         };
-        let task = Task { errand, home: Arc::clone(&self.home), _at_work: polled.delegate() };
-        if let Some(task) = threads.take_errand(task, *turn) {
-            task.give_back();
-            self.advance(&polled);
+        Carrier::join(&self.home);
+        if let Err(errand) = given {
+            self.home.add(errand);
+            self.advance();
         }
     }
 
-    /// Carries on what the rank has to carry on itself, as far as that can be without waiting.
-    /// `polled` is any of the rank.
-    pub fn advance(&self, polled: &Polled) {
-        if let Some(mut lead) = self.home.lead(polled) {
-            lead.advance();
-        }
+    /// Brings on whatever the rank has under way in this thread, as far as that can be without waiting.
+    pub fn advance(&self) {
+        Carrier::join(&self.home);
+        self.home.rank.progress(0);
     }
 
     /// Waits until `done` is true of a moment after `polled` was [rung](Polled::ring); false when the
@@ -286,28 +415,14 @@ impl Errands {
     /// # Errors
     /// [`Error::Segment`](mp_core::Error::Segment) when the world's memory is broken.
     pub fn wait(&self, polled: &Polled, wait: Wait, done: &dyn Fn() -> bool) -> Result<bool> {
-        let began = Instant::now();
-        loop {
-            if let Some(mut lead) = self.home.lead(polled) {
-                return lead.wait(wait, began, done);
-            }
-            self.home.lock().followers += 1;
-            let free = || done() || !self.home.lock().led;
-            let woken = Polled::wait_any(polled, &[], wait.since(began), free);
-            self.home.lock().followers -= 1;
-            if done() {
-                return Ok(true);
-            }
-            if !woken? {
-                return Ok(false);
-            }
-        }
+        Carrier::join(&self.home);
+        polled.wait_until(wait, done)
     }
 }
 
 impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Task").field("polled", &self.errand.polled()).finish_non_exhaustive()
+        f.debug_struct("Task").field("polled", &self.polled()).finish_non_exhaustive()
     }
 }
 

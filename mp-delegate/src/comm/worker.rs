@@ -41,7 +41,7 @@ struct Crew {
 impl Crew {
     /// What its errands wait for.
     fn polled(&self) -> Vec<Arc<Polled>> {
-        self.errands.iter().map(|task| task.errand.polled()).collect()
+        self.errands.iter().filter_map(Task::polled).collect()
     }
 
     /// Takes errands over, which may have much to do before they wait for the first time.
@@ -77,7 +77,7 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
     let (errands, open) = (mem::take(&mut post.errands), post.open);
     drop(post);
     let mut polled = crew.polled();
-    polled.extend(errands.iter().map(|task| task.errand.polled()));
+    polled.extend(errands.iter().filter_map(Task::polled));
     station.bell.attend(&crew.lanes, &polled);
     crew.take_up(errands, &station.log);
     open
@@ -87,7 +87,7 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
 fn look(crew: &mut Crew, log: &Log) -> bool {
     let mut worked = false;
     crew.errands.retain_mut(|task| {
-        let ready = task.errand.polled().is_ready();
+        let ready = task.is_ready();
         worked |= ready;
         !ready || task.advance(log)
     });

@@ -9,7 +9,7 @@ use crate::{
     mpb,
     segment::{BlockKind, Offset, SegmentError},
     sync::Ordering,
-    wait::{Operation, Waited, monotonic_ns},
+    wait::{NOBODY, Operation, Waited, beside_parts, monotonic_ns},
     world::MemoryUse,
 };
 
@@ -102,15 +102,25 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         if let [mpbs, line, setter] = waited.channels[..]
             && let Ok(outline) = mpb_outline(context, mpbs)
         {
-            let setters = |&other: &usize| match setter.checked_sub(1) {
-                Some(setter) => other as u64 == setter,
-                None => other != rank,
+            let setters = |&other: &usize| match setter {
+                // A thread of the rank brings it about.
+                NOBODY if waited.beside.is_empty() => other != rank,
+                0 => other != rank,
+                setter => 1 + other as u64 == setter,
             };
             report.peers = ranks(context, &outline.present).into_iter().filter(setters).collect();
             report.flag = Some(FlagReport { mpbs: outline.name, line: line as usize });
-            report.further_channels = 0;
+            report.further_channels = waited.unnamed;
         }
+        for word in waited.beside {
+            add_beside(context, rank, word, &mut report);
+        }
+        report.peers.sort_unstable();
+        report.peers.dedup();
         return report;
+    }
+    for word in waited.beside {
+        add_beside(context, rank, word, &mut report);
     }
     for channel in waited.channels {
         if let Ok((name, receiver, awaited)) = outline_of_callers(context, channel) {
@@ -142,6 +152,24 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         report.peers.retain(|&peer| peer != rank);
     }
     report
+}
+
+/// Whoever brings on what goes on beside the wait may end the wait as well.
+fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport) {
+    let (place, setter) = beside_parts(word);
+    if let Ok(outline) = mpb_outline(context, place) {
+        let setters = |&other: &usize| setter.map_or(other != rank, |setter| other == setter);
+        report.peers.extend(ranks(context, &outline.present).into_iter().filter(setters));
+    } else if let Ok((_, _, awaited)) = outline_of_callers(context, place) {
+        report.peers.extend(ranks(context, &awaited));
+    } else if let Ok(outline) = outline(context, place) {
+        let sends = !outline.receivers.members.contains(&(rank as u32));
+        let others = if sends { &outline.receivers } else { &outline.senders };
+        report.peers.extend(ranks(context, &others.present));
+    } else {
+        // One that was freed just now.
+        report.further_channels += 1;
+    }
 }
 
 /// Those that can be ranks of the world.

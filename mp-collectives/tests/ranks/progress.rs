@@ -1,0 +1,258 @@
+//! Whatever a rank waits in brings on everything else that it has under way: tagged messages during
+//! collective operations and critical sections, immediate collective operations during messages.
+//!
+//! Each program here is legal MPI. Each hung while a call brought on nothing but its own kind; the comment
+//! of each says which cycle of waits `mprun report` showed then.
+
+use mp_collectives::{
+    collectives::{Check, Collectives, Settings},
+    immediate::{Failed, ImmediateCollectives, Settings as ImmediateSettings},
+    reduce::Sum,
+};
+use mp_comm::{ANY_SOURCE, Communicator};
+use mp_core::{Channel, Rank, Result};
+use mp_delegate::{
+    comm::Progress,
+    critical::{Scheme, Server, objects::Counter},
+};
+
+use crate::support::on_all;
+
+/// Elements of a message that does not fit into the channels: 1 MB.
+const LONG: usize = 125_000;
+
+/// Runs a program of every two neighbouring ranks, which each rank of even number and each of odd number
+/// does with the other; with the full comparison of calls, and without.
+fn pairs(
+    even: impl Fn(&Rank, &Communicator, usize) -> Result<()> + Sync,
+    odd: impl Fn(&Rank, &Communicator, usize) -> Result<()> + Sync,
+) {
+    for check in [Check::Off, Check::On] {
+        for ranks in [2, 4, 8] {
+            on_all(ranks, |rank| {
+                let world = Communicator::world(rank);
+                world.set_collectives(Settings { check, ..Settings::default() })?;
+                let other = rank.id() ^ 1;
+                match rank.id() % 2 {
+                    0 => even(rank, &world, other),
+                    _ => odd(rank, &world, other),
+                }
+            });
+        }
+    }
+}
+
+fn numbers(from: usize) -> Vec<u64> {
+    (0..LONG as u64).map(|number| number * 10 + from as u64).collect()
+}
+
+fn received(got: &[u64], from: usize) -> Result<()> {
+    ensure!(got == numbers(from), "not what rank {from} has sent");
+    Ok(())
+}
+
+/// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
+#[test]
+fn an_immediate_send_goes_on_in_a_barrier() {
+    pairs(
+        |rank, world, other| {
+            let sending = world.immediate_send(numbers(rank.id()), other, 3);
+            world.barrier()?;
+            sending.wait()?;
+            Ok(())
+        },
+        |_, world, other| {
+            let mut got = vec![0u64; LONG];
+            world.receive_into(&mut got, other, 3)?;
+            received(&got, other)?;
+            Ok(world.barrier()?)
+        },
+    );
+}
+
+/// Cycle: the even rank waits for a flag of the odd one, which waits for room in the channel to the even one.
+#[test]
+fn an_immediate_receive_goes_on_in_a_barrier() {
+    for any in [false, true] {
+        pairs(
+            |rank, world, other| {
+                let from = if any { ANY_SOURCE } else { other.into() };
+                let receiving = world.immediate_receive(vec![0u64; LONG], from, 3);
+                world.barrier()?;
+                let (got, status) = receiving.wait()?;
+                ensure!(status.source == rank.id() ^ 1, "from {}", status.source);
+                received(&got, other)
+            },
+            |rank, world, other| {
+                world.send(&numbers(rank.id()), other, 3)?;
+                Ok(world.barrier()?)
+            },
+        );
+    }
+}
+
+/// Cycle: the even rank waits for a flag of the odd one, which waits until the even one has matched 8 bytes.
+#[test]
+fn a_synchronous_send_is_matched_in_a_barrier() {
+    pairs(
+        |_, world, other| {
+            let receiving = world.immediate_receive([0u64], other, 3);
+            world.barrier()?;
+            ensure!(receiving.wait()?.0 == [7], "another number");
+            Ok(())
+        },
+        |_, world, other| {
+            world.synchronous_send(&[7u64], other, 3)?;
+            Ok(world.barrier()?)
+        },
+    );
+}
+
+/// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
+#[test]
+fn a_buffered_send_goes_on_in_a_barrier() {
+    pairs(
+        |rank, world, other| {
+            world.buffered_send(&numbers(rank.id()), other, 3)?;
+            Ok(world.barrier()?)
+        },
+        |_, world, other| {
+            let mut got = vec![0u64; LONG];
+            world.receive_into(&mut got, other, 3)?;
+            received(&got, other)?;
+            Ok(world.barrier()?)
+        },
+    );
+}
+
+/// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
+#[test]
+fn an_immediate_send_goes_on_in_the_wait_for_an_immediate_barrier() {
+    for progress in [Progress::InCalls, Progress::Automatic] {
+        pairs(
+            |rank, world, other| {
+                world.set_immediate(progress.clone(), ImmediateSettings::default())?;
+                let sending = world.immediate_send(numbers(rank.id()), other, 3);
+                let barrier = world.immediate()?.barrier();
+                barrier.wait().map_err(Failed::from)?;
+                sending.wait()?;
+                Ok(())
+            },
+            |_, world, other| {
+                world.set_immediate(progress.clone(), ImmediateSettings::default())?;
+                let mut got = vec![0u64; LONG];
+                world.receive_into(&mut got, other, 3)?;
+                received(&got, other)?;
+                let barrier = world.immediate()?.barrier();
+                barrier.wait().map_err(Failed::from)?;
+                Ok(())
+            },
+        );
+    }
+}
+
+/// Cycle: the last rank waits in a blocking call for the others, and they wait for flags of its part in the
+/// immediate operation.
+#[test]
+fn an_immediate_all_reduce_goes_on_in_blocking_calls() {
+    for (ranks, length) in [(2, 1), (4, 1), (4, 100_000), (5, 3_000)] {
+        for blocking in ["receive", "receive from any source", "barrier", "all-reduce"] {
+            on_all(ranks, |rank| {
+                let world = Communicator::world(rank);
+                let none = Settings { check: Check::Off, ..Settings::default() };
+                world.set_collectives(none)?;
+                world.set_immediate(Progress::InCalls, ImmediateSettings::default())?;
+                let sum = world.immediate()?.all_reduce(vec![1 + rank.id() as u64; length], Sum);
+                let total = (ranks * (ranks + 1) / 2) as u64;
+                let last = ranks - 1;
+                let meet = || -> Result<()> {
+                    match blocking {
+                        "barrier" => world.barrier()?,
+                        "all-reduce" => {
+                            let mut one = [1u64];
+                            world.all_reduce(&mut one, Sum)?;
+                            ensure!(one == [ranks as u64], "a sum of {one:?}");
+                        }
+                        any if rank.id() == last => {
+                            for from in 0..last {
+                                let from = match any {
+                                    "receive" => from.into(),
+                                    _ => ANY_SOURCE,
+                                };
+                                world.receive_into(&mut [0u8], from, 5)?;
+                            }
+                        }
+                        _ => world.send(&[1u8], last, 5)?,
+                    }
+                    Ok(())
+                };
+                if rank.id() == last {
+                    meet()?;
+                }
+                let sums: Vec<u64> = sum.wait().map_err(Failed::from)?;
+                ensure!(sums == vec![total; length], "another sum");
+                if rank.id() < last {
+                    meet()?;
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Cycle: the even rank waits on a channel of the program's own, or for a lock, for the odd one, which waits for a
+/// message of the even one.
+#[test]
+fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section() {
+    pairs(
+        |rank, world, other| {
+            let from = rank.receiver::<u8>("own", other, Channel::degree(1))?;
+            let sending = world.immediate_send(numbers(rank.id()), other, 3);
+            ensure!(*from.receive()? == 1, "another byte");
+            sending.wait()?;
+            Ok(())
+        },
+        |rank, world, other| {
+            let mut to = rank.sender::<u8>("own", other, Channel::degree(1))?;
+            let mut got = vec![0u64; LONG];
+            world.receive_into(&mut got, other, 3)?;
+            received(&got, other)?;
+            to.send(&1)
+        },
+    );
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let mut hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
+        if rank.id() == 0 {
+            let sending = world.immediate_send(numbers(0), 1, 3);
+            // Nobody serves before rank 1 has received.
+            hits.fetch_add(1)?;
+            sending.wait()?;
+            return Ok(());
+        }
+        let mut got = vec![0u64; LONG];
+        world.receive_into(&mut got, 0, 3)?;
+        received(&got, 0)?;
+        let mut server = Server::new();
+        server.add(hits)?;
+        Ok(server.serve()?)
+    });
+}
+
+/// Two sets of communicators, of which each rank waits in one for what goes on in the other: receives too.
+#[test]
+fn calls_of_one_set_of_communicators_bring_on_the_receives_of_another() {
+    pairs(
+        |rank, world, other| {
+            let second = Communicator::world(rank);
+            let receiving = second.immediate_receive(vec![0u64; LONG], other, 3);
+            world.receive_into(&mut [0u8], other, 4)?;
+            received(&receiving.wait()?.0, other)
+        },
+        |rank, world, other| {
+            let second = Communicator::world(rank);
+            second.send(&numbers(rank.id()), other, 3)?;
+            Ok(world.send(&[1u8], other, 4)?)
+        },
+    );
+}

@@ -1,0 +1,125 @@
+//! An engine as a part of what goes on in its rank's thread: whatever the thread waits in brings on what
+//! the engine has under way. Also what is still to be sent when the last communicator is dropped.
+//!
+//! To wait for that there would hang where the rank's code fails: its communicators are dropped on the way
+//! out, and the receiver may sit in an operation that this rank never comes to. So such an engine lingers
+//! in its thread. Other calls bring it on, and when the rank's code has returned, the rank waits until it is
+//! done; when the code has failed, or panicked, what was to be sent is given up.
+
+use std::{
+    cell::RefCell,
+    rc::{Rc, Weak},
+};
+
+use mp_core::{
+    Rank, Select,
+    progress::{Advanced, Part},
+};
+
+use crate::{
+    engine::{Engine, Shared},
+    error::Error,
+};
+
+/// See the [module](self). An engine keeps its own, which it [adds](Rank::progress_with) while it has something
+/// under way.
+pub(crate) struct Background {
+    engine: Weak<RefCell<Engine>>,
+    /// The same, once it has no communicators any more and has something to send.
+    kept: RefCell<Option<Shared>>,
+}
+
+impl Background {
+    pub(crate) fn new(engine: Weak<RefCell<Engine>>) -> Rc<Self> {
+        Rc::new(Self { engine, kept: RefCell::default() })
+    }
+
+    /// Tells it from the other parts of its rank.
+    fn key(&self) -> usize {
+        self.engine.as_ptr().addr()
+    }
+
+    /// Has this thread's waits bring the engine on, until it [leaves](Self::leave).
+    pub(crate) fn join(self: &Rc<Self>, rank: &Rank) {
+        rank.progress_with(self.key(), || self.clone());
+    }
+
+    /// See [`join`](Self::join).
+    pub(crate) fn leave(&self, rank: &Rank) {
+        rank.progress_without(self.key());
+    }
+
+    /// Calls `with` with all that the engine waits for. While one of the engine's own calls waits, it is
+    /// borrowed; that call waits for all of this by itself.
+    fn with_select<T>(&self, with: impl FnOnce(&Select<'_>) -> T) -> Option<T> {
+        let engine = self.engine.upgrade()?;
+        let engine = engine.try_borrow().ok()?;
+        let mut select = Select::new();
+        engine.wait_in(&mut select, &[]);
+        Some(with(&select))
+    }
+}
+
+impl Part for Background {
+    fn advance(&self) -> Advanced {
+        let Some(engine) = self.engine.upgrade() else { return Advanced::Over };
+        let Ok(mut engine) = engine.try_borrow_mut() else { return Advanced::Waits };
+        let moved = engine.bring_on();
+        if !engine.has_to_send() {
+            self.kept.take();
+        }
+        match engine.is_under_way() {
+            true if moved => Advanced::Moved,
+            true => Advanced::Waits,
+            false => Advanced::Over,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.engine.strong_count() == 0
+    }
+
+    fn is_ready(&self) -> bool {
+        self.with_select(|select| select.is_ready()).unwrap_or(false)
+    }
+
+    fn raise(&self) {
+        self.with_select(|select| select.raise());
+    }
+
+    fn lower(&self) {
+        self.with_select(|select| select.lower());
+    }
+
+    fn awaits(&self) -> Vec<u64> {
+        self.with_select(|select| select.awaits()).unwrap_or_default()
+    }
+}
+
+/// Keeps an engine without communicators until everything is sent, or its rank has failed.
+pub(crate) fn keep(rank: &Rank, engine: &Shared) {
+    /// Gives up what is left when it is dropped.
+    struct Keeper(Rc<Background>);
+    impl Drop for Keeper {
+        fn drop(&mut self) {
+            drop(self.0.kept.take());
+        }
+    }
+    let background = Rc::clone(engine.borrow().background());
+    *background.kept.borrow_mut() = Some(Rc::clone(engine));
+    background.join(rank);
+    let keeper = Keeper(background);
+    let finish = move || {
+        let engine = keeper.0.kept.borrow().clone();
+        if let Some(engine) = engine
+            && let Ok(mut engine) = engine.try_borrow_mut()
+        {
+            // The program has no call left that could fail.
+            while let Err(Error::Unsent { .. }) = engine.finish() {}
+        }
+    };
+    // Another thread of the rank, of which nobody knows how it ends.
+    if let Some(finish) = rank.at_end(finish) {
+        finish();
+    }
+}
