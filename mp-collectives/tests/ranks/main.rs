@@ -17,3 +17,6 @@ mod methods;
 mod mortal;
 mod progress;
 mod reductions;
+#[path = "../storm/mod.rs"]
+mod storm;
+mod storms;

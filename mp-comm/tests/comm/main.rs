@@ -3,8 +3,6 @@
 #[path = "../../../mp-core/tests/support/mod.rs"]
 #[macro_use]
 mod support;
-#[path = "../storm/mod.rs"]
-mod storm;
 
 mod acknowledgements;
 mod callers;
@@ -17,7 +15,6 @@ mod loans;
 mod memory;
 mod messages;
 mod requests;
-mod storms;
 mod unexpected;
 
 /// Something is not there that should be.

@@ -90,15 +90,13 @@ pub(crate) fn count() -> usize {
 /// Adds a part, unless there is one of this key.
 pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
     let same = |entry: &&mut Entry| entry.whose == whose && entry.key == key;
-    let replaced = PARTS.with_borrow_mut(|parts| {
-        match parts.iter_mut().find(same) {
-            Some(entry) if entry.part.is_gone() => Some(mem::replace(&mut entry.part, part())),
-            Some(_) => None,
-            None => {
-                parts.push(Entry { whose, key, part: part() });
-                COUNT.set(parts.len());
-                None
-            }
+    let replaced = PARTS.with_borrow_mut(|parts| match parts.iter_mut().find(same) {
+        Some(entry) if entry.part.is_gone() => Some(mem::replace(&mut entry.part, part())),
+        Some(_) => None,
+        None => {
+            parts.push(Entry { whose, key, part: part() });
+            COUNT.set(parts.len());
+            None
         }
     });
     drop(replaced);

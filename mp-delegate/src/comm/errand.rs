@@ -390,10 +390,12 @@ impl Errands {
     pub fn begin(&self, errand: Box<dyn Errand>) {
         let given = match &self.threads {
             None => Err(errand),
-            Some((threads, turn)) => match threads.take_errand(Task::new(errand, &self.home), *turn) {
-                Some(mut task) => task.errand.take().map_or(Ok(()), Err),
-                None => Ok(()),
-            },
+            Some((threads, turn)) => {
+                match threads.take_errand(Task::new(errand, &self.home), *turn) {
+                    Some(mut task) => task.errand.take().map_or(Ok(()), Err),
+                    None => Ok(()),
+                }
+            }
         };
         Carrier::join(&self.home);
         if let Err(errand) = given {

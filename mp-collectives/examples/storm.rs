@@ -1,5 +1,5 @@
-//! Storms of tagged messages, for as long as one likes:
-//! `cargo run --release -p mp-comm --example storm -- [SECONDS] [SEED]`.
+//! Storms of messages and collective operations, for as long as one likes:
+//! `cargo run --release -p mp-collectives --example storm -- [SECONDS] [SEED]`.
 //!
 //! Every round has a seed, which is printed when it fails: `storm 0 SEED` runs that round alone.
 

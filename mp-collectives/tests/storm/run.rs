@@ -2,15 +2,21 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use mp_collectives::{
+    collectives::{Check, Collectives, Settings},
+    immediate::{self, CollectiveRequest, ImmediateCollectives},
+    reduce::Sum,
+};
 use mp_comm::{
     ANY_SOURCE, ANY_TAG, Communicator, Pending, PersistentReceive, PersistentSend, ReceiveRequest,
     SendRequest, Source, Status, Tag, test_all, wait_all, wait_any, wait_some,
 };
 use mp_core::{Rank, Result};
+use mp_delegate::comm::{CommThreads, Progress};
 
 use super::program::{
-    ANY_LONGEST, Act, Blocking, COMMUNICATORS, DIRECT, Later, Message, Program, Receive, Taken,
-    Waited,
+    ANY_LONGEST, Act, Blocking, COMMUNICATORS, Collective, DIRECT, Later, Message, Program,
+    Receive, Taken, Waited,
 };
 
 /// Longer than any test: a limit that is never reached.
@@ -31,6 +37,9 @@ pub const LIMITS: [Limit; 5] =
     [Limit::Usual, Limit::Bytes(0), Limit::Bytes(1000), Limit::Bytes(40_000), Limit::Different];
 /// The largest of those that are set.
 const LARGEST: usize = 40_000;
+/// Sets of communicators, and of which each communicator is.
+const SETS: usize = 2;
+const SET: [usize; COMMUNICATORS] = [0, 1, 1, 0];
 /// What two channels between two ranks hold, or somewhat more.
 const CHANNELS: usize = 264 << 10;
 
@@ -38,16 +47,29 @@ const CHANNELS: usize = 264 << 10;
 pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
     let program = Program::new(seed, rank.size());
     let world = Communicator::world(rank);
-    match limit {
-        Limit::Usual => {}
-        Limit::Bytes(bytes) => world.set_unexpected_limit(bytes),
-        Limit::Different => world.set_unexpected_limit([0, 500, LARGEST][rank.id() % 3]),
+    let second = Communicator::world(rank);
+    for set in [&world, &second] {
+        match limit {
+            Limit::Usual => {}
+            Limit::Bytes(bytes) => set.set_unexpected_limit(bytes),
+            Limit::Different => set.set_unexpected_limit([0, 500, LARGEST][rank.id() % 3]),
+        }
     }
     let mut comms = Vec::new();
-    for _ in 1..COMMUNICATORS {
-        comms.push(world.duplicate()?);
+    for comm in 2..COMMUNICATORS {
+        comms.push(if comm % 2 == 0 { &world } else { &second }.duplicate()?);
     }
-    comms.push(world);
+    comms.extend([second, world]);
+    // Some compare all that they call, some have a thread that carries immediate operations on.
+    let check = if seed.is_multiple_of(2) { Check::On } else { Check::Off };
+    let progress: Progress = match seed % 3 {
+        0 => CommThreads::start(1)?.into(),
+        _ => Progress::InCalls,
+    };
+    for comm in &comms {
+        comm.set_collectives(Settings { check, ..Settings::default() })?;
+        comm.set_immediate(progress.clone(), immediate::Settings::default())?;
+    }
     let mut part = Part {
         rank,
         program: &program,
@@ -64,14 +86,17 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
         })?;
     }
     part.check_order()?;
-    let unexpected = comms[0].unexpected();
     let from_each = LARGEST / 8 + CHANNELS;
-    ensure!(
-        matches!(limit, Limit::Usual)
-            || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
-        "seed {seed}, {limit:?}: {unexpected:?}"
-    );
-    ensure!((unexpected.messages, unexpected.bytes) == (0, 0), "seed {seed}: {unexpected:?} left");
+    for comm in &comms {
+        let unexpected = comm.unexpected();
+        ensure!(
+            matches!(limit, Limit::Usual)
+                || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
+            "seed {seed}, {limit:?}: {unexpected:?}"
+        );
+        let left = (unexpected.messages, unexpected.bytes);
+        ensure!(left == (0, 0), "seed {seed}: {unexpected:?} left");
+    }
     Ok(())
 }
 
@@ -80,15 +105,20 @@ enum Request<'a> {
     Receive(ReceiveRequest<Vec<u8>>, usize),
     PersistentSend(PersistentSend<'a, Vec<u8>>, usize),
     PersistentReceive(PersistentReceive<'a, Vec<u8>>, usize),
+    Barrier(CollectiveRequest<()>),
+    /// With what must come of it.
+    Elements(CollectiveRequest<Vec<u64>>, Vec<u64>),
 }
 
 impl Request<'_> {
-    fn pending(&mut self) -> &mut dyn Pending {
+    /// For functions that wait for several of the communicators of this set.
+    fn pending(&mut self) -> Option<&mut dyn Pending> {
         match self {
-            Self::Send(request, _) => request,
-            Self::Receive(request, _) => request,
-            Self::PersistentSend(request, _) => request,
-            Self::PersistentReceive(request, _) => request,
+            Self::Send(request, _) => Some(request),
+            Self::Receive(request, _) => Some(request),
+            Self::PersistentSend(request, _) => Some(request),
+            Self::PersistentReceive(request, _) => Some(request),
+            Self::Barrier(_) | Self::Elements(..) => None,
         }
     }
 
@@ -99,7 +129,10 @@ impl Request<'_> {
             Self::Send(request, _) => request.wait_timeout(limit)?,
             Self::Receive(request, _) if limit.is_zero() => request.test()?,
             Self::Receive(request, _) => request.wait_timeout(limit)?,
-            _ => mp_comm::test_any(&mut [self.pending()])?.is_some(),
+            Self::Barrier(request) => request.wait_timeout(limit)?,
+            Self::Elements(request, _) => request.wait_timeout(limit)?,
+            Self::PersistentSend(request, _) => mp_comm::test_any(&mut [request])?.is_some(),
+            Self::PersistentReceive(request, _) => mp_comm::test_any(&mut [request])?.is_some(),
         })
     }
 }
@@ -171,6 +204,11 @@ impl<'a> Part<'a> {
                 self.requests.insert(request, posted);
             }
             Act::Receive { receive, how } => self.receive_now(receive, how)?,
+            Act::Together { comm, operation } => self.together(comm, operation)?,
+            Act::Begin { comm, operation, request } => {
+                let begun = self.begin(comm, operation)?;
+                self.requests.insert(request, begun);
+            }
             Act::Exchange { ref sends, ref receives } => self.exchange(sends, receives)?,
             Act::Wait { how, ref sure, ref more } => self.wait(how, sure, more)?,
             Act::Cancel { source } => {
@@ -325,30 +363,101 @@ impl<'a> Part<'a> {
         if any && sure.iter().any(|number| !self.requests.contains_key(number)) {
             return Ok(());
         }
-        let mut asked: Vec<(usize, &mut Request<'a>)> = self
-            .requests
-            .iter_mut()
-            .filter(|(number, _)| sure.contains(number) || more.contains(number))
-            .map(|(&number, request)| (number, request))
-            .collect();
-        let numbers: Vec<usize> = asked.iter().map(|(number, _)| *number).collect();
-        let mut pending: Vec<_> = asked.iter_mut().map(|(_, request)| request.pending()).collect();
-        let done = match how {
-            Waited::Any => vec![wait_any(&mut pending)?],
-            Waited::Some => wait_some(&mut pending)?,
-            Waited::TestedAll => {
-                while !test_all(&mut pending)? {
-                    std::thread::yield_now();
+        // Those of one set of communicators can be waited for together.
+        for set in 0..SETS {
+            let of_set = |request: &Request<'a>| match request {
+                Request::Send(_, number) | Request::PersistentSend(_, number) => {
+                    SET[self.program.messages[*number].comm] == set
                 }
-                (0..numbers.len()).collect()
+                Request::Receive(_, number) | Request::PersistentReceive(_, number) => {
+                    SET[self.program.receives[*number].comm] == set
+                }
+                Request::Barrier(_) | Request::Elements(..) => false,
+            };
+            let mut asked: Vec<(usize, &mut Request<'a>)> = self
+                .requests
+                .iter_mut()
+                .filter(|(number, _)| sure.contains(number) || more.contains(number))
+                .filter(|(_, request)| of_set(request))
+                .map(|(&number, request)| (number, request))
+                .collect();
+            let numbers: Vec<usize> = asked.iter().map(|(number, _)| *number).collect();
+            if any && !numbers.iter().any(|number| sure.contains(number)) {
+                continue;
             }
-            _ => {
-                wait_all(&mut pending)?;
-                (0..numbers.len()).collect()
-            }
+            let mut pending: Vec<_> =
+                asked.iter_mut().filter_map(|(_, request)| request.pending()).collect();
+            let done = match how {
+                Waited::Any => vec![wait_any(&mut pending)?],
+                Waited::Some => wait_some(&mut pending)?,
+                Waited::TestedAll => {
+                    while !test_all(&mut pending)? {
+                        std::thread::yield_now();
+                    }
+                    (0..numbers.len()).collect()
+                }
+                _ => {
+                    wait_all(&mut pending)?;
+                    (0..numbers.len()).collect()
+                }
+            };
+            ensure!(!done.is_empty() || numbers.is_empty(), "none is done");
+            done.into_iter().try_for_each(|place| self.finish(numbers[place]))?;
+        }
+        // And collective operations, which are all sure to be done.
+        let of_all = |number: &&usize| {
+            let request = self.requests.get(number);
+            matches!(request, Some(Request::Barrier(_) | Request::Elements(..)))
         };
-        ensure!(!done.is_empty() || numbers.is_empty(), "none is done");
-        done.into_iter().try_for_each(|place| self.finish(numbers[place]))
+        let collective: Vec<usize> = sure.iter().filter(of_all).copied().collect();
+        collective.into_iter().try_for_each(|number| self.finish(number))
+    }
+
+    /// What each rank's vector is in a collective operation, and what comes of them together.
+    fn elements(&self, operation: Collective) -> (Vec<u64>, Vec<u64>) {
+        let of = |rank: usize, len: usize, number: usize| -> Vec<u64> {
+            (0..len).map(|place| (place * (rank + 1) + number) as u64).collect()
+        };
+        let (me, ranks) = (self.rank.id(), self.rank.size());
+        match operation {
+            Collective::Barrier => (Vec::new(), Vec::new()),
+            Collective::Broadcast { root, len, number } => (
+                if me == root { of(root, len, number) } else { vec![0; len] },
+                of(root, len, number),
+            ),
+            Collective::AllReduce { len, number } => {
+                let mut sum = vec![0; len];
+                for rank in 0..ranks {
+                    let vector = of(rank, len, number);
+                    sum.iter_mut().zip(vector).for_each(|(sum, element)| *sum += element);
+                }
+                (of(me, len, number), sum)
+            }
+        }
+    }
+
+    fn together(&mut self, comm: usize, operation: Collective) -> Result<()> {
+        let (mut mine, wanted) = self.elements(operation);
+        let comm = &self.comms[comm];
+        match operation {
+            Collective::Barrier => comm.barrier()?,
+            Collective::Broadcast { root, .. } => comm.broadcast(&mut mine, root)?,
+            Collective::AllReduce { .. } => comm.all_reduce(&mut mine, Sum)?,
+        }
+        ensure!(mine == wanted, "{operation:?} gave something else");
+        Ok(())
+    }
+
+    fn begin(&mut self, comm: usize, operation: Collective) -> Result<Request<'a>> {
+        let (mine, wanted) = self.elements(operation);
+        let mut front = self.comms[comm].immediate()?;
+        Ok(match operation {
+            Collective::Barrier => Request::Barrier(front.barrier()),
+            Collective::Broadcast { root, .. } => {
+                Request::Elements(front.broadcast(mine, root), wanted)
+            }
+            Collective::AllReduce { .. } => Request::Elements(front.all_reduce(mine, Sum), wanted),
+        })
     }
 
     /// Waits for a request, and looks at what came of it.
@@ -365,6 +474,11 @@ impl<'a> Part<'a> {
                 request.wait()?;
                 back(number, request.buffer_mut()?)?;
                 self.idle.push(Request::PersistentSend(request, number));
+                Ok(())
+            }
+            Request::Barrier(request) => Ok(request.wait()?),
+            Request::Elements(request, wanted) => {
+                ensure!(request.wait()? == wanted, "a collective request gave something else");
                 Ok(())
             }
             Request::Receive(request, number) => {

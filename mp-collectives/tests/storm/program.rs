@@ -11,6 +11,10 @@
 //! receive takes any source, in one of them by a tag and in the other whatever the tag; there the
 //! model only counts, so that each receive finds some message. What is sent there is not waited for
 //! before the end, since it is not known which receive takes it.
+//!
+//! The communicators are of two sets, of which each rank has its own engine of messages. A collective
+//! operation is one event of all ranks: whoever waits in it brings on all else that it has under way, so that
+//! no other event needs to be waited for before.
 
 use std::collections::BTreeMap;
 
@@ -84,6 +88,14 @@ pub enum Taken {
     TriedProbe,
 }
 
+/// A collective operation. Its elements are made of its number.
+#[derive(Clone, Copy, Debug)]
+pub enum Collective {
+    Barrier,
+    Broadcast { root: usize, len: usize, number: usize },
+    AllReduce { len: usize, number: usize },
+}
+
 /// How requests are waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Waited {
@@ -127,6 +139,17 @@ pub enum Act {
         how: Waited,
         sure: Vec<usize>,
         more: Vec<usize>,
+    },
+    /// A collective operation of all ranks of a communicator, which waits for it.
+    Together {
+        comm: usize,
+        operation: Collective,
+    },
+    /// One that goes on until the request is waited for.
+    Begin {
+        comm: usize,
+        operation: Collective,
+        request: usize,
     },
     /// A receive that nothing comes for is posted and taken back.
     Cancel {
@@ -181,6 +204,8 @@ struct Class {
 
 #[derive(Clone, Copy, Debug)]
 enum Open {
+    /// All ranks have begun it.
+    Collective,
     Send(usize),
     /// The receive, and for how many messages of its class it waits.
     Receive(usize, usize),
@@ -316,6 +341,7 @@ impl Draft {
 
     fn is_sure(&mut self, open: Open) -> bool {
         match open {
+            Open::Collective => true,
             Open::Send(message) => self.matched[message],
             Open::Receive(receive, needs) => {
                 let Receive { comm, at, tag, gets, .. } = self.program.receives[receive];
@@ -342,7 +368,32 @@ impl Draft {
                 let (at, source) = (self.below(self.ranks), self.below(self.ranks));
                 self.act(at, Act::Cancel { source });
             }
+            17 if self.one_in(2) => self.together(),
             _ => self.wait(),
+        }
+    }
+
+    /// A collective operation of all ranks, or some that they begin.
+    fn together(&mut self) {
+        let comm = self.below(COMMUNICATORS);
+        let begin = self.one_in(2);
+        for _ in 0..1 + self.below(3) {
+            let number = self.below(1000);
+            let len = self.of(&[1, 7, 100, 5_000, 40_000]);
+            let operation = match self.below(3) {
+                0 => Collective::Barrier,
+                1 => Collective::Broadcast { root: self.below(self.ranks), len, number },
+                _ => Collective::AllReduce { len, number },
+            };
+            for rank in 0..self.ranks {
+                if !begin {
+                    self.act(rank, Act::Together { comm, operation });
+                    continue;
+                }
+                let request = self.request(rank);
+                self.act(rank, Act::Begin { comm, operation, request });
+                self.open[rank].push((request, Open::Collective));
+            }
         }
     }
 
