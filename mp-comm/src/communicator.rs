@@ -641,11 +641,10 @@ impl Communicator {
                 return Ok(status);
             }
             let mut engine = self.engine.borrow_mut();
-            let members = self.members.all();
-            if let Some(error) = engine.hopeless(&pattern, members) {
+            if let Some(error) = engine.hopeless(&pattern, &self.members) {
                 return Err(self.localized(error));
             }
-            if engine.only_from_itself(&pattern, members) {
+            if engine.only_from_itself(&pattern, self.members.all()) {
                 return Err(Error::WaitsForItself);
             }
             engine.sleep(&[], None).map_err(|error| self.localized(error))?;
@@ -665,7 +664,7 @@ impl Communicator {
         if let Some(status) = self.look_for(&pattern)? {
             return Ok(Some(status));
         }
-        match self.engine.borrow().hopeless(&pattern, self.members.all()) {
+        match self.engine.borrow().hopeless(&pattern, &self.members) {
             None => Ok(None),
             Some(error) => Err(self.localized(error)),
         }

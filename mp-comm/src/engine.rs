@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Plain, Rank, Select};
+use mp_core::{Plain, Rank, Select, Wait, waits::News};
 
 use crate::{
     background::Background,
@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     listening::Listening,
+    members::Members,
     outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
@@ -85,6 +86,11 @@ pub(crate) struct Engine {
     pub(crate) next_context: u32,
     /// Where the next look at the open ways begins.
     turn: usize,
+    news: News,
+    /// Those that this engine has heard of.
+    heard: u32,
+    /// The world's ranks that were lost, in ascending order.
+    lost: Vec<u32>,
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
     background: Rc<Background>,
@@ -120,6 +126,10 @@ impl Engine {
             fingerprints: Fingerprints::default(),
             next_context: 1,
             turn: 0,
+            news: rank.news(),
+            // One that there is not: so that the first look finds news.
+            heard: rank.news().number().wrapping_sub(1),
+            lost: Vec::new(),
             communicators: 0,
             background: Background::new(this),
             joined: false,
@@ -681,8 +691,8 @@ impl Engine {
     }
 
     /// Why nothing can come that the pattern takes, if nothing can.
-    pub(crate) fn hopeless(&self, pattern: &Pattern, members: &[u32]) -> Option<Error> {
-        hopeless(pattern, members, self.me, |rank| self.ended(rank))
+    pub(crate) fn hopeless(&self, pattern: &Pattern, members: &Members) -> Option<Error> {
+        hopeless(pattern, members, self.me, &self.lost, |rank| self.ended(rank))
     }
 
     /// Whether only this very rank can send what the pattern takes.
@@ -741,6 +751,7 @@ impl Engine {
     }
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
+        self.hear();
         let mut moved = !self.busy.is_empty() && self.flush();
         if self.listening.as_ref().is_some_and(Listening::has_news) {
             moved |= self.open_from_callers();
@@ -770,6 +781,22 @@ impl Engine {
         moved
     }
 
+    /// Looks who was lost, if there are news.
+    #[inline(always)]
+    fn hear(&mut self) {
+        let number = self.news.number();
+        if number != self.heard {
+            self.hear_news(number);
+        }
+    }
+
+    #[cold]
+    fn hear_news(&mut self, number: u32) {
+        self.heard = number;
+        let ranks = 0..self.rank.size();
+        self.lost = ranks.filter(|&rank| self.rank.is_lost(rank)).map(|rank| rank as u32).collect();
+    }
+
     /// Waits until something may have changed; false when the limit was over before. `to` are
     /// ranks for which the caller has something.
     pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
@@ -787,11 +814,8 @@ impl Engine {
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
-        let woken = match limit {
-            None => select.ready(),
-            Some(limit) => select.ready_with(limit),
-        };
-        match woken {
+        let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
+        match select.ready_with(wait) {
             Ok(_) => Ok(true),
             Err(mp_core::Error::Timeout { .. }) => Ok(false),
             Err(error) => Err(error.into()),
@@ -867,7 +891,7 @@ impl Engine {
                 if !matches!(posted.state, Receiving::Waiting) {
                     return !matches!(posted.state, Receiving::Coming);
                 }
-                let Some(error) = self.hopeless(&posted.pattern, posted.members.all()) else {
+                let Some(error) = self.hopeless(&posted.pattern, &posted.members) else {
                     return false;
                 };
                 self.desk.waiting.retain(|&waiting| waiting != place);

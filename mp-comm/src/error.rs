@@ -28,7 +28,7 @@ pub enum Error {
         /// The rank.
         rank: usize,
     },
-    /// A receive from any source, when every possible source has ended.
+    /// A receive from any source, when every possible source has ended, or was lost and acknowledged.
     #[error("no other rank of the communicator is left to send anything")]
     NobodyLeft,
     /// A call that only this very rank could bring to an end, which waits in it.

@@ -9,6 +9,7 @@ use crate::{
     desk::{Desk, NOBODY, Receiving},
     elements::{ElementType, Landing},
     error::Error,
+    members::Members,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
     store::{Arrived, Content, Pattern},
     wire::{Envelope, FIRST, Kind, LINE, Line, Words},
@@ -611,27 +612,37 @@ pub(crate) fn only_from_itself(pattern: &Pattern, members: &[u32], me: u32) -> b
     }
 }
 
-/// Why nothing can come that `pattern` takes, from ranks that have come to an end.
+/// Why nothing can come that `pattern` takes from ranks that have come to an end; from any source, also if
+/// one of the `lost` ranks is a member that was not acknowledged, and all that it had sent was looked at.
 pub(crate) fn hopeless<'a>(
     pattern: &Pattern,
-    members: &[u32],
+    members: &Members,
     me: u32,
+    lost: &[u32],
     end: impl Fn(u32) -> Option<&'a End>,
 ) -> Option<Error> {
     if let Some(source) = pattern.source {
         return end(source).map(|end| end.error(source));
     }
-    if only_from_itself(pattern, members, me) {
+    let not_known = |&&rank: &&u32| {
+        members.local(rank).is_some()
+            && !members.has_acknowledged(rank)
+            && matches!(end(rank), Some(End::Lost))
+    };
+    if let Some(&rank) = lost.iter().find(not_known) {
+        return Some(End::Lost.error(rank));
+    }
+    if only_from_itself(pattern, members.all(), me) {
         return None;
     }
-    let mut first = None;
-    for rank in members.iter().copied().filter(|&rank| rank != me) {
+    let mut broken = None;
+    for rank in members.all().iter().copied().filter(|&rank| rank != me) {
         let end = end(rank)?;
-        if !matches!(end, End::Ended) {
-            first.get_or_insert_with(|| end.error(rank));
+        if matches!(end, End::Broken(_)) {
+            broken.get_or_insert_with(|| end.error(rank));
         }
     }
-    Some(first.unwrap_or(Error::NobodyLeft))
+    Some(broken.unwrap_or(Error::NobodyLeft))
 }
 
 /// Bytes of a whole line.

@@ -66,8 +66,9 @@
 //! another receive.
 //!
 //! **Deaths.** A rank that died, or ended, is an error for whoever counts on it, after everything
-//! it had sent. Nobody waits for it for ever; a receive from any source goes on as long as any
-//! other rank can send.
+//! it had sent. Nobody waits for it for ever. A receive from any source fails as long as any rank is lost
+//! that was not [acknowledged](Communicator::acknowledge), and then goes on as long as any other rank can
+//! send.
 //!
 //! **Progress.** What is under way gets further while its rank is in a call of a communicator made
 //! from the same [`world`](Communicator::world), and at no other time. A rank that computes makes
@@ -122,6 +123,7 @@ mod shelf;
 mod split;
 mod status;
 mod store;
+mod survivors;
 mod wire;
 
 pub use call::{Call, Callers, Calls};

@@ -1,12 +1,17 @@
-//! Which ranks of the world belong to a communicator, and in which order.
+//! Which ranks of the world belong to a communicator, and in which order; which of them this rank has
+//! acknowledged as lost.
+
+use std::cell::RefCell;
 
 /// World ranks by rank of the communicator, and the other way round.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Members {
     world: Vec<u32>,
     /// By world rank; `NOBODY` for those that are no members.
     local: Vec<u32>,
     pub(crate) me: usize,
+    /// World ranks, in ascending order.
+    acknowledged: RefCell<Vec<u32>>,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -19,7 +24,25 @@ impl Members {
             local[member as usize] = rank as u32;
         }
         let me = local[me as usize] as usize;
-        Self { world, local, me }
+        Self { world, local, me, acknowledged: RefCell::default() }
+    }
+
+    /// The same for another communicator, in which none is acknowledged.
+    pub(crate) fn anew(&self) -> Self {
+        let (world, local) = (self.world.clone(), self.local.clone());
+        Self { world, local, me: self.me, acknowledged: RefCell::default() }
+    }
+
+    /// Waits for no message of these lost ranks of the world any more, where it waits for any.
+    pub(crate) fn acknowledge(&self, lost: &[u32]) {
+        let mut acknowledged = self.acknowledged.borrow_mut();
+        acknowledged.extend(lost);
+        acknowledged.sort_unstable();
+        acknowledged.dedup();
+    }
+
+    pub(crate) fn has_acknowledged(&self, world: u32) -> bool {
+        self.acknowledged.borrow().binary_search(&world).is_ok()
     }
 
     #[inline(always)]

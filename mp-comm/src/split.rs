@@ -26,8 +26,7 @@ impl Communicator {
     /// As [`split`](Self::split).
     pub fn duplicate(&self) -> Result<Self> {
         let agreed = self.agree(Together::Duplicate, [0; 3])?;
-        let members = Members::clone(&self.members);
-        Ok(self.of(members, agreed.context))
+        Ok(self.of(self.members.anew(), agreed.context))
     }
 
     /// A communicator for each color, of the ranks that name it, ordered by key and then by rank

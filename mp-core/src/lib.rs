@@ -75,10 +75,10 @@ pub mod memory {
     };
 }
 
-/// Listening to the waits of a thread: what recordings are made of. Not for programs, so the `onchip` crate
-/// does not export it.
+/// Listening to the waits of a thread, what recordings are made of, and what ends waits for no rank in
+/// particular. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
-    pub use crate::wait::{Listener, listen};
+    pub use crate::wait::{Listener, News, listen};
 }
 
 /// What goes on in a rank's thread while it waits for something else: the rank's progress engine. Not for

@@ -273,8 +273,9 @@ fn among(how: &str, others: &str, who: usize) -> onchip::Result<()> {
         }
         everybody.send(&[0u8], who, 1)?;
         if others == "wait" {
-            // From anybody: the others live.
-            everybody.receive_vec::<u8>(ANY_SOURCE, 2)?;
+            // From one that lives.
+            let other = (0..rank.size()).find(|&other| other != who && other != rank.id());
+            everybody.receive_vec::<u8>(other.ok_or_else(|| Error::other("a world of two"))?, 2)?;
         }
         std::thread::sleep(Duration::from_secs(600));
         Ok(())

@@ -114,13 +114,16 @@ fn whoever_waits_for_the_dead_hears_of_it() {
     }
 }
 
-/// One of three dies: who waits for any other goes on, until that one has ended, too.
+/// One of three dies: who waits for any other hears of it, acknowledges it and goes on, until that one has
+/// ended, too.
 #[test]
 fn any_source_ends_with_the_last() {
     with_a_death(3, |_, world| match world.rank() {
         0 => match die() {},
         1 => {
             lost(world.receive::<u8>(0, ANY_TAG), 0)?;
+            // When rank 2 has acknowledged it.
+            world.receive::<u8>(2, 2)?;
             for i in 0..10u64 {
                 std::thread::sleep(Duration::from_millis(1));
                 world.send(&[i], 2, 1)?;
@@ -128,10 +131,15 @@ fn any_source_ends_with_the_last() {
             Ok(())
         }
         _ => {
+            lost(world.receive::<u64>(ANY_SOURCE, 1), 0)?;
+            ensure!(world.acknowledge() == [0], "{:?}", world.failed_ranks());
+            world.send(&[0u8], 1, 2)?;
             for i in 0..10 {
                 ensure!(world.receive::<u64>(ANY_SOURCE, 1)?.0 == i, "message {i}");
             }
-            lost(world.receive::<u64>(ANY_SOURCE, 1), 0)?;
+            let error = world.receive::<u64>(ANY_SOURCE, 1).unwrap_err();
+            ensure!(matches!(error, Error::NobodyLeft), "{error}");
+            lost(world.receive::<u64>(0, 1), 0)?;
             ended(world.receive::<u64>(1, 1), 1)
         }
     });

@@ -15,6 +15,7 @@ mod loans;
 mod memory;
 mod messages;
 mod requests;
+mod survivors;
 mod unexpected;
 
 /// Something is not there that should be.

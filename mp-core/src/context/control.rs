@@ -69,6 +69,8 @@ pub(crate) struct WorldControl {
     /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
     /// between two rounds.
     first_failed: AtomicU32,
+    /// Changes when a rank was lost and when MPBs were revoked: see [`News`](crate::waits::News).
+    pub(crate) news: CachePadded<AtomicU32>,
     /// Calls of `run` that every rank has left, in a launched world.
     pub(crate) rounds: AtomicU32,
     /// Ranks whose results are in, and that have not left the round yet.
@@ -85,6 +87,12 @@ unsafe impl Shared for WorldControl {}
 const OVER: u32 = 1 << 31;
 
 impl WorldControl {
+    /// Says that a rank was lost, or that MPBs were revoked. All who sleep are to be rung after this.
+    pub(crate) fn tell_news(&self) {
+        // Release: pairs with the Acquire in `News::number` and `Context::wait`.
+        self.news.fetch_add(1, Ordering::Release);
+    }
+
     /// A rank enters a round: whoever is first forgets the failure of the one before.
     pub(crate) fn begin_round(&self) {
         let word = self.first_failed.load(Ordering::Relaxed);

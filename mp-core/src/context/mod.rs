@@ -242,12 +242,30 @@ impl Context {
         if let Some(answer) = poll() {
             return Ok(Some(answer));
         }
+        let Some(heard) = wait.news else {
+            return self.wait_slowly(wait, doing, line, flags, &mut poll);
+        };
+        let news = &self.world()?.news;
+        // Acquire: pairs with the Release in `WorldControl::tell_news`.
+        let others = || (news.load(Ordering::Acquire) != heard).then_some(None);
+        let mut poll = || poll().map(Some).or_else(others);
+        Ok(self.wait_slowly(wait, doing, line, flags, &mut poll)?.flatten())
+    }
+
+    fn wait_slowly<T>(
+        &self,
+        wait: Wait,
+        doing: Doing,
+        line: *const (),
+        flags: &dyn Flag,
+        poll: &mut dyn FnMut() -> Option<T>,
+    ) -> Result<Option<T>, SegmentError> {
         if progress::count() > 0
             && let Some(parts) = progress::Parts::of(self.whose())
         {
-            return self.wait_and_progress(wait, doing, flags, parts, &mut poll);
+            return self.wait_and_progress(wait, doing, flags, parts, poll);
         }
-        Ok(self.waiting.wait_slowly(wait, self.sleeper()?, doing, line, flags, &mut poll))
+        Ok(self.waiting.wait_slowly(wait, self.sleeper()?, doing, line, flags, poll))
     }
 
     /// Waits, and meanwhile brings on whatever the rank has under way in this thread.

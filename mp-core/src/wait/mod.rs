@@ -17,6 +17,7 @@ mod backoff;
 mod barrier;
 mod cpu;
 mod listen;
+mod news;
 pub(crate) mod progress;
 mod record;
 
@@ -26,6 +27,7 @@ pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen};
+pub use news::News;
 pub use record::Operation;
 pub(crate) use record::{Doing, NOBODY, WaitRecord, Waited, beside, beside_parts};
 
@@ -89,12 +91,14 @@ impl std::fmt::Display for WaitPolicy {
 pub struct Wait {
     pub(crate) policy: Option<WaitPolicy>,
     pub(crate) limit: Option<Duration>,
+    /// The number of the [news](crate::waits::News) that were heard of, if others end the wait.
+    pub(crate) news: Option<u32>,
 }
 
 impl Wait {
     /// As long as it takes, with the world's policy.
     pub const fn forever() -> Self {
-        Self { policy: None, limit: None }
+        Self { policy: None, limit: None, news: None }
     }
 
     /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) after `limit`.
@@ -105,6 +109,12 @@ impl Wait {
     /// What is left of it for a wait that began then, and goes on in several calls.
     pub fn since(self, began: Instant) -> Self {
         Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }
+    }
+
+    /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) when there are other
+    /// [news](crate::waits::News) than these, too.
+    pub const fn until_news(self, heard: u32) -> Self {
+        Self { news: Some(heard), ..self }
     }
 
     /// Uses `policy` instead of the world's.

@@ -16,6 +16,9 @@ use crate::{
 pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {
     context.rank(rank)?.set_state(state);
     let lost = state == RankState::Lost;
+    if lost {
+        context.world()?.tell_news();
+    }
     let retired = channel::retire(context, rank, lost, false)
         .and_then(|()| mpb::retire(context, rank, lost, false));
     wake_all(context);
@@ -34,6 +37,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
         wake_all(context);
     } else if !control.state().ended() {
         control.set_state(RankState::Lost);
+        context.world()?.tell_news();
         // Before the slower work below: the survivors' waits end now.
         wake_all(context);
     }
@@ -79,6 +83,7 @@ pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentErro
 pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
     outcome::forget(context, rank)?;
     context.rank(rank)?.set_state(RankState::Lost);
+    context.world()?.tell_news();
     Ok(())
 }
 

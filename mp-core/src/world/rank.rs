@@ -10,13 +10,16 @@ use super::at_end;
 use crate::{
     buffer::SharedBuffer,
     channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
-    context::Context,
+    context::{Context, RankControl, RankState},
     error::{Error, Result},
     loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
-    wait::progress::{self, Part},
+    wait::{
+        News,
+        progress::{self, Part},
+    },
 };
 
 /// One rank of a world, in the hands of that rank's code. A clone is the same rank, for a structure
@@ -141,6 +144,31 @@ impl Rank {
     /// lets others run, and may have to be woken.
     pub fn is_crowded(&self) -> bool {
         self.context.crowded()
+    }
+
+    /// Returns whether this rank of the world was lost: it panicked or died, and the world has been told.
+    ///
+    /// ```
+    /// use mp_core::{Channel, World};
+    ///
+    /// let ran = World::threads(2).run(|rank| {
+    ///     if rank.id() == 1 {
+    ///         panic!("on purpose");
+    ///     }
+    ///     let never = rank.receiver::<u8>("never", 1, Channel::degree(1))?;
+    ///     assert!(never.receive().is_err() && rank.is_lost(1) && !rank.is_lost(0));
+    ///     Ok(())
+    /// });
+    /// assert!(ran.is_err());
+    /// ```
+    pub fn is_lost(&self, rank: usize) -> bool {
+        let state = |rank| self.context.rank(rank).map(RankControl::state);
+        rank < self.size() && matches!(state(rank as u32), Ok(RankState::Lost))
+    }
+
+    /// Returns the news of the world: see [`News`].
+    pub fn news(&self) -> News {
+        News::of(&self.context)
     }
 
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
