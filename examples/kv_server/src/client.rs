@@ -240,6 +240,9 @@ impl<const N: usize> Client<'_, N> {
         match self.store.wait(request) {
             Ok(answer) => {
                 let now = Instant::now();
+                if self.log.was_repeated(&asked, &answer) {
+                    self.fared.account.unknown.extend(asked.changes());
+                }
                 self.log.answered(&asked, &answer);
                 self.latencies.saturating_record((now - since).as_nanos() as u64);
                 self.fared.operations += 1;
@@ -254,7 +257,7 @@ impl<const N: usize> Client<'_, N> {
 
     fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
         match error {
-            Error::Unknown { .. } if self.plan.has_stand_by() => {
+            Error::Unknown { .. } if self.plan.is_followed() => {
                 self.fared.account.unknown.extend(asked.changes());
             }
             error => {
@@ -315,13 +318,13 @@ impl<const N: usize> Client<'_, N> {
         Ok(found)
     }
 
-    /// Asks again while one server follows another.
+    /// Asks again while somebody follows the one who was killed.
     fn insist(
         &mut self,
         mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
         op: Op<N>,
     ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
-        while self.plan.has_stand_by() && matches!(answer, Err(Error::Unknown { .. })) {
+        while self.plan.is_followed() && matches!(answer, Err(Error::Unknown { .. })) {
             std::thread::sleep(Duration::from_micros(50));
             answer = self.store.apply(op);
         }

@@ -100,6 +100,19 @@ impl Log {
         (asked, op)
     }
 
+    /// Whether the operation has replaced what it wrote itself: it was executed again after somebody was
+    /// killed in the middle of it, and what it replaced at first nobody knows.
+    pub fn was_repeated<const N: usize>(
+        &self,
+        asked: &Asked,
+        answer: &MapAnswer<Value<N>>,
+    ) -> bool {
+        let before = || answer.before();
+        asked.kind == Kind::Put
+            && before().and_then(|found| stamp_of(asked.index, &found, self.value_bytes))
+                == Some(asked.new)
+    }
+
     /// Writes down what became of an operation. Those of a client are answered in their order.
     pub fn answered<const N: usize>(&mut self, asked: &Asked, answer: &MapAnswer<Value<N>>) {
         let Asked { kind, index, new, expected } = *asked;

@@ -126,6 +126,11 @@ impl Plan {
         self.kill == Some(Victim::Server) && self.scheme.needs_server()
     }
 
+    /// Whether the store goes on when one operation is unknown: somebody follows the one who was killed.
+    pub fn is_followed(&self) -> bool {
+        self.has_stand_by() || self.kill.is_some() && !self.scheme.needs_server()
+    }
+
     /// The rank that is killed.
     pub fn victim(&self, ranks: usize) -> Option<usize> {
         self.kill.map(|kill| if kill == Victim::Server { 0 } else { ranks - 1 })

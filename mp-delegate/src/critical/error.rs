@@ -28,15 +28,16 @@ pub enum Error {
         /// The object's name.
         object: String,
     },
-    /// The rank that was to execute the operation died or left, or can't go on because another one
-    /// did. Nobody knows whether it was executed: once, or not at all.
+    /// The rank that executed the operation died in the middle of it, or left; or a server is gone, with
+    /// what was on its way to it. Nobody knows whether it was executed: once, or not at all.
     #[error("an operation on {object:?} may have been executed or not: who was to do so is gone")]
     Unknown {
         /// The object's name.
         object: String,
     },
-    /// A rank died in the middle of an operation, or with a combiner also while it waited for one, and
-    /// the others can't go past it. The operation was not executed.
+    /// A rank that is a thread ended in the middle of an operation, with a guard that it had leaked, and
+    /// the others can't go past it; or a rank was killed while it made the value. The operation was not
+    /// executed.
     #[error("rank {rank} was lost in a critical section of {object:?}")]
     Lost {
         /// The object's name.
@@ -91,7 +92,7 @@ pub(super) enum Stop {
     /// A rank is gone that was in it; and somebody else may have executed the operation, or may
     /// yet do so.
     Unsure(usize),
-    /// Somebody died in a lock's queue, of which nothing is left: see `locks/heal.rs`.
+    /// Somebody died in a queue, of which nothing is left: see `heal.rs`.
     Void,
     /// Nobody is left to execute the operation.
     Unserved,

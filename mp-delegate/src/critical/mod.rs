@@ -43,16 +43,23 @@
 //! waits for the dead, and no operation is executed twice:
 //!
 //! - A rank that is lost outside of all operations disturbs nobody.
-//! - One that is lost with a lock may leave half a value behind. It ends the others' waits, with
-//!   [`Error::Lost`].
-//! - One that is killed while it waits for a lock, or gives it up, does not: the others begin again in a
-//!   new queue. [`HybLock`](Scheme::HybLock) can't tell a rank that was killed when it had just come, or
-//!   was about to leave with nobody behind it, from one that has the lock: to say so it would need two
-//!   stores more where it is free.
-//! - With a combiner also one that waits ends the others' waits, with `Lost`, or with
-//!   [`Error::Unknown`] where somebody else may execute what was asked for. It can be the next that is
-//!   to combine; and who leaves the list with a request in it does not know whether it is executed.
-//! - A server that is lost is followed by one that stands by, or its clients get `Unknown`.
+//! - One that is killed while it waits for a lock or a combiner, or gives it up, does not either: the
+//!   others begin again in a new queue, with what was not begun.
+//! - One that is killed while it has the lock, combines, or serves may leave half a value. Whoever comes
+//!   next follows it, one of those who wait for a lock or a combiner, or a server that stands by, and
+//!   [repairs](Object::repair) the value before anything else. If it is good then, all go on; else it is
+//!   poisoned, and [`Protected::clear_poison`] lets them go on. Who repairs can be killed as well, and is
+//!   followed.
+//! - Of the requests that a combiner or a server was to execute, those that it had executed have their
+//!   results, and those that it had not begun are executed by whoever follows. The one that it was killed in
+//!   the middle of gets [`Error::Unknown`], unless it is [harmless](Object::is_idempotent) to execute it
+//!   again. (With an [`MpServer`](Scheme::MpServer) all that were on their way to it are unknown, as all are
+//!   where no server stands by.)
+//! - A rank that is a thread never dies alone. One that ends with a guard that it has leaked ends the
+//!   others' waits, with [`Error::Lost`], or `Unknown` where somebody else may execute what was asked for.
+//!
+//! A lock that is free takes no longer for that than a store; what it takes to go past the dead is some
+//! naps, a millisecond or so from when the death is known.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -62,6 +69,7 @@
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; in models and simulations another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
+//! | `heal` | what becomes of a lock's or a combiner's queue when a rank is killed in it |
 //! | `closures` | operations that are closures |
 //! | [`objects`] | objects that are ready to be protected: counter, stack, queues, map |
 //! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
@@ -79,6 +87,7 @@
 mod closures;
 mod combiners;
 mod error;
+mod heal;
 mod locks;
 #[cfg(all(test, loom))]
 mod model;

@@ -40,14 +40,32 @@ pub trait Object: 'static {
     /// It must do the same everywhere. The shorter it is, the more a delegation is worth.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
 
-    /// Makes the value good again, in the middle of whose operation a server was killed: called by the
-    /// server that follows, before it executes anything else. Whether it is good: then operations go on,
-    /// and the one that was cut short is [unknown](super::Error::Unknown), else the value is poisoned
-    /// if its [section](super::Section::poison) wants that. Unless an object says otherwise nobody
-    /// knows how to, and it is not.
+    /// Makes the value good again after a rank was killed that had it: one that had the lock, or combined,
+    /// or served. Called by the rank that follows, before anything else is executed. Whether it is good:
+    /// then operations go on, else the value is poisoned if its [section](super::Section::poison) wants
+    /// that. Unless an object says otherwise nobody knows how to, and it is not.
     ///
-    /// Who repairs can be killed as well, and is followed: so it is called again, on what that has left.
+    /// Whoever had asked for the operation that was cut short gets [`Error::Unknown`](super::Error::Unknown),
+    /// unless it [is idempotent](Self::is_idempotent).
+    ///
+    /// It may be called where the value is whole: one who has the lock may be killed before it writes, or
+    /// when it has written all. Who repairs can be killed as well, and is followed: so it is called again, on
+    /// what that has left.
     fn repair(_state: &mut Self::State) -> bool {
+        false
+    }
+
+    /// Whether it is harmless to execute an operation again that a rank was killed in the middle of, or
+    /// just after. Then whoever follows does so, once the value is [repaired](Self::repair) and before
+    /// anything else is executed, and its result goes to the rank that had asked for it; else that one
+    /// gets [`Error::Unknown`](super::Error::Unknown).
+    ///
+    /// To read, or to set something whatever it was, is harmless. To add is not. The result must do as
+    /// well when the operation had been executed already.
+    ///
+    /// With an [`MpServer`](super::Scheme::MpServer) it is not asked: what was on its way to the server
+    /// is unknown as a whole.
+    fn is_idempotent(_op: &Self::Op) -> bool {
         false
     }
 

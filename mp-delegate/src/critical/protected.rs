@@ -10,7 +10,7 @@ use mp_core::{Rank, memory::Region, names::Namespace};
 use nix::sched::sched_getcpu;
 
 use super::{
-    combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
+    combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
     error::{Error, Result, Stop},
     locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting,
@@ -18,7 +18,7 @@ use super::{
     section::{Scheme, Section},
     servers::{mp, slot},
     site::{BLOCK, OBJECTS, Place, Seat, head, open_region},
-    value::{Guard, Locked, Value, inside},
+    value::{Guard, Locked, Value, combined},
 };
 
 /// A protected value, in the hands of one rank.
@@ -216,9 +216,10 @@ impl<O: Object> Protected<O> {
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
     ///
     /// # Errors
-    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; when a rank is gone that this one
-    /// has to wait for, [`Error::Unknown`] or [`Error::Lost`]. After `Lost`, and after `Unknown` where
-    /// there is no server, the handle gets nothing but `Lost`.
+    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; [`Error::Unknown`] when the rank that
+    /// executed it was killed in the middle, or nobody serves. Where ranks are threads,
+    /// [`Error::Lost`] or `Unknown` when one has ended that this one has to wait for; after that the handle
+    /// gets nothing but `Lost`.
     #[inline]
     pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
         match &mut self.0 {
@@ -534,11 +535,12 @@ impl<O: Object> Core<O> {
             Scheme::Clh => with(AnyLock::Clh(Clh::new(first, all, me)))?,
             Scheme::HybLock => with(AnyLock::Hyb(Hyb::new(first, me)))?,
             Scheme::CcSynch => {
-                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, None))
+                Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, (0, 1)))
             }
             Scheme::HSynch => {
-                // One group needs no lock against others.
-                let group = (groups(section) > 1).then(|| group_here(section, family.rank.id()));
+                let groups = groups(section);
+                let group = if groups > 1 { group_here(section, family.rank.id()) } else { 0 };
+                let group = (group.min(groups - 1), groups);
                 Algorithm::Cc(CcSynch::new::<O::Op, O::Ret>(first, all, me, max_ops, group))
             }
             Scheme::HybComb => {
@@ -633,8 +635,8 @@ impl<O: Object> Core<O> {
                 return Err(self.bad("its server has no channel to itself"));
             }
             Algorithm::Lock(locked) => locked.apply(op),
-            Algorithm::Cc(combiner) => by_list(combiner, place, value, *me, op),
-            Algorithm::Comb(combiner) => by_messages(combiner, place, value, *me, op),
+            Algorithm::Cc(combiner) => by_combiner(combiner, place, value, *me, op),
+            Algorithm::Comb(combiner) => by_combiner(combiner, place, value, *me, op),
         };
         match outcome {
             Ok(outcome) => Ok(Submitted::Done(outcome)),
@@ -724,25 +726,14 @@ fn poisoned(place: &Place) -> Error {
 }
 
 #[inline(never)]
-fn by_list<O: Object>(
-    combiner: &mut CcSynch,
+fn by_combiner<O: Object>(
+    combiner: &mut impl Combiner,
     place: &Place,
     value: &Value<O>,
     me: Seat,
     op: O::Op,
 ) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
-}
-
-#[inline(never)]
-fn by_messages<O: Object>(
-    combiner: &mut HybComb,
-    place: &Place,
-    value: &Value<O>,
-    me: Seat,
-    op: O::Op,
-) -> Result<Outcome<O::Ret>, Stop> {
-    inside(place, me, place.region.id(), || combiner.apply(place, &op, &mut value.runner(place)))
+    combined(combiner, place, value, me, op)
 }
 
 impl<O: Object> Drop for Core<O> {

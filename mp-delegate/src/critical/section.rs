@@ -210,9 +210,10 @@ impl Section {
         Self { in_flight: operations, ..self }
     }
 
-    /// Whether an operation that panics, or in the middle of which its server is killed, leaves the
-    /// value poisoned, so that later ones are refused. It does unless this says otherwise, or unless the
-    /// value is [repaired](super::Object::repair).
+    /// Whether an operation that panics, or in the middle of which the rank that executes it is killed,
+    /// leaves the value poisoned, so that later ones are refused. It does unless this says otherwise, or,
+    /// after a death, unless the value is [repaired](super::Object::repair). Where it does not, and nobody
+    /// knows how to repair the value, later ones find what is left of it.
     pub const fn poison(self, poison: bool) -> Self {
         Self { poison, ..self }
     }

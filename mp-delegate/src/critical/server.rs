@@ -391,10 +391,11 @@ impl<O: Object, D: slot::Order> Slots<O, D> {
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
         let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
-            self.value.repair(place);
+            let is_good = self.value.repair(place);
             self.cut_short += 1;
             let _inside = Inside::enter(place.region.id(), true);
-            served.finish(place, unfinished, &mut self.value.runner(place))?;
+            let again = |op: &O::Op| is_good && O::is_idempotent(op);
+            served.finish(place, unfinished, again, &mut self.value.runner(place))?;
         }
         self.served = Some(served);
         Ok(worked)

@@ -90,13 +90,19 @@ pub(super) trait Site {
         memory::settle();
     }
 
-    /// From here to [`leave`](Self::leave) others may wait for this seat.
-    fn enter(&self, me: Seat);
+    /// The seat is in the code of a lock or a combiner, and does not have the value: if it dies, that is
+    /// whole. From here to [`leave`](Self::leave) others may wait for this seat.
+    fn approach(&self, me: Seat);
+
+    /// It has the value, for an operation of its own.
+    fn enter(&self, me: Seat) {
+        self.begin(me, 0);
+    }
+
+    /// It has the value, and begins with a request of another seat's: the algorithm's word for it, not 0.
+    fn begin(&self, me: Seat, request: u64);
 
     fn leave(&self, me: Seat);
-
-    /// The seat is in a lock's code and does not have it, so that others can go past it if it dies.
-    fn approach(&self, _me: Seat) {}
 
     /// That nothing more comes from a seat.
     fn gone(&self, seat: Seat) -> Option<Stop>;
@@ -134,10 +140,13 @@ pub(super) trait Site {
     fn fence(&self);
 }
 
-/// What healing a lock takes beside; see `locks/heal.rs`.
+/// What healing takes beside; see `heal.rs`.
 pub(super) trait Mortal: Site {
     /// How many seats there are.
     fn seats(&self) -> usize;
+
+    /// The seat waits for the healer, and what it has asked for is still in the queue.
+    fn park(&self, me: Seat);
 
     /// What the seat says of itself: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
@@ -145,7 +154,7 @@ pub(super) trait Mortal: Site {
     /// Whether nothing of its rank comes here any more, from any thread of it.
     fn is_dead(&self, seat: Seat) -> bool;
 
-    /// A rank that is gone with what others can't go past.
+    /// A rank that is gone with what others can't go past, because it is not dead.
     fn lost(&self) -> Option<Stop>;
 
     /// 1 + who heals, and whether the queue is void.
@@ -155,35 +164,39 @@ pub(super) trait Mortal: Site {
     /// Waits for what nobody wakes for.
     fn linger<T>(&self, poll: impl FnMut() -> Option<T>) -> T;
 
-    /// Whether somebody died in a lock's code.
+    /// Whether somebody died in the code.
     fn is_stuck(&self) -> bool {
-        let is_stuck =
-            |seat: Seat| self.is_dead(seat) && self.mark(seat).load() == seat::APPROACHES;
-        (0..self.seats()).any(is_stuck)
+        (0..self.seats()).any(|seat| self.is_dead(seat) && self.mark(seat).load() != 0)
     }
-}
-
-/// In something that others may have to wait for. Who has given up does not come out of it.
-#[inline(always)]
-pub(super) fn within<S: Site, T>(
-    site: &S,
-    me: Seat,
-    execute: impl FnOnce() -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    site.enter(me);
-    let result = execute()?;
-    site.leave(me);
-    Ok(result)
 }
 
 /// Words of a seat that all algorithms have.
 pub(super) mod seat {
-    /// Not 0: in the middle of something that others wait for.
-    pub(in super::super) const INSIDE: usize = 0;
-    /// In [`INSIDE`]: nobody can go past it if it dies.
+    /// Not 0: in the code of a lock or a combiner. The lower bits say where; above them, in
+    /// [`ENTERED`], is the [request] that is executed.
+    pub(in super::super) const MARK: usize = 0;
+    const KIND_BITS: u64 = 2;
+    /// In [`MARK`]: it has the value.
     pub(in super::super) const ENTERED: u64 = 1;
-    /// In [`INSIDE`]: others can.
+    /// In [`MARK`]: it does not.
     pub(in super::super) const APPROACHES: u64 = 2;
+    /// In [`MARK`]: it waits for the healer, and what it has asked for is still in the queue.
+    pub(in super::super) const PARKED: u64 = 3;
+
+    /// What a mark says.
+    pub(in super::super) const fn kind(mark: u64) -> u64 {
+        mark & ((1 << KIND_BITS) - 1)
+    }
+
+    /// The request of which one who has [`ENTERED`] says that he executes it; 0 is his own.
+    pub(in super::super) const fn request(mark: u64) -> u64 {
+        mark >> KIND_BITS
+    }
+
+    pub(in super::super) const fn entered(request: u64) -> u64 {
+        ENTERED | request << KIND_BITS
+    }
+
     /// How many servers of the rank serve the object, or will when its server is gone. In its first
     /// seat.
     pub(in super::super) const SERVES: usize = 1;
@@ -214,7 +227,7 @@ pub(super) mod head {
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
-    /// 1 + who heals a lock, and whether its queue is void: see `locks/heal.rs`.
+    /// 1 + who heals a queue, and whether it is void: see `heal.rs`.
     pub(in super::super) const HEALER: usize = 5;
     pub(in super::super) const VOID: usize = 6;
     /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
@@ -440,7 +453,11 @@ impl Mortal for Place {
     }
 
     fn mark(&self, seat: Seat) -> &Word {
-        &self.seat(seat)[seat::INSIDE]
+        &self.seat(seat)[seat::MARK]
+    }
+
+    fn park(&self, me: Seat) {
+        self.mark(me).store(seat::PARKED);
     }
 
     fn is_dead(&self, seat: Seat) -> bool {
@@ -448,17 +465,23 @@ impl Mortal for Place {
         self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
-    /// A thread of the rank may still come out. But one who hears of the loss gives up his place, and all
-    /// behind it would wait for ever; so all hear of it who look afterwards.
+    /// Of ranks that are threads, which do not die: who has leaked a guard never gives up the value, and
+    /// nobody can take it away. A thread of the rank may still come out. But one who hears of the loss gives
+    /// up his place, and all behind it would wait for ever; so all hear of it who look afterwards.
+    ///
+    /// A rank that is a process is dead soon after it is gone, or comes out.
     fn lost(&self) -> Option<Stop> {
         if let Some(rank) = self.region.given_up() {
             return Some(Stop::Lost(rank));
+        }
+        if !self.region.is_in_one_process() {
+            return None;
         }
         let first = |is_missing: &dyn Fn(usize) -> bool| {
             (0..self.all_seats())
                 .filter(|&seat| is_missing(self.rank_of(seat)))
                 // In this order: a mark that is read after that was the rank's last.
-                .find(|&seat| !matches!(self.mark(seat).load(), 0 | seat::APPROACHES))
+                .find(|&seat| seat::kind(self.mark(seat).load()) == seat::ENTERED)
                 .map(|seat| self.rank_of(seat))
         };
         // Whoever has given up, because somebody was lost, may have left as well.
@@ -524,19 +547,19 @@ impl Site for Place {
     }
 
     #[inline(always)]
-    fn enter(&self, me: Seat) {
+    fn approach(&self, me: Seat) {
+        self.seat(me)[seat::MARK].store(seat::APPROACHES);
+    }
+
+    #[inline(always)]
+    fn begin(&self, me: Seat, request: u64) {
         // Before what the operation writes, for those who find this rank dead.
-        self.seat(me)[seat::INSIDE].note(seat::ENTERED);
+        self.seat(me)[seat::MARK].note(seat::entered(request));
     }
 
     #[inline(always)]
     fn leave(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(0);
-    }
-
-    #[inline(always)]
-    fn approach(&self, me: Seat) {
-        self.seat(me)[seat::INSIDE].store(seat::APPROACHES);
+        self.seat(me)[seat::MARK].store(0);
     }
 
     fn gone(&self, seat: Seat) -> Option<Stop> {

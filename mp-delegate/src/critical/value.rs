@@ -19,12 +19,13 @@ use mp_core::{
 };
 
 use super::{
+    combiners::{self, Combiner, Rescue},
     error::Stop,
     locks::{self, AnyLock, Lock},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
-    site::{Place, Seat, Site, head, within},
+    site::{Place, Seat, Site, head},
     turns::Turn,
 };
 
@@ -129,16 +130,19 @@ impl<O: Object> Value<O> {
         self.common.as_ref().map_or(&[], |common| common.words())
     }
 
-    /// The one who served was killed in the middle of an operation, and this one follows him: the value
-    /// is repaired, or else poisoned.
+    /// Somebody was killed in the middle of an operation, and this one follows him: the value is repaired,
+    /// or else poisoned. Whether it is good.
     #[cold]
-    pub(super) fn repair(&self, place: &Place) {
-        // SAFETY: the algorithms of servers call this before anybody else serves.
+    pub(super) fn repair(&self, place: &Place) -> bool {
+        // SAFETY: servers call this before anybody else serves; those of a lock or a combiner while
+        // everybody is out of it, or still, and it is closed.
         let state = unsafe { self.state() };
         let repair = || O::repair_beside(state, self.common());
-        if !catch_unwind(AssertUnwindSafe(repair)).unwrap_or(false) {
+        let is_good = catch_unwind(AssertUnwindSafe(repair)).unwrap_or(false);
+        if !is_good {
             self.broke_off(place);
         }
+        is_good
     }
 
     /// An operation did not come to its end.
@@ -150,17 +154,35 @@ impl<O: Object> Value<O> {
     }
 }
 
-/// In an operation on the object of this number, of which this thread knows.
+/// Has an operation executed by a combiner, of which this thread knows.
 #[inline(always)]
-pub(super) fn inside<T>(
+pub(super) fn combined<O: Object>(
+    combiner: &mut impl Combiner,
     place: &Place,
+    value: &Value<O>,
     me: Seat,
-    id: u64,
-    execute: impl FnOnce() -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    let _inside = Inside::enter(id, false);
+    op: O::Op,
+) -> Result<Outcome<O::Ret>, Stop> {
+    let _inside = Inside::enter(place.region.id(), false);
     let _turn = Turn::take(place, me);
-    within(place, me, execute)
+    let rescue = &mut Rescued { value, place };
+    combiners::combined(combiner, place, me, &op, &mut value.runner(place), rescue)
+}
+
+/// A value in the middle of whose operation somebody was killed.
+struct Rescued<'a, O: Object> {
+    value: &'a Value<O>,
+    place: &'a Place,
+}
+
+impl<O: Object> Rescue<O::Op> for Rescued<'_, O> {
+    fn repair(&mut self) -> bool {
+        self.value.repair(self.place)
+    }
+
+    fn is_idempotent(&mut self, op: &O::Op) -> bool {
+        O::is_idempotent(op)
+    }
 }
 
 /// A value, and a seat's way to the lock that protects it.
@@ -197,7 +219,8 @@ impl<O: Object> Locked<O> {
     #[inline(always)]
     pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
         self.place.take_turn(self.me);
-        self.lock.take(&self.place, self.me)?;
+        let Self { value, place, lock, me, .. } = &mut *self;
+        lock.take(place, *me, || _ = value.repair(place))?;
         std::mem::forget(Inside::enter(self.id, false));
         let panicking = panicking();
         if self.panicking != panicking {
@@ -217,7 +240,8 @@ fn under<O: Object>(
 ) -> Result<Outcome<O::Ret>, Stop> {
     let _inside = Inside::enter(id, false);
     let _turn = Turn::take(place, me);
-    locks::locked(lock, place, me, || value.runner(place)(me, op))
+    let repair = || _ = value.repair(place);
+    locks::locked(lock, place, me, repair, || value.runner(place)(me, op))
 }
 
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.

@@ -96,12 +96,22 @@ fn a_death_outside_of_operations_disturbs_nobody() {
     });
 }
 
-/// The dead one has the lock, or combines. Nobody can go past it; nor does anybody wait for it.
+/// Whoever of two says so first waits for the other.
+fn meet(rank: &Rank, peer: usize, what: &str) -> Result<()> {
+    let one = Channel::degree(1);
+    rank.sender::<u8>(what, peer, one)?.send(&0)?;
+    drop(rank.receiver::<u8>(what, peer, one)?.receive()?);
+    Ok(())
+}
+
+/// The dead one has the lock, or combines. Nobody knows how to repair what it leaves: the others are told
+/// if they want to be, and go on when one of them says so.
 #[test]
 fn a_death_within_an_operation_is_told_to_all() {
-    for scheme in own_schemes() {
+    for (scheme, poison) in own_schemes().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
         run(3, 0, |rank| {
-            let mut fatal = Protected::<Fatal>::open(rank, "fatal", scheme, |_| ())?;
+            let section = Section::new(scheme).poison(poison);
+            let mut fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
             (0..20).try_for_each(|_| fatal.apply(1).map(drop))?;
             Together::new(rank)?.wait()?;
             let one = Channel::degree(1);
@@ -109,58 +119,190 @@ fn a_death_within_an_operation_is_told_to_all() {
                 // The others do nothing meanwhile, so that it executes its own.
                 let others = [1, 2].map(|other| rank.sender("begun", other, one));
                 BEGUN.set(Some(others.into_iter().collect::<Result<_>>()?));
-                fatal.apply(KILL)?;
+                fatal.apply(KILL | 5)?;
             }
             drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
-            if scheme.is_lock() {
-                lost(fatal.apply(1), 0)?;
+            let mut added = 0;
+            if poison {
+                for _ in 0..2 {
+                    match fatal.apply(1) {
+                        Err(Error::Poisoned { .. }) => {}
+                        other => return expect(format!("{other:?}"), "poisoned".to_owned()),
+                    }
+                }
+                meet(rank, 3 - rank.id(), "poisoned")?;
+                fatal.clear_poison();
+                meet(rank, 3 - rank.id(), "cleared")?;
             } else {
-                // It may have been executed, for all that this rank knows.
-                unknown(fatal.apply(1))?;
+                added = 1;
+                fatal.apply(1)?;
             }
-            lost(fatal.apply(1), 0)
+            expect(fatal.is_poisoned(), false)?;
+            for _ in added..100 {
+                fatal.apply(1)?;
+            }
+            meet(rank, 3 - rank.id(), "added")?;
+            // Half of the fatal one was executed.
+            expect(fatal.apply(0)?, 60 + 5 + 200)
         });
     }
 }
 
-/// One that has the lock does not die; one that waits for it does, and others that wait go past it:
-/// those who slept before it died, and those who come later.
+/// Adds; sleeps before that if the highest bit is set.
+struct Slow;
+
+const SLEEP: u64 = 1 << 63;
+
+impl Object for Slow {
+    type State = u64;
+    type Op = u64;
+    type Ret = u64;
+
+    fn apply(sum: &mut u64, by: u64) -> u64 {
+        if by & SLEEP != 0 {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        *sum += by & !SLEEP;
+        *sum
+    }
+}
+
+/// One that has the lock, or combines, does not die; one that waits for it does, and others that wait go
+/// past it: those who slept before it died, and those who come later. Nothing is poisoned, though nobody
+/// knows how to repair it.
 #[test]
 fn who_dies_in_a_queue_is_gone_past() {
     const TIMES: u64 = 200;
-    for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
+    for scheme in own_schemes() {
         run(4, 2, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut slow = Protected::<Slow>::open(rank, "slow", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
-            let guard = if rank.id() == 0 { Some(counter.lock()?) } else { None };
             others.wait()?;
+            let mut sum = 0;
+            if rank.id() == 0 {
+                sum = slow.apply(SLEEP)?;
+            } else {
+                std::thread::sleep(Duration::from_millis(50));
+            }
             if rank.id() == 2 {
                 std::thread::spawn(|| {
                     std::thread::sleep(Duration::from_millis(100));
                     match die() {}
                 });
             }
-            if guard.is_some() {
-                std::thread::sleep(Duration::from_millis(300));
-            }
-            drop(guard);
             for _ in 0..TIMES {
-                counter.apply(1)?;
+                sum = slow.apply(1)?;
                 if rank.id() == 2 {
                     // Not before it dies.
                     std::thread::sleep(Duration::from_secs(1));
                 }
             }
+            expect(sum >= TIMES, true)?;
             // All who live have done so.
-            let one = Channel::degree(1);
             let peers: Vec<usize> = [0, 1, 3].into_iter().filter(|&p| p != rank.id()).collect();
-            for &peer in &peers {
-                rank.sender::<u8>("done", peer, one)?.send(&0)?;
+            peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
+            let sum = slow.apply(0)?;
+            expect(sum == 3 * TIMES || sum == 3 * TIMES + 1, true)
+        });
+    }
+}
+
+/// Who asks, and whether it may be executed again; how often something was begun, and how often it came to
+/// its end.
+struct Steps;
+
+const AGAIN: u64 = 1 << 62;
+
+thread_local! {
+    /// How many requests of others this thread executes before one that it does not survive.
+    static LEFT: RefCell<Option<u64>> = const { RefCell::new(None) };
+}
+
+impl Object for Steps {
+    type State = [u64; 2];
+    type Op = u64;
+    type Ret = u64;
+
+    fn apply(steps: &mut [u64; 2], op: u64) -> u64 {
+        steps[0] += 1;
+        let is_own = op & !AGAIN == 0;
+        LEFT.with_borrow_mut(|left| match left {
+            None => {}
+            // The others come meanwhile.
+            Some(_) if is_own => std::thread::sleep(Duration::from_millis(2)),
+            Some(0) => drop(die()),
+            Some(left) => *left -= 1,
+        });
+        steps[1] += 1;
+        steps[0]
+    }
+
+    fn repair(steps: &mut [u64; 2]) -> bool {
+        steps[1] = steps[0];
+        true
+    }
+
+    fn is_idempotent(op: &u64) -> bool {
+        op & AGAIN != 0
+    }
+}
+
+/// Rank 0 combines, or serves, and is killed in the middle of another's operation; a waiter follows, or
+/// a server that stands by. Who had asked for it is told that nobody knows, unless it can be executed again.
+#[test]
+fn what_was_under_way_is_unknown_or_executed_again() {
+    let schemes = Scheme::ALL
+        .into_iter()
+        .filter(|scheme| !scheme.is_lock() && !matches!(scheme, Scheme::MpServer(_)));
+    for (scheme, seed) in schemes.flat_map(|scheme| (0..6).map(move |seed| (scheme, seed))) {
+        let again = if seed % 2 == 0 { AGAIN } else { 0 };
+        run(4, 0, |rank| {
+            let section = Section::new(scheme);
+            let mut steps = Protected::<Steps>::open(rank, "steps", section, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                LEFT.set(Some(seed));
             }
-            for peer in peers {
-                drop(rank.receiver::<u8>("done", peer, one)?.receive()?);
+            if rank.id() < 2 && scheme.needs_server() {
+                let mut server = Server::new();
+                server.add(steps)?;
+                if rank.id() == 0 {
+                    server.round()?;
+                }
+                others.wait()?;
+                let one = Channel::degree(1);
+                let _alive = if rank.id() == 0 {
+                    Some([2, 3].map(|other| rank.sender::<u8>("alive", other, one)))
+                } else {
+                    None
+                };
+                server.serve()?;
+                return expect(server.cut_short(), 1);
             }
-            expect(counter.apply(0)?, 3 * TIMES)
+            others.wait()?;
+            let (mut unknown, one) = (0, Channel::degree(1));
+            if rank.id() == 0 {
+                let _alive = [1, 2, 3].map(|other| rank.sender::<u8>("alive", other, one));
+                loop {
+                    steps.apply(again)?;
+                }
+            }
+            let alive = rank.receiver::<u8>("alive", 0, one)?;
+            while alive.try_receive().is_ok() {
+                match steps.apply(rank.id() as u64 | again) {
+                    Ok(_) => {}
+                    Err(Error::Unknown { .. }) => unknown += 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            expect(steps.is_poisoned(), false)?;
+            if rank.id() != 2 {
+                return rank.sender::<u64>("unknown", 2, one)?.send(&unknown);
+            }
+            for other in [1, 3].into_iter().filter(|&other| other > 1 || !scheme.needs_server()) {
+                unknown += *rank.receiver::<u64>("unknown", other, one)?.receive()?;
+            }
+            expect(unknown, u64::from(again == 0))
         });
     }
 }
@@ -408,6 +550,44 @@ fn who_follows_repairs_the_object_first() {
                     looked => looked?,
                 };
                 let [count, found, wrong] = looked;
+                expect((count, wrong, found + 1 >= KEYS), (found, 0, true))?;
+            }
+            expect(restless.is_poisoned(), false)
+        });
+    }
+}
+
+/// Rank 0 has the lock or combines, and is killed while it moves keys about. Who comes next finds all of
+/// them but one at most, before anybody else looks.
+#[test]
+fn who_comes_next_repairs_the_object_first() {
+    for (scheme, seed) in own_schemes().flat_map(|scheme| (0..8).map(move |seed| (scheme, seed))) {
+        let delay = Duration::from_nanos(Random::new(seed).below(3_000_000));
+        run(3, 0, |rank| {
+            let section = Section::new(scheme).len(KEYS as usize + 2);
+            let mut restless = Protected::<Restless>::open(rank, "restless", section, |state| {
+                let mut table = Table::new(state);
+                (0..KEYS).for_each(|key| assert!(table.insert(key, value_of(key)).is_ok()));
+            })?;
+            Together::new(rank)?.wait()?;
+            let one = Channel::degree(1);
+            if rank.id() == 0 {
+                let others = [1, 2].map(|other| rank.sender("begun", other, one));
+                let mut others = others.into_iter().collect::<Result<Vec<Sender<u8>>>>()?;
+                std::thread::spawn(move || {
+                    while !CHURNS.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    others.iter_mut().for_each(|other| other.send(&0).unwrap());
+                    std::thread::sleep(delay);
+                    die()
+                });
+                return restless.apply(CHURN + 2 + seed).map(drop).map_err(Into::into);
+            }
+            // Else one of these might execute it.
+            drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
+            for _ in 0..200 {
+                let [count, found, wrong] = restless.apply(LOOK)?;
                 expect((count, wrong, found + 1 >= KEYS), (found, 0, true))?;
             }
             expect(restless.is_poisoned(), false)

@@ -35,6 +35,8 @@ struct Plan {
     end: End,
     /// Requests in flight of a client.
     window: usize,
+    /// Whether the object can be repaired.
+    repairs: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -66,6 +68,7 @@ impl Plan {
                 _ => End::After(Duration::from_nanos(below(6_000_000))),
             },
             window: 1 + below(in_flight) as usize,
+            repairs: below(2) == 0,
         }
     }
 }
@@ -87,10 +90,10 @@ impl Log {
     }
 }
 
-/// Of each client: its last operation, and how many there were.
-struct Ledger;
+/// Of each client: its last operation, and how many there were. It can be repaired, or not.
+struct Ledger<const REPAIRS: bool>;
 
-impl Object for Ledger {
+impl<const REPAIRS: bool> Object for Ledger<REPAIRS> {
     type State = [[u64; 2]; OBSERVER];
     /// The client, and the number of its operation; 0 reads.
     type Op = [u32; 2];
@@ -118,25 +121,35 @@ impl Object for Ledger {
         *count += 1;
         *count
     }
+
+    /// One may have been begun that is not in the value.
+    fn repair(_: &mut Self::State) -> bool {
+        REPAIRS
+    }
 }
 
 /// A world in which one rank is killed. Seeds that follow each other try all schemes in turn.
 pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String> {
     let plan = Plan::new(seed);
     let world = configure(World::processes(RANKS).wait(plan.policy));
-    let result = world.run(|rank| run(rank, &plan));
+    let result =
+        world.run(
+            |rank| {
+                if plan.repairs { run::<true>(rank, &plan) } else { run::<false>(rank, &plan) }
+            },
+        );
     scenarios::check(result, plan.victim).map_err(|error| {
         let scheme = plan.section.scheme();
         format!("{scheme}, seed {seed}: {error}")
     })
 }
 
-fn run(rank: &Rank, plan: &Plan) -> Result<()> {
+fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
     let me = rank.id();
     let words = 2 * OBSERVER * (OPERATIONS as usize + 1);
     let log =
         Log { region: Region::open(rank, Namespace::new("tests"), "log", words, 0)?, left: None };
-    let object = Protected::<Ledger>::open(rank, "ledger", plan.section, |_| ())?;
+    let object = Protected::<Ledger<REPAIRS>>::open(rank, "ledger", plan.section, |_| ())?;
     // One that serves, and one that follows.
     let (mut server, mut object) = (Server::new(), Some(object));
     if plan.section.scheme().needs_server() {
@@ -183,8 +196,12 @@ fn run(rank: &Rank, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Asks for all operations, or until somebody is lost; writes down how they end.
-fn ask(rank: &Rank, mut object: Protected<Ledger>, window: usize) -> Result<()> {
+/// Asks for all operations; writes down how they end.
+fn ask<const REPAIRS: bool>(
+    rank: &Rank,
+    mut object: Protected<Ledger<REPAIRS>>,
+    window: usize,
+) -> Result<()> {
     let me = rank.id() as u32;
     let note = |id: u32, how: u64| {
         LOG.with_borrow(|log| {
@@ -193,25 +210,21 @@ fn ask(rank: &Rank, mut object: Protected<Ledger>, window: usize) -> Result<()> 
             }
         });
     };
-    // Whether it goes on.
-    let look = |object: &Protected<Ledger>, id: u32, ended: Result<u64, Error>| match ended {
+    let look = |object: &Protected<Ledger<REPAIRS>>, id: u32, ended: Result<u64, Error>| match ended
+    {
         Ok(u64::MAX) => Err(WorldError::other(format!("operation {id} came out of order"))),
         Ok(_) => {
             note(id, DONE);
-            Ok(true)
+            Ok(())
         }
         Err(Error::Unknown { .. }) => {
             note(id, UNKNOWN);
-            Ok(true)
+            Ok(())
         }
-        Err(Error::Poisoned { .. }) => {
+        Err(Error::Poisoned { .. }) if !REPAIRS => {
             note(id, NOT_EXECUTED);
             object.clear_poison();
-            Ok(true)
-        }
-        Err(Error::Lost { .. }) => {
-            note(id, NOT_EXECUTED);
-            Ok(false)
+            Ok(())
         }
         Err(error) => Err(error.into()),
     };
@@ -221,25 +234,19 @@ fn ask(rank: &Rank, mut object: Protected<Ledger>, window: usize) -> Result<()> 
         if next <= OPERATIONS && pending.len() < window {
             match object.submit([me, next]) {
                 Ok(request) => pending.push_back((next, request)),
-                Err(error) => {
-                    if !look(&object, next, Err(error))? {
-                        return Ok(());
-                    }
-                }
+                Err(error) => look(&object, next, Err(error))?,
             }
             next += 1;
             continue;
         }
         let Some((id, request)) = pending.pop_front() else { break };
         let ended = object.wait(request);
-        if !look(&object, id, ended)? {
-            return Ok(());
-        }
+        look(&object, id, ended)?;
     }
     // The value itself.
     let counted = match object.apply([me, 0]) {
         Ok(counted) => counted,
-        Err(Error::Lost { .. } | Error::Unknown { .. } | Error::Poisoned { .. }) => return Ok(()),
+        Err(Error::Unknown { .. } | Error::Poisoned { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let begun = LOG.with_borrow(|log| {
@@ -278,10 +285,10 @@ fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
     }
     // Each client has that many in flight, and perhaps notices as late when it submits.
     let most = match plan.section.scheme() {
-        Scheme::SlotServer => 1,
         Scheme::MpServer(_) => OBSERVER as u32 * (plan.window as u32 + 1),
-        // Each of them knows afterwards.
-        _ => OBSERVER as u32,
+        // Whoever has a lock executes his own.
+        scheme if scheme.is_lock() => 0,
+        _ => 1,
     };
     ensure!(unsure <= most, "nobody knows of {unsure} operations");
     Ok(())

@@ -3,18 +3,21 @@
 //!
 //! Requests are a list that grows at its tail, by a swap. Who finds that nobody works on those
 //! before him executes his own and those behind him, up to a number, and hands over to the next.
-//! Nodes change hands: who leaves one at the tail takes the one that was there.
+//! Nodes change hands: who leaves one at the tail takes the one that was there, as soon as the request
+//! in it is answered.
 //!
 //! With H-Synch there is a list for each group of ranks that are near each other, and a lock, which
 //! a group's combiner takes for all of its operations.
 
 use mp_core::Plain;
 
+use super::Combiner;
 use crate::critical::{
     error::Stop,
+    heal::CLOSED,
     locks::{Lock, mcs::Mcs, someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 /// In a node: not 0 as long as its owner has to wait.
@@ -25,105 +28,103 @@ const COMPLETED: usize = 1;
 const NEXT: usize = 2;
 /// Whose request it is, or will be.
 const OWNER: usize = 3;
-/// The operation, then its result.
-const CONTENT: usize = 4;
+/// The operation, and behind it its result: it is there as long as it may have to be executed again.
+const OP: usize = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::critical) struct CcSynch {
-    tail: usize,
-    nodes: usize,
-    /// The word with the seat's node, also when another handle takes the seat: 0 for its first one.
-    own: usize,
+    /// The lists of all groups, and the own one among them.
+    lists: List,
+    groups: usize,
+    list: List,
     me: Seat,
     max_ops: usize,
     /// Between groups.
     lock: Option<Mcs>,
+    /// 1 + the node with the own request, from when it is in the list until it is known what became of it.
+    asked: usize,
+}
+
+/// Where a list lies. It has a tail, nodes, and a word for each seat.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    tail: usize,
+    seats: usize,
+    /// Words of a node.
+    node: usize,
+}
+
+const fn ret_at<Op>() -> usize {
+    OP + words_of::<Op>()
 }
 
 const fn node_words<Op, Ret>() -> usize {
-    let (op, ret) = (words_of::<Op>(), words_of::<Ret>());
-    (CONTENT + if op > ret { op } else { ret }).next_multiple_of(BLOCK)
+    (ret_at::<Op>() + words_of::<Ret>()).next_multiple_of(BLOCK)
 }
 
-fn list_words<Op, Ret>(seats: usize) -> usize {
-    BLOCK + (1 + seats) * node_words::<Op, Ret>() + seats * BLOCK
+impl List {
+    fn words(self) -> usize {
+        BLOCK + (1 + self.seats) * self.node + self.seats * BLOCK
+    }
+
+    fn nodes(self) -> usize {
+        self.tail + BLOCK
+    }
+
+    fn node(self, node: usize) -> usize {
+        self.nodes().wrapping_add(node.wrapping_mul(self.node))
+    }
+
+    /// The word with a seat's node, also when another handle takes the seat: 0 for its first one.
+    fn own(self, seat: Seat) -> usize {
+        self.nodes() + (1 + self.seats) * self.node + seat * BLOCK
+    }
+
+    /// Makes a list new that was closed, of one node. All who live keep theirs, of which they may know
+    /// already.
+    fn reopen<S: Mortal>(self, site: &S) -> Result<bool, Stop> {
+        let nodes = (0..self.seats).filter(|&seat| !site.is_dead(seat)).map(|seat| {
+            let own = site.word(self.own(seat))?.load();
+            Ok(if own == 0 { seat + 1 } else { who(own) })
+        });
+        let taken = nodes.collect::<Result<Vec<_>, Stop>>()?;
+        let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
+        let node = site.words(self.node(free), OP)?;
+        [WAIT, COMPLETED, NEXT, OWNER].into_iter().for_each(|word| node[word].set(0));
+        Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
+    }
 }
 
 impl CcSynch {
-    /// The lock of groups, and a list for each: its tail, its nodes, a word for each seat.
-    pub(in crate::critical) fn words<Op, Ret>(seats: usize, groups: usize) -> usize {
-        Mcs::words(seats) + groups * list_words::<Op, Ret>(seats)
+    fn list<Op, Ret>(first: usize, seats: usize) -> List {
+        List { tail: first + Mcs::words(seats), seats, node: node_words::<Op, Ret>() }
     }
 
+    /// The lock of groups, and a list for each.
+    pub(in crate::critical) fn words<Op, Ret>(seats: usize, groups: usize) -> usize {
+        Mcs::words(seats) + groups * Self::list::<Op, Ret>(0, seats).words()
+    }
+
+    /// Of the group `group` among so many. One needs no lock against others.
     pub(in crate::critical) fn new<Op, Ret>(
         first: usize,
         seats: usize,
         me: Seat,
         max_ops: usize,
-        group: Option<usize>,
+        (group, groups): (usize, usize),
     ) -> Self {
-        let lock = group.map(|_| Mcs::new(first, me));
-        let list = first + Mcs::words(seats) + group.unwrap_or(0) * list_words::<Op, Ret>(seats);
-        let nodes = list + BLOCK;
-        let own = nodes + (1 + seats) * node_words::<Op, Ret>() + me * BLOCK;
-        Self { tail: list, nodes, own, me, max_ops, lock }
+        let lock = (groups > 1).then(|| Mcs::new(first, me));
+        let lists = Self::list::<Op, Ret>(first, seats);
+        let list = List { tail: lists.tail + group * lists.words(), ..lists };
+        Self { lists, groups, list, me, max_ops, lock, asked: 0 }
     }
 
     /// Of operations and results that are always the same: their length is known to the compiler.
     #[inline(always)]
     fn node<'a, S: Site, Op, Ret>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         let words = const { node_words::<Op, Ret>() };
-        site.words(self.nodes.wrapping_add(node.wrapping_mul(words)), words)
-    }
-
-    /// Has an operation executed, or executes it and others.
-    #[inline(always)]
-    pub(in crate::critical) fn apply<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
-        site: &S,
-        op: &Op,
-        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
-    ) -> Result<Outcome<Ret>, Stop> {
-        let own = site.word(self.own)?;
-        let spare = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
-        let next = self.node::<_, Op, Ret>(site, spare)?;
-        next[NEXT].set(0);
-        next[OWNER].set(0);
-        next[COMPLETED].set(0);
-        next[WAIT].set(1);
-        let current = site.word(self.tail)?.swap(spare as u64) as usize;
-        own.set(someone(current));
-        let mine = self.node::<_, Op, Ret>(site, current)?;
-        put(op, &mine[CONTENT..]);
-        mine[OWNER].set(someone(self.me));
-        mine[NEXT].store(someone(spare));
-
-        let wait = &mine[WAIT];
-        let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
-        // Who is before may live, and come to it.
-        turn.map_err(Stop::unsure)?;
-        if let Some(fate) = mine[COMPLETED].peek().checked_sub(1) {
-            return Ok(Outcome { fate: Fate::from_bits(fate), ret: get(&mine[CONTENT..]) });
-        }
-        if let Some(lock) = &mut self.lock {
-            lock.acquire(site)?;
-        }
-        let combined = self.combine(site, current, run);
-        if let Some(lock) = &mut self.lock {
-            // As after every operation with a lock: it was executed.
-            let _ = lock.release(site);
-        }
-        let (outcome, last) = combined?;
-        // Not before the lock is free: another group's turn comes first.
-        let last = self.node::<_, Op, Ret>(site, last)?;
-        last[WAIT].store(0);
-        site.fence();
-        let owner = last[OWNER].peek();
-        if owner != 0 {
-            site.wake(who(owner));
-        }
-        Ok(outcome)
+        site.words(self.list.nodes().wrapping_add(node.wrapping_mul(words)), words)
     }
 
     /// Executes what is in the list from `first` on, which is the own request. The outcome of that,
@@ -136,7 +137,8 @@ impl CcSynch {
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(Outcome<Ret>, usize), Stop> {
         let mine = self.node::<_, Op, Ret>(site, first)?;
-        let outcome = run(self.me, get(&mine[CONTENT..]));
+        site.enter(self.me);
+        let outcome = run(self.me, get(&mine[OP..]));
         let mut last = who(mine[NEXT].peek());
         for _ in 0..self.max_ops {
             let node = self.node::<_, Op, Ret>(site, last)?;
@@ -145,13 +147,161 @@ impl CcSynch {
             if owner == 0 {
                 return Err(Stop::Corrupt);
             }
-            let Outcome { fate, ret } = run(who(owner), get(&node[CONTENT..]));
-            put(&ret, &node[CONTENT..]);
-            node[COMPLETED].set(1 + fate as u64);
-            node[WAIT].store(0);
-            site.wake(who(owner));
+            site.begin(self.me, self.list.node(last) as u64);
+            let outcome = run(who(owner), get(&node[OP..]));
+            tell::<_, Op, Ret>(site, self.me, node, outcome);
             last = next as usize;
         }
         Ok((outcome, last))
+    }
+
+    fn lists(&self) -> impl Iterator<Item = List> {
+        let (first, words) = (self.lists, self.lists.words());
+        (0..self.groups).map(move |group| List { tail: first.tail + group * words, ..first })
+    }
+}
+
+/// Writes down what became of a request that the seat has executed.
+#[inline(always)]
+fn tell<S: Site, Op: Plain, Ret: Plain>(
+    site: &S,
+    me: Seat,
+    node: &[S::Word],
+    Outcome { fate, ret }: Outcome<Ret>,
+) {
+    let owner = who(node[OWNER].peek());
+    put(&ret, &node[ret_at::<Op>()..]);
+    // After the result and all that the operation has written, for those who find this rank dead.
+    node[COMPLETED].store(1 + fate as u64);
+    // Before the owner goes on, and uses the node for something else.
+    site.approach(me);
+    node[WAIT].store(0);
+    site.wake(owner);
+}
+
+/// What became of it, if that was written down.
+#[inline(always)]
+fn told<S: Site, Op: Plain, Ret: Plain>(node: &[S::Word]) -> Option<Outcome<Ret>> {
+    let fate = node[COMPLETED].load().checked_sub(1)?;
+    Some(Outcome { fate: Fate::from_bits(fate), ret: get(&node[ret_at::<Op>()..]) })
+}
+
+impl Combiner for CcSynch {
+    #[inline(always)]
+    fn attempt<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop> {
+        self.asked = 0;
+        let own = site.word(self.list.own(self.me))?;
+        let spare = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
+        let next = self.node::<_, Op, Ret>(site, spare)?;
+        next[NEXT].set(0);
+        next[OWNER].set(0);
+        next[COMPLETED].set(0);
+        next[WAIT].set(1);
+        let current = site.word(self.list.tail)?.swap(spare as u64);
+        if current == CLOSED {
+            return Err(Stop::Void);
+        }
+        let current = current as usize;
+        let mine = self.node::<_, Op, Ret>(site, current)?;
+        put(op, &mine[OP..]);
+        mine[OWNER].set(someone(self.me));
+        mine[NEXT].store(someone(spare));
+        self.asked = 1 + current;
+
+        let wait = &mine[WAIT];
+        let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
+        // Who is before may live, and come to it.
+        turn.map_err(Stop::unsure)?;
+        if let Some(outcome) = told::<S, Op, Ret>(mine) {
+            own.set(someone(current));
+            return Ok(outcome);
+        }
+        if let Some(lock) = &mut self.lock {
+            lock.acquire(site)?;
+        }
+        let combined = self.combine(site, current, run);
+        if let Some(lock) = &mut self.lock {
+            // As after every operation with a lock: it was executed.
+            let _ = lock.release(site);
+        }
+        let (outcome, last) = combined?;
+        own.set(someone(current));
+        // Not before the lock is free: another group's turn comes first.
+        let last = self.node::<_, Op, Ret>(site, last)?;
+        last[WAIT].store(0);
+        site.fence();
+        let owner = last[OWNER].peek();
+        if owner != 0 {
+            site.wake(who(owner));
+        }
+        Ok(outcome)
+    }
+
+    fn has_asked(&self) -> bool {
+        self.asked != 0
+    }
+
+    fn look<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+    ) -> Result<Option<Outcome<Ret>>, Stop> {
+        let Some(current) = std::mem::take(&mut self.asked).checked_sub(1) else {
+            return Ok(None);
+        };
+        let outcome = told::<S, Op, Ret>(self.node::<_, Op, Ret>(site, current)?);
+        if outcome.is_some() {
+            site.word(self.list.own(self.me))?.set(someone(current));
+        }
+        Ok(outcome)
+    }
+
+    fn unanswered<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        request: u64,
+    ) -> Result<Option<(Seat, Op)>, Stop> {
+        let node = site.words(request as usize, self.list.node)?;
+        let owner = who(node[OWNER].load());
+        Ok(if told::<S, Op, Ret>(node).is_some() { None } else { Some((owner, get(&node[OP..]))) })
+    }
+
+    fn answer<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        request: u64,
+        outcome: Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let node = site.words(request as usize, self.list.node)?;
+        tell::<_, Op, Ret>(site, self.me, node, outcome);
+        Ok(())
+    }
+
+    fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        for list in self.lists() {
+            site.word(list.tail)?.swap(CLOSED);
+        }
+        if let Some(lock) = &self.lock {
+            lock.close(site)?;
+        }
+        Ok(true)
+    }
+
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        if let Some(lock) = &self.lock
+            && !lock.reopen(site)?
+        {
+            return Ok(false);
+        }
+        for list in self.lists() {
+            if !list.reopen(site)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -12,11 +12,13 @@
 
 use mp_core::Plain;
 
+use super::Combiner;
 use crate::critical::{
     error::Stop,
+    heal::CLOSED,
     locks::{someone, who},
     object::{Fate, Outcome, get, put, words_of},
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
 /// What the thesis proves, where the model checker looks.
@@ -64,13 +66,19 @@ pub(in crate::critical) struct HybComb {
     line: usize,
     answer: usize,
     answers: usize,
-    /// The word with the seat's node, also when another handle takes the seat: 0 for its first one.
-    own: usize,
+    /// A word for each seat with its node, also when another handle takes the seat: 0 for its first one.
+    owns: usize,
+    seats: usize,
     me: Seat,
     max_ops: usize,
     failures: u32,
     /// The node that this seat left last.
     left: usize,
+    /// The number of the own request, from when it is in a line until it is known what became of it: 0
+    /// for none.
+    asked: u64,
+    /// It has left its node in the middle of a queue that was void by then.
+    stuck: bool,
 }
 
 impl HybComb {
@@ -110,11 +118,14 @@ impl HybComb {
             line: Self::line_words::<Op>(),
             answer,
             answers,
-            own: answers + seats * answer + me * BLOCK,
+            owns: answers + seats * answer,
+            seats,
             me,
             max_ops,
             failures: FAILURES,
             left: usize::MAX,
+            asked: 0,
+            stuck: false,
         }
     }
 
@@ -141,30 +152,183 @@ impl HybComb {
         site.words(self.nodes.wrapping_add(node.wrapping_mul(self.node)), self.node)
     }
 
+    /// The seat's node.
+    fn own<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a S::Word, Stop> {
+        site.word(self.owns.wrapping_add(seat.wrapping_mul(BLOCK)))
+    }
+
     fn line<'a, W>(&self, node: &'a [W], line: usize) -> &'a [W] {
         &node[NODE + line * self.line..]
     }
 
-    fn answer<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [S::Word], Stop> {
+    fn line_of<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a [S::Word], Stop> {
         site.words(self.answers.wrapping_add(seat.wrapping_mul(self.answer)), self.answer)
     }
 
-    /// Has an operation executed, or executes it and others.
+    /// Nobody registers in the node.
+    fn is_closed(&self, node: &[impl AnyWord]) -> bool {
+        !self.is_open(node[N_OPS].peek())
+    }
+
+    fn is_open(&self, n_ops: u64) -> bool {
+        let (round, registered) = split(n_ops);
+        round != 0 && registered < self.max_ops
+    }
+
+    /// Lines 16, 17.
     #[inline(always)]
-    pub(in crate::critical) fn apply<S: Site, Op: Plain, Ret: Plain>(
+    fn send<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        node: &[S::Word],
+        (round, place): (u32, usize),
+        op: &Op,
+    ) -> Result<Outcome<Ret>, Stop> {
+        let answer = self.line_of(site, self.me)?;
+        let answered = &answer[ANSWERED];
+        let number = (answered.peek() >> FATE_BITS) + 1;
+        let line = self.line(node, place);
+        put(op, &line[OP..]);
+        line[SENDER].set(someone(self.me));
+        line[NUMBER].set(number);
+        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
+        line[ROUND].store(round.into());
+        self.asked = number;
+        let combiner = who(node[OWNER].peek().max(1));
+        site.wake(combiner);
+        let fate = site.wait(self.me, Some(combiner), answered, || {
+            let answer = answered.load();
+            (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
+        });
+        // The combiner may live, and come to it.
+        let fate = fate.map_err(Stop::unsure)?;
+        Ok(Outcome { fate, ret: get(&answer[RET..]) })
+    }
+
+    /// Lines 26–46: one combiner at a time.
+    #[inline(always)]
+    fn combine<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        (my_id, mine): (usize, &[S::Word]),
+        round: u32,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop> {
+        // 26
+        site.enter(self.me);
+        let outcome = run(self.me, *op);
+        // 27–31
+        let here = u64::from(round);
+        let mut completed = 0;
+        while completed < self.max_ops {
+            let line = self.line(mine, completed);
+            if line[ROUND].load() != here {
+                break;
+            }
+            self.serve(site, (my_id, completed), line, run)?;
+            completed += 1;
+        }
+        // 32–35
+        let closed = here << ROUND_AT | self.max_ops as u64;
+        let (still, total) = split(mine[N_OPS].swap(closed));
+        lemma!(still == round, "proposition 1: nobody else has used the node");
+        lemma!(completed <= total, "lemma 6: a request that nobody registered");
+        // 36–40
+        while completed < total.min(self.max_ops) {
+            let line = self.line(mine, completed);
+            let there = &line[ROUND];
+            match site.wait(self.me, None, there, || (there.load() == here).then_some(())) {
+                Ok(()) => self.serve(site, (my_id, completed), line, run)?,
+                // The own operation was executed, and those who are not served begin again.
+                Err(Stop::Void) => {
+                    self.stuck = true;
+                    return Ok(outcome);
+                }
+                // The seat must not go on, since it is the head of the queue for ever.
+                Err(stop) => return Err(stop.unsure()),
+            }
+            completed += 1;
+        }
+        // 41–46
+        let departed = site.word(self.departed)?;
+        let next = departed.peek();
+        departed.set(my_id as u64);
+        self.left = my_id;
+        self.own(site, self.me)?.set(someone(next as usize));
+        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
+        lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
+        mine[COMBINING].store(0);
+        site.fence();
+        let waiter = mine[WAITER].peek();
+        if waiter != 0 {
+            site.wake(who(waiter));
+        }
+        Ok(outcome)
+    }
+
+    /// Executes the request in a line of a node, and answers it.
+    #[inline(always)]
+    fn serve<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        (node, place): (usize, usize),
+        line: &[S::Word],
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let (sender, number) = request(line)?;
+        lemma!(sender != self.me, "lemma 5: a combiner's own request");
+        lemma!(
+            self.line_of(site, sender)?[ANSWERED].peek() >> FATE_BITS == number - 1,
+            "lemma 3: nobody waits for this request"
+        );
+        site.begin(self.me, (self.nodes + node * self.node + NODE + place * self.line) as u64);
+        self.tell(site, (sender, number), run(sender, get(&line[OP..])))?;
+        // Before the node changes hands, and the line is used for something else.
+        site.approach(self.me);
+        Ok(())
+    }
+
+    /// Writes down what became of a request.
+    #[inline(always)]
+    fn tell<S: Site, Ret: Plain>(
+        &self,
+        site: &S,
+        (sender, number): (Seat, u64),
+        Outcome { fate, ret }: Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        let answer = self.line_of(site, sender)?;
+        put(&ret, &answer[RET..]);
+        // After the result and all that the operation has written, for those who find this rank dead.
+        answer[ANSWERED].store(number << FATE_BITS | fate as u64);
+        site.wake(sender);
+        Ok(())
+    }
+}
+
+impl Combiner for HybComb {
+    #[inline(always)]
+    fn attempt<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop> {
+        self.asked = 0;
+        if std::mem::take(&mut self.stuck) {
+            return Err(Stop::Void);
+        }
         let last = site.word(self.last)?;
-        let own = site.word(self.own)?;
+        let own = self.own(site, self.me)?;
         let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
         let mine = self.node(site, my_id)?;
         let mut failed = 0;
         // 11–24
         let before = loop {
             let seen = last.load();
+            if seen == CLOSED {
+                return Err(Stop::Void);
+            }
             let node = self.node(site, seen as usize)?;
             // 14
             // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
@@ -188,6 +352,9 @@ impl HybComb {
             failed += 1;
             lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
+        if before == CLOSED as usize {
+            return Err(Stop::Void);
+        }
         lemma!(before != my_id, "lemma 1: the own node is in the queue already");
         // 21
         let round = match split(mine[N_OPS].peek()).0 {
@@ -216,119 +383,84 @@ impl HybComb {
         self.combine(site, (my_id, mine), round, op, run)
     }
 
-    /// Nobody registers in the node.
-    fn is_closed(&self, node: &[impl AnyWord]) -> bool {
-        let (round, registered) = split(node[N_OPS].peek());
-        round == 0 || registered >= self.max_ops
+    fn has_asked(&self) -> bool {
+        self.asked != 0
     }
 
-    /// Lines 16, 17.
-    #[inline(always)]
-    fn send<S: Site, Op: Plain, Ret: Plain>(
-        &self,
-        site: &S,
-        node: &[S::Word],
-        (round, place): (u32, usize),
-        op: &Op,
-    ) -> Result<Outcome<Ret>, Stop> {
-        let answer = self.answer(site, self.me)?;
-        let answered = &answer[ANSWERED];
-        let number = (answered.peek() >> FATE_BITS) + 1;
-        let line = self.line(node, place);
-        put(op, &line[OP..]);
-        line[SENDER].set(someone(self.me));
-        line[NUMBER].set(number);
-        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
-        line[ROUND].store(round.into());
-        let combiner = who(node[OWNER].peek().max(1));
-        site.wake(combiner);
-        let fate = site.wait(self.me, Some(combiner), answered, || {
-            let answer = answered.load();
-            (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
-        });
-        // The combiner may live, and come to it.
-        let fate = fate.map_err(Stop::unsure)?;
-        Ok(Outcome { fate, ret: get(&answer[RET..]) })
-    }
-
-    /// Lines 26–46: one combiner at a time.
-    #[inline(always)]
-    fn combine<S: Site, Op: Plain, Ret: Plain>(
+    fn look<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
-        (my_id, mine): (usize, &[S::Word]),
-        round: u32,
-        op: &Op,
-        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
-    ) -> Result<Outcome<Ret>, Stop> {
-        // 26
-        let outcome = run(self.me, *op);
-        // 27–31
-        let here = u64::from(round);
-        let mut completed = 0;
-        while completed < self.max_ops {
-            let line = self.line(mine, completed);
-            if line[ROUND].load() != here {
-                break;
-            }
-            self.serve(site, line, run)?;
-            completed += 1;
-        }
-        // 32–35
-        let closed = here << ROUND_AT | self.max_ops as u64;
-        let (still, total) = split(mine[N_OPS].swap(closed));
-        lemma!(still == round, "proposition 1: nobody else has used the node");
-        lemma!(completed <= total, "lemma 6: a request that nobody registered");
-        // 36–40
-        while completed < total.min(self.max_ops) {
-            let line = self.line(mine, completed);
-            let there = &line[ROUND];
-            let come = site.wait(self.me, None, there, || (there.load() == here).then_some(()));
-            // Its own operation was executed; but the seat must not go on, since it is the head of
-            // the queue for ever.
-            come.map_err(Stop::unsure)?;
-            self.serve(site, line, run)?;
-            completed += 1;
-        }
-        // 41–46
-        let departed = site.word(self.departed)?;
-        let next = departed.peek();
-        departed.set(my_id as u64);
-        self.left = my_id;
-        site.word(self.own)?.set(someone(next as usize));
-        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
-        lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
-        mine[COMBINING].store(0);
-        site.fence();
-        let waiter = mine[WAITER].peek();
-        if waiter != 0 {
-            site.wake(who(waiter));
-        }
-        Ok(outcome)
+    ) -> Result<Option<Outcome<Ret>>, Stop> {
+        let asked = std::mem::take(&mut self.asked);
+        let answer = self.line_of(site, self.me)?;
+        let answered = answer[ANSWERED].load();
+        let is_answered = asked != 0 && answered >> FATE_BITS == asked;
+        let outcome = || Outcome { fate: Fate::from_bits(answered), ret: get(&answer[RET..]) };
+        Ok(is_answered.then(outcome))
     }
 
-    /// Executes the request in a line, and answers it.
-    #[inline(always)]
-    fn serve<S: Site, Op: Plain, Ret: Plain>(
+    fn unanswered<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        line: &[S::Word],
-        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
-    ) -> Result<(), Stop> {
-        let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
-        let answer = self.answer(site, sender)?;
-        let number = line[NUMBER].peek();
-        lemma!(sender != self.me, "lemma 5: a combiner's own request");
-        lemma!(
-            answer[ANSWERED].peek() >> FATE_BITS == number - 1,
-            "lemma 3: nobody waits for this request"
-        );
-        let Outcome { fate, ret } = run(sender, get(&line[OP..]));
-        put(&ret, &answer[RET..]);
-        answer[ANSWERED].store(number << FATE_BITS | fate as u64);
-        site.wake(sender);
-        Ok(())
+        at: u64,
+    ) -> Result<Option<(Seat, Op)>, Stop> {
+        let line = site.words(at as usize, self.line)?;
+        let (sender, number) = request(line)?;
+        let answered = self.line_of(site, sender)?[ANSWERED].load();
+        let is_answered = answered >> FATE_BITS == number;
+        Ok(if is_answered { None } else { Some((sender, get(&line[OP..]))) })
     }
+
+    fn answer<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        at: u64,
+        outcome: Outcome<Ret>,
+    ) -> Result<(), Stop> {
+        self.tell(site, request(site.words(at as usize, self.line)?)?, outcome)
+    }
+
+    /// Also the nodes: who has seen one in the queue before may register there much later. Who does it
+    /// before the node is closed is seen to be in the code; and who opens another one is still by the
+    /// next time.
+    fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        let mut was_closed = site.word(self.last)?.swap(CLOSED) == CLOSED;
+        for node in 0..=self.seats {
+            let n_ops = &self.node(site, node)?[N_OPS];
+            let mut seen = n_ops.load();
+            while self.is_open(seen) {
+                was_closed = false;
+                let closed = u64::from(split(seen).0) << ROUND_AT | self.max_ops as u64;
+                match n_ops.exchange(seen, closed) {
+                    Ok(()) => break,
+                    Err(other) => seen = other,
+                }
+            }
+        }
+        Ok(was_closed)
+    }
+
+    /// All who live keep their nodes, of which they may know already, and each node its rounds.
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
+        let nodes = (0..self.seats).filter(|&seat| !site.is_dead(seat)).map(|seat| {
+            let own = self.own(site, seat)?.load();
+            Ok(if own == 0 { seat + 1 } else { who(own) })
+        });
+        let taken = nodes.collect::<Result<Vec<_>, Stop>>()?;
+        let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
+        let node = self.node(site, free)?;
+        node[COMBINING].set(0);
+        node[WAITER].set(0);
+        site.word(self.departed)?.set(free as u64);
+        Ok(site.word(self.last)?.exchange(CLOSED, free as u64).is_ok())
+    }
+}
+
+/// Whose request a line holds, and its number.
+#[inline(always)]
+fn request(line: &[impl AnyWord]) -> Result<(Seat, u64), Stop> {
+    let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
+    Ok((sender, line[NUMBER].peek()))
 }
 
 /// A node's round, and how many have registered in it.

@@ -1,6 +1,186 @@
 //! Combiners: of those who want something at the same time, one executes the operations of all.
+//!
+//! Who executes a request of another seat notes it before, and writes down its result after that, before
+//! the place of the request can be used for another one. So whoever follows one who was killed knows which request was under way: there is one at most. He repairs the
+//! value, and gives that request its answer: [`Fate::Unknown`], or its result if it is harmless
+//! to execute it again. Requests that have an answer keep it, and the others were not begun: their owners
+//! begin again, see `heal.rs`.
 
 pub(super) mod cc_synch;
 pub(super) mod hyb_comb;
 #[cfg(all(test, loom))]
 mod model;
+
+use std::marker::PhantomData;
+
+use mp_core::Plain;
+
+use super::{
+    error::Stop,
+    heal::{Ward, heal},
+    object::{Fate, Outcome},
+    site::{Mortal, Seat, Site},
+};
+
+/// One seat's way to have operations executed: nothing is shared but words.
+pub(super) trait Combiner {
+    /// Has an operation executed, or executes it and others. [`Stop::Void`]: somebody died in the queue,
+    /// and the operation was not begun, or the seat [has asked](Self::has_asked) for it.
+    fn attempt<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop>;
+
+    /// Whether the operation of the last attempt is in a queue that the seat has not left, where it may
+    /// have been executed.
+    fn has_asked(&self) -> bool;
+
+    /// Leaves a queue in which nothing changes any more, with the answer if there is one.
+    fn look<S: Site, Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+    ) -> Result<Option<Outcome<Ret>>, Stop>;
+
+    /// A request that was [noted](Site::begin), and whose it is; `None` if it was answered.
+    fn unanswered<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        request: u64,
+    ) -> Result<Option<(Seat, Op)>, Stop>;
+
+    /// Answers it.
+    fn answer<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        request: u64,
+        outcome: Outcome<Ret>,
+    ) -> Result<(), Stop>;
+
+    /// See [`Ward::close`].
+    fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
+
+    /// See [`Ward::reopen`].
+    fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
+}
+
+/// What becomes of the value, and of the operation, when somebody was killed in the middle of it.
+pub(super) trait Rescue<Op> {
+    /// Repairs the value; whether it is good.
+    fn repair(&mut self) -> bool;
+
+    /// Whether it is harmless to execute the operation again on a value that is good.
+    fn is_idempotent(&mut self, op: &Op) -> bool;
+}
+
+/// Has an operation executed, or executes it and others; past those who die.
+#[inline(always)]
+pub(super) fn combined<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
+    combiner: &mut C,
+    site: &S,
+    me: Seat,
+    op: &Op,
+    run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    rescue: &mut impl Rescue<Op>,
+) -> Result<Outcome<Ret>, Stop> {
+    site.approach(me);
+    let outcome = match combiner.attempt(site, op, run) {
+        Ok(outcome) => outcome,
+        Err(stop) => combined_again(combiner, (site, me), op, stop, run, rescue)?,
+    };
+    site.leave(me);
+    Ok(outcome)
+}
+
+#[cold]
+#[inline(never)]
+fn combined_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
+    combiner: &mut C,
+    (site, me): (&S, Seat),
+    op: &Op,
+    mut stop: Stop,
+    run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    rescue: &mut impl Rescue<Op>,
+) -> Result<Outcome<Ret>, Stop> {
+    while let Stop::Void = stop {
+        let asked = combiner.has_asked();
+        let mut queue = Queue { combiner, me, run, rescue, outcome: None, of: PhantomData };
+        let healed = heal(&mut queue, site, me, asked);
+        let outcome = queue.outcome;
+        // Somebody may yet execute it.
+        healed.map_err(|stop| if asked { stop.unsure() } else { stop })?;
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
+        }
+        site.approach(me);
+        match combiner.attempt(site, op, run) {
+            Ok(outcome) => return Ok(outcome),
+            Err(another) => stop = another,
+        }
+    }
+    Err(stop)
+}
+
+/// The queue of a combiner, and the value behind it.
+struct Queue<'a, C, Op, Ret, F, R> {
+    combiner: &'a mut C,
+    me: Seat,
+    run: &'a mut F,
+    rescue: &'a mut R,
+    /// Of the own operation.
+    outcome: Option<Outcome<Ret>>,
+    of: PhantomData<Op>,
+}
+
+impl<S, C, Op, Ret, F, R> Ward<S> for Queue<'_, C, Op, Ret, F, R>
+where
+    S: Mortal,
+    C: Combiner,
+    Op: Plain,
+    Ret: Plain,
+    F: FnMut(Seat, Op) -> Outcome<Ret>,
+    R: Rescue<Op>,
+{
+    fn close(&mut self, site: &S) -> Result<bool, Stop> {
+        self.combiner.close(site)
+    }
+
+    fn repair(&mut self, site: &S, request: u64) -> Result<(), Stop> {
+        if request == 0 {
+            // His own, of which nobody is to be told.
+            self.rescue.repair();
+            return Ok(());
+        }
+        let Some((owner, op)) = self.combiner.unanswered::<_, Op, Ret>(site, request)? else {
+            return Ok(());
+        };
+        if owner >= site.seats() {
+            return Err(Stop::Corrupt);
+        }
+        let is_good = self.rescue.repair();
+        let outcome = if is_good && !site.is_dead(owner) && self.rescue.is_idempotent(&op) {
+            // It may be cut short once more.
+            site.begin(self.me, request);
+            match (self.run)(owner, op) {
+                // So it would be told of one that was not begun.
+                Outcome { fate: Fate::Poisoned, .. } => Outcome::without(Fate::Unknown),
+                outcome => outcome,
+            }
+        } else {
+            Outcome::without(Fate::Unknown)
+        };
+        self.combiner.answer::<_, Op, Ret>(site, request, outcome)?;
+        site.approach(self.me);
+        Ok(())
+    }
+
+    fn look(&mut self, site: &S) -> Result<(), Stop> {
+        self.outcome = self.combiner.look::<_, Op, Ret>(site)?;
+        Ok(())
+    }
+
+    fn reopen(&mut self, site: &S) -> Result<bool, Stop> {
+        self.combiner.reopen(site)
+    }
+}

@@ -2,55 +2,51 @@
 //! whoever asked for it, and nobody waits for the dead. The lemmas of section 6.1.3 are assertions
 //! in `hyb_comb`.
 
-use super::{cc_synch::CcSynch, hyb_comb::HybComb};
+use super::{Combiner, Rescue, cc_synch::CcSynch, combined, hyb_comb::HybComb};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     object::{Fate, Outcome},
-    site::{Seat, within},
+    site::Seat,
 };
 
-type Run<'a> = &'a mut dyn FnMut(Seat, u64) -> Outcome<u64>;
-type Answer = Result<Outcome<u64>, Stop>;
+/// A scheme, and how a seat takes part.
+trait Kind: 'static {
+    type Combiner: Combiner;
 
-/// One seat's way to have an operation executed.
-trait Combiner: Sized {
     fn words(seats: usize, max_ops: usize) -> usize;
-    fn new(seats: usize, me: Seat, max_ops: usize) -> Self;
-    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer;
+    fn new(seats: usize, me: Seat, max_ops: usize) -> Self::Combiner;
 }
 
-impl Combiner for CcSynch {
+impl Kind for CcSynch {
+    type Combiner = Self;
+
     fn words(seats: usize, _: usize) -> usize {
         CcSynch::words::<u64, u64>(seats, 1)
     }
 
     fn new(seats: usize, me: Seat, max_ops: usize) -> Self {
-        CcSynch::new::<u64, u64>(0, seats, me, max_ops, None)
-    }
-
-    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer {
-        CcSynch::apply(self, model, &op, &mut |seat, op| run(seat, op))
+        CcSynch::new::<u64, u64>(0, seats, me, max_ops, (0, 1))
     }
 }
 
-struct HSynch(CcSynch);
+struct HSynch;
 
-impl Combiner for HSynch {
+impl Kind for HSynch {
+    type Combiner = CcSynch;
+
     fn words(seats: usize, _: usize) -> usize {
         CcSynch::words::<u64, u64>(seats, 2)
     }
 
-    fn new(seats: usize, me: Seat, max_ops: usize) -> Self {
-        Self(CcSynch::new::<u64, u64>(0, seats, me, max_ops, Some(me % 2)))
-    }
-
-    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer {
-        Combiner::apply(&mut self.0, model, op, run)
+    fn new(seats: usize, me: Seat, max_ops: usize) -> CcSynch {
+        CcSynch::new::<u64, u64>(0, seats, me, max_ops, (me % 2, 2))
     }
 }
 
-impl Combiner for HybComb {
+impl Kind for HybComb {
+    type Combiner = Self;
+
     fn words(seats: usize, max_ops: usize) -> usize {
         HybComb::words::<u64, u64>(seats, max_ops)
     }
@@ -58,26 +54,34 @@ impl Combiner for HybComb {
     fn new(seats: usize, me: Seat, max_ops: usize) -> Self {
         HybComb::new::<u64, u64>(0, seats, me, max_ops)
     }
-
-    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer {
-        HybComb::apply(self, model, &op, &mut |seat, op| run(seat, op))
-    }
 }
 
 /// With a swap at once, so that several register one after the other.
-struct Impatient(HybComb);
+struct Impatient;
 
-impl Combiner for Impatient {
+impl Kind for Impatient {
+    type Combiner = HybComb;
+
     fn words(seats: usize, max_ops: usize) -> usize {
         HybComb::words::<u64, u64>(seats, max_ops)
     }
 
-    fn new(seats: usize, me: Seat, max_ops: usize) -> Self {
-        Self(<HybComb as Combiner>::new(seats, me, max_ops).impatient())
+    fn new(seats: usize, me: Seat, max_ops: usize) -> HybComb {
+        <HybComb as Kind>::new(seats, me, max_ops).impatient()
+    }
+}
+
+/// What becomes of operations that are cut short: odd ones can be executed again.
+struct Rescued<'a>(&'a Model);
+
+impl Rescue<u64> for Rescued<'_> {
+    fn repair(&mut self) -> bool {
+        self.0.repair();
+        true
     }
 
-    fn apply(&mut self, model: &Model, op: u64, run: Run<'_>) -> Answer {
-        Combiner::apply(&mut self.0, model, op, run)
+    fn is_idempotent(&mut self, &op: &u64) -> bool {
+        op % 2 != 0 && self.0.permit(op)
     }
 }
 
@@ -90,20 +94,30 @@ struct Case {
     preemptions: usize,
 }
 
-/// Has an operation executed, and looks at its result.
-fn ask<C: Combiner>(combiner: &mut C, model: &Model, me: Seat, op: u64) -> Result<(), Stop> {
+/// Has an operation executed, and looks at its result. How it ended.
+fn ask(combiner: &mut impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     let run = &mut |seat: Seat, op: u64| {
         assert_eq!(op / 100, seat as u64, "another seat's operation");
         model.execute(seat, op);
         Outcome::done(op + 1)
     };
-    let outcome = within(model, me, || combiner.apply(model, op, run))?;
-    assert_eq!((outcome.fate, outcome.ret), (Fate::Done, op + 1));
-    Ok(())
+    match combined(combiner, model, me, &op, run, &mut Rescued(model)) {
+        Ok(Outcome { fate: Fate::Done, ret }) => {
+            assert_eq!(ret, op + 1);
+            Ended::Done
+        }
+        Ok(Outcome { fate: Fate::Unknown, .. }) => {
+            assert!(op % 2 == 0, "{op} was to be executed again");
+            Ended::Unknown
+        }
+        Err(Stop::Lost(0)) => Ended::Lost,
+        Err(Stop::Unsure(0)) => Ended::Gone,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Each seat asks.
-fn combines<C: Combiner>(case: Case) {
+fn combines<C: Kind>(case: Case) {
     let Case { seats, times, max_ops, preemptions } = case;
     explore(preemptions, move || {
         let model = Model::new(C::words(seats, max_ops), seats);
@@ -111,12 +125,12 @@ fn combines<C: Combiner>(case: Case) {
             let mut combiner = C::new(seats, me, max_ops);
             for time in 0..times {
                 let op = 100 * me as u64 + time;
-                ask(&mut combiner, model, me, op).unwrap();
+                assert_eq!(ask(&mut combiner, model, me, op), Ended::Done);
                 model.note(op, Ended::Done);
             }
         });
         model.check();
-        assert_eq!(model.counted(), seats * times as usize);
+        assert_eq!((model.counted(), model.repairs()), (seats * times as usize, 0));
         // Who waits has a place in a queue of combiners. Each of the others combines once before it,
         // and executes its own operation and so many others.
         let most = (seats - 1) * (1 + max_ops);
@@ -124,37 +138,68 @@ fn combines<C: Combiner>(case: Case) {
     });
 }
 
-/// One dies instead of a store, each of them. The others end, and know of each operation whether it
-/// was executed, or that nobody knows.
-fn outlives<C: Combiner>(case: Case) {
-    let Case { seats, times, max_ops, preemptions } = case;
-    at_every_store(preemptions, move |stores| {
-        let model = Model::new(C::words(seats, max_ops), seats);
-        let lived = each(&model, seats, move |me, model| {
-            let act = || {
-                let mut combiner = C::new(seats, me, max_ops);
-                for time in 0..times {
-                    let op = 100 * me as u64 + time;
-                    let ended = match ask(&mut combiner, model, me, op) {
-                        Ok(()) => Ended::Done,
-                        Err(Stop::Lost(0)) => Ended::Lost,
-                        Err(Stop::Unsure(0)) => Ended::Unknown,
-                        Err(other) => panic!("{other:?}"),
-                    };
-                    model.note(op, ended);
-                    if ended != Ended::Done {
-                        return;
-                    }
-                }
-            };
-            if me == 0 {
-                return model.live_for(me, stores, act);
+/// The first seats die instead of a store, each after so many. The others get all that they ask for, on a
+/// value that is good, but for what was under way; and know of each operation whether it was executed,
+/// but for those. Whether the last of those who were to die lived.
+fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
+    let Case { seats, times, max_ops, .. } = case;
+    let model = Model::new(C::words(seats, max_ops), seats);
+    let mut lives = [None; 3];
+    lives.iter_mut().zip(stores).for_each(|(life, &stores)| *life = Some(stores));
+    let lived = each(&model, seats, move |me, model| {
+        let act = || {
+            let mut combiner = C::new(seats, me, max_ops);
+            for time in 0..times {
+                let op = 100 * me as u64 + 2 * time + odd;
+                let ended = ask(&mut combiner, model, me, op);
+                model.note(op, ended);
             }
-            act();
-            true
+        };
+        match lives[me] {
+            Some(stores) => model.live_for(me, stores, act),
+            None => {
+                act();
+                true
+            }
+        }
+    });
+    model.check();
+    let living = lived.iter().filter(|&&lived| lived).count() as u64;
+    let [done, unknown] = [Ended::Done, Ended::Unknown].map(|how| model.ended(how) as u64);
+    let dead = seats as u64 - living;
+    assert!(unknown <= dead, "more than what they were in the middle of");
+    assert!(done + unknown >= living * times, "not all were answered");
+    lived[stores.len() - 1]
+}
+
+/// One dies instead of a store, each of them.
+fn outlives<C: Kind>(case: Case) {
+    for odd in 0..2 {
+        at_every_store(case.preemptions, move |stores| survives::<C>(case, &[stores], odd));
+    }
+}
+
+/// Two die, of whom the second may be healing.
+fn outlives_two<C: Kind>(case: Case, stores: u64) {
+    for (first, odd) in (0..stores).flat_map(|first| [(first, 0), (first, 1)]) {
+        at_every_store(case.preemptions, move |second| survives::<C>(case, &[first, second], odd));
+    }
+}
+
+/// Seat 0 combines, or is about to, when its rank goes, and comes to its end all the same. Nobody waits
+/// for ever.
+fn outlives_a_rank<C: Kind>() {
+    explore(2, move || {
+        let model = Model::new(C::words(3, 2), 3);
+        each(&model, 3, move |me, model| {
+            if me == 1 {
+                model.go(0);
+            }
+            let op = 100 * me as u64;
+            let ended = ask(&mut C::new(3, me, 2), model, me, op);
+            model.note(op, ended);
         });
         model.check();
-        lived[0]
     });
 }
 
@@ -192,21 +237,30 @@ fn hybcomb_swaps() {
     combines::<Impatient>(THREE);
 }
 
-#[test]
-fn cc_synch_outlives_a_seat() {
-    outlives::<CcSynch>(Case { times: 2, ..TWO });
-    outlives::<CcSynch>(Case { preemptions: 1, ..THREE });
+macro_rules! deaths {
+    ($($kind:ty: $one:ident with $preemptions:expr, $two:ident after $stores:expr, $rank:ident;)+) => { $(
+        #[test]
+        fn $one() {
+            outlives::<$kind>(Case { times: 2, preemptions: $preemptions, ..TWO });
+            outlives::<$kind>(Case { preemptions: 1, ..THREE });
+        }
+
+        #[test]
+        fn $two() {
+            outlives_two::<$kind>(Case { preemptions: $preemptions - 1, ..THREE }, $stores);
+        }
+
+        #[test]
+        fn $rank() {
+            outlives_a_rank::<$kind>();
+        }
+    )+ };
 }
 
-#[test]
-fn h_synch_outlives_a_seat() {
-    outlives::<HSynch>(Case { times: 2, ..TWO });
-    outlives::<HSynch>(Case { preemptions: 1, ..THREE });
-}
-
-#[test]
-fn hybcomb_outlives_a_seat() {
-    outlives::<HybComb>(Case { times: 2, ..TWO });
-    outlives::<HybComb>(Case { preemptions: 1, ..THREE });
-    outlives::<Impatient>(Case { preemptions: 1, ..THREE });
+deaths! {
+    CcSynch: cc_synch_outlives_a_seat with 2, cc_synch_outlives_two after 20, cc_synch_outlives_a_rank;
+    HSynch: h_synch_outlives_a_seat with 2, h_synch_outlives_two after 24, h_synch_outlives_a_rank;
+    HybComb: hybcomb_outlives_a_seat with 1, hybcomb_outlives_two after 20, hybcomb_outlives_a_rank;
+    Impatient: impatient_hybcomb_outlives_a_seat with 1, impatient_hybcomb_outlives_two after 20,
+        impatient_hybcomb_outlives_a_rank;
 }

@@ -1,9 +1,10 @@
 //! Craig's, Landin's and Hagersten's queue lock: who waits looks at its predecessor's node, and
 //! takes it over for the next time.
 
-use super::{Lock, heal::CLOSED, someone, who};
+use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
+    heal::CLOSED,
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
@@ -125,9 +126,9 @@ mod tests {
         let place =
             Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
         let (mut one, mut holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
-        take(&mut one, &place, 0).unwrap();
+        take(&mut one, &place, 0, || ()).unwrap();
         give(&mut one, &place, 0);
-        take(&mut holder, &place, 1).unwrap();
+        take(&mut holder, &place, 1, || ()).unwrap();
         holder.close(&place).unwrap();
         let got = one.acquire(&place);
         assert!(matches!(got, Err(Stop::Void)), "{got:?}: two have it");

@@ -10,9 +10,10 @@
 //! the successor's is taken out while the seat waits, and ALLOW not at all: who asks for it says which
 //! number it is to be this time.
 
-use super::{Lock, heal::CLOSED, someone, who};
+use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
+    heal::CLOSED,
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
@@ -75,7 +76,6 @@ impl Hyb {
     #[cold]
     #[inline(never)]
     fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
-        site.approach(self.me);
         if before == CLOSED {
             return Err(Stop::Void);
         }
@@ -97,7 +97,6 @@ impl Hyb {
             }
             (allow.load() == number).then_some(())
         })?;
-        site.enter(self.me);
         self.next = next;
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Mellor-Crummey's and Scott's queue lock: who waits looks at a word of its own, which its
 //! predecessor clears.
 
-use super::{Lock, heal::CLOSED, someone, who};
+use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
+    heal::CLOSED,
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 

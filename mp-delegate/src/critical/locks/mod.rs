@@ -1,7 +1,6 @@
 //! Locks: operations are executed by whoever asks for them, one after another.
 
 pub(super) mod clh;
-mod heal;
 pub(super) mod hyb;
 pub(super) mod mcs;
 #[cfg(all(test, loom))]
@@ -10,14 +9,14 @@ pub(super) mod tas;
 
 use super::{
     error::Stop,
+    heal::{Ward, heal},
     site::{Mortal, Seat, Site},
 };
 
 /// What all locks do. A lock is one seat's view of it: nothing is shared but the words.
 pub(super) trait Lock {
-    /// Whether it says by itself when it has the lock and when it does not: all that it can do
-    /// without a store in the way of those for whom it is free. Who dies there is taken for one that
-    /// has it.
+    /// Whether it says by itself when it does not have the lock any more, and where nobody waits for it
+    /// does not: who dies as it gives it up is taken for one that has it.
     const TERSE: bool = false;
 
     /// Whether those who wait have places, which the dead may leave empty.
@@ -30,27 +29,27 @@ pub(super) trait Lock {
     /// Gives it to the next, if there is one. `Void` as above: it is given up.
     fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop>;
 
-    /// Whoever comes finds it closed. See `heal.rs`.
+    /// Whoever comes from now on finds it closed. See `heal.rs`.
     fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop>;
 
     /// Makes everything new; false if somebody came since it was closed.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 }
 
-/// Waits until the seat has the lock, past those who die in the queue.
+/// Waits until the seat has the lock, past those who die. After one that had it the value is to be
+/// repaired.
 #[inline(always)]
-pub(super) fn take<S: Mortal, L: Lock>(lock: &mut L, site: &S, me: Seat) -> Result<(), Stop> {
-    if L::TERSE {
-        site.enter(me);
-    } else {
-        site.approach(me);
-    }
+pub(super) fn take<S: Mortal, L: Lock>(
+    lock: &mut L,
+    site: &S,
+    me: Seat,
+    repair: impl FnMut(),
+) -> Result<(), Stop> {
+    site.approach(me);
     if let Err(stop) = lock.acquire(site) {
-        take_again(lock, site, me, stop)?;
+        take_again(lock, site, me, stop, repair)?;
     }
-    if !L::TERSE {
-        site.enter(me);
-    }
+    site.enter(me);
     Ok(())
 }
 
@@ -61,22 +60,40 @@ fn take_again<S: Mortal, L: Lock>(
     site: &S,
     me: Seat,
     mut stop: Stop,
+    mut repair: impl FnMut(),
 ) -> Result<(), Stop> {
     while let Stop::Void = stop {
-        site.leave(me);
-        heal::heal(lock, site, me)?;
+        heal(&mut Guarded { lock, repair: &mut repair }, site, me, false)?;
         site.approach(me);
         match lock.acquire(site) {
             Err(another) => stop = another,
-            acquired => {
-                if L::TERSE {
-                    site.enter(me);
-                }
-                return acquired;
-            }
+            acquired => return acquired,
         }
     }
     Err(stop)
+}
+
+/// A lock, and the value behind it.
+struct Guarded<'a, L, R> {
+    lock: &'a L,
+    repair: R,
+}
+
+impl<S: Mortal, L: Lock, R: FnMut()> Ward<S> for Guarded<'_, L, R> {
+    const QUEUES: bool = L::QUEUES;
+
+    fn close(&mut self, site: &S) -> Result<bool, Stop> {
+        self.lock.close(site).map(|()| true)
+    }
+
+    fn repair(&mut self, _site: &S, _request: u64) -> Result<(), Stop> {
+        (self.repair)();
+        Ok(())
+    }
+
+    fn reopen(&mut self, site: &S) -> Result<bool, Stop> {
+        self.lock.reopen(site)
+    }
 }
 
 /// Gives it up. What is wrong with the lock is found by the next who takes it.
@@ -96,9 +113,10 @@ pub(super) fn locked<S: Mortal, T>(
     lock: &mut impl Lock,
     site: &S,
     me: Seat,
+    repair: impl FnMut(),
     run: impl FnOnce() -> T,
 ) -> Result<T, Stop> {
-    take(lock, site, me)?;
+    take(lock, site, me, repair)?;
     let result = run();
     give(lock, site, me);
     Ok(result)
@@ -118,8 +136,17 @@ pub(super) enum AnyLock {
 impl AnyLock {
     /// See [`take`].
     #[inline(always)]
-    pub(super) fn take<S: Mortal>(&mut self, site: &S, me: Seat) -> Result<(), Stop> {
-        if let Self::Hyb(lock) = self { take(lock, site, me) } else { self.take_other(site, me) }
+    pub(super) fn take<S: Mortal>(
+        &mut self,
+        site: &S,
+        me: Seat,
+        repair: impl FnMut(),
+    ) -> Result<(), Stop> {
+        if let Self::Hyb(lock) = self {
+            take(lock, site, me, repair)
+        } else {
+            self.take_other(site, me, repair)
+        }
     }
 
     /// See [`give`].
@@ -129,12 +156,17 @@ impl AnyLock {
     }
 
     #[inline(never)]
-    fn take_other<S: Mortal>(&mut self, site: &S, me: Seat) -> Result<(), Stop> {
+    fn take_other<S: Mortal>(
+        &mut self,
+        site: &S,
+        me: Seat,
+        repair: impl FnMut(),
+    ) -> Result<(), Stop> {
         match self {
-            Self::Tas(lock) => take(lock, site, me),
-            Self::Mcs(lock) => take(lock, site, me),
-            Self::Clh(lock) => take(lock, site, me),
-            Self::Hyb(lock) => take(lock, site, me),
+            Self::Tas(lock) => take(lock, site, me, repair),
+            Self::Mcs(lock) => take(lock, site, me, repair),
+            Self::Clh(lock) => take(lock, site, me, repair),
+            Self::Hyb(lock) => take(lock, site, me, repair),
         }
     }
 

@@ -65,7 +65,7 @@ impl Lock for Tas {
         Ok(())
     }
 
-    /// Gives it up for one who died before or after having it.
+    /// Gives it up for one who died, if the value is repaired where it was in his hands.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let word = site.word(self.word)?;
         let seen = word.load();
@@ -74,7 +74,7 @@ impl Lock for Tas {
         if owner >= site.seats() {
             return Err(Stop::Corrupt);
         }
-        let is_left = site.is_dead(owner) && site.mark(owner).load() != seat::ENTERED;
+        let is_left = site.is_dead(owner) && seat::kind(site.mark(owner).load()) != seat::ENTERED;
         if is_left && word.exchange(seen, 0).is_err() {
             return Ok(false);
         }

@@ -39,6 +39,10 @@ use crate::critical::{Object, Protected, Result, Section};
 /// [`submit`](Protected::submit). With a scheme that [is a lock](crate::critical::Scheme::is_lock),
 /// [`lock`](Protected::lock) and [`Table::new`] give the whole table.
 ///
+/// When a rank is killed in the middle of another's operation, whoever follows repairs the map. A get or
+/// an insert is executed again then, so that it is answered; what the insert says was there before may
+/// be the value that it has inserted. Other operations are [unknown](crate::critical::Error::Unknown).
+///
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]
 pub struct Map<K, V>(PhantomData<(K, V)>);
@@ -92,6 +96,11 @@ impl<K: Plain, V: Plain> Object for Map<K, V> {
     fn repair(state: &mut [Entry<K, V>]) -> bool {
         Table::new(state).repair();
         true
+    }
+
+    /// Gets, inserts, and the number of keys. An insert that is executed again may find its own value.
+    fn is_idempotent(op: &MapOp<K, V>) -> bool {
+        matches!(op.code, GET | INSERT | LEN)
     }
 }
 
@@ -351,7 +360,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// Makes the map good again after an operation that did not come to its end; how many entries
     /// were dropped. See [`Table::repair`].
     ///
-    /// A server that follows another one which was killed does so by itself. After an operation that
+    /// Whoever follows a rank that was killed in the middle of an operation does so by itself. After one that
     /// panicked (a key or a value of yours may) the map is poisoned, unless its section says otherwise:
     /// it refuses this, too, until [`clear_poison`](Self::clear_poison).
     ///

@@ -21,9 +21,10 @@
 //! opened. There is room for exactly so many values: who comes with one more gets it back with
 //! [`Full`], and who finds none gets `None`. Neither waits.
 //!
-//! **Deaths.** All of them are [repaired](super::Object::repair) by a server that follows one which was
-//! killed in the middle of an operation: of that one nobody knows whether it was executed, and nothing
-//! else is concerned, but that a map's may have lost its key.
+//! **Deaths.** All of them are [repaired](super::Object::repair) by whoever follows a rank that was killed
+//! in the middle of an operation, with a lock, as a combiner or as a server: of that one nobody knows
+//! whether it was executed, and nothing else is concerned, but that a map's may have lost its key. A map's
+//! gets and inserts are [executed again](super::Object::is_idempotent) instead.
 //!
 //! ```
 //! use mp_core::World;

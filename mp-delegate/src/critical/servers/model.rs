@@ -33,7 +33,10 @@ fn serve(model: &Model, slots: Slots, clients: usize) -> Result<(), Stop> {
     let (mut served, unfinished) = Served::take_over(slots, model)?;
     let mut run = |seat: Seat, op: u64| run(model, seat, op);
     if let Some(unfinished) = unfinished {
-        served.finish(model, unfinished, &mut run)?;
+        model.repair();
+        // Odd ones can be executed again.
+        let again = |&op: &u64| op % 2 != 0 && model.permit(op);
+        served.finish(model, unfinished, again, &mut run)?;
     }
     loop {
         let more = model.wait(clients, None, model.word(0)?, || {
@@ -66,7 +69,10 @@ fn ask(model: &Model, slots: Slots, me: Seat, times: u64, at_once: u64) {
                     assert!(outcome.ret >= op + time.saturating_sub(2));
                     model.note(op, Ended::Done);
                 }
-                Fate::Unknown => model.note(op, Ended::Unknown),
+                Fate::Unknown => {
+                    assert!(op % 2 == 0, "{op} was to be executed again");
+                    model.note(op, Ended::Unknown);
+                }
                 fate => panic!("{fate:?}"),
             }
         }

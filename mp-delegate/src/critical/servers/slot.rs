@@ -476,18 +476,21 @@ impl Served {
     }
 
     /// Answers a line of which the operation at `index` may have been executed, all before it
-    /// were, and none after it.
+    /// were, and none after it. That one is executed `again`, or else unknown.
     pub(in crate::critical) fn finish<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
         Unfinished { seat, index }: Unfinished,
+        again: impl FnOnce(&Op) -> bool,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(), Stop> {
         let next = *self.next.get(seat).ok_or(Stop::Corrupt)?;
         if index >= MOST {
             return Err(Stop::Corrupt);
         }
-        let head = self.slots.request(site, seat, next)?[0].load();
+        let request = self.slots.request(site, seat, next)?;
+        let head = request[0].load();
+        let op = request.get(1 + index * self.slots.unit..).ok_or(Stop::Corrupt)?;
         let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
             return Err(Stop::Corrupt);
         };
@@ -496,8 +499,16 @@ impl Served {
             fates.set(0);
             fated.store(progress(seat, 0, next));
         }
-        fates.set(fates.load() | (Fate::Unknown as u64) << (FATE_BITS * index as u64));
-        self.answer(site, seat, (head & 0xff) as usize, index + 1, run)
+        let at = FATE_BITS * index as u64;
+        let others = fates.load() & !(((1 << FATE_BITS) - 1) << at);
+        let from = if again(&get(op)) {
+            fates.set(others);
+            index
+        } else {
+            fates.set(others | (Fate::Unknown as u64) << at);
+            index + 1
+        };
+        self.answer(site, seat, (head & 0xff) as usize, from, run)
     }
 
     #[inline(always)]

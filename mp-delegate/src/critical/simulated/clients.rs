@@ -15,7 +15,7 @@ use super::{
     watch::{Sections, Watch},
 };
 use crate::critical::{
-    combiners::{cc_synch::CcSynch, hyb_comb::HybComb},
+    combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
     error::Stop,
     locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nonblocking::{Nodes, Rings},
@@ -234,10 +234,13 @@ impl<'e> Handle<'e> {
             Scheme::Mcs => Self::Lock(AnyLock::Mcs(Mcs::new(first, me))),
             Scheme::Clh => Self::Lock(AnyLock::Clh(Clh::new(first, seats, me))),
             Scheme::HybLock => Self::Lock(AnyLock::Hyb(Hyb::new(first, me))),
-            Scheme::CcSynch => Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, None)),
+            Scheme::CcSynch => {
+                Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, (0, 1)))
+            }
             Scheme::HSynch => {
                 let group = experiment.chip.machine.placement.group(core.number);
-                Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, Some(group)))
+                let of = (group, experiment.groups());
+                Self::Cc(CcSynch::new::<u64, u64>(first, seats, me, max_ops, of))
             }
             Scheme::HybComb => Self::Comb(HybComb::new::<u64, u64>(first, seats, me, max_ops)),
             Scheme::SlotServer => {
@@ -269,8 +272,8 @@ impl<'e> Handle<'e> {
                 lock.release(core)?;
                 outcome
             }
-            Self::Cc(combiner) => combiner.apply(core, &op, &mut run)?,
-            Self::Comb(combiner) => combiner.apply(core, &op, &mut run)?,
+            Self::Cc(combiner) => combiner.attempt(core, &op, &mut run)?,
+            Self::Comb(combiner) => combiner.attempt(core, &op, &mut run)?,
             Self::Slot(client, _) => return Ok(InFlight::Slot(client.submit(core, &op)?)),
             Self::Mp(client) => return Ok(InFlight::Mp(client.submit(core, &op)?)),
             Self::FetchAdd => Outcome::done(place.fetch_add()),

@@ -449,7 +449,9 @@ impl<'e> Site for Core<'e> {
     }
 
     /// Nobody is lost here.
-    fn enter(&self, _: Seat) {}
+    fn approach(&self, _: Seat) {}
+
+    fn begin(&self, _: Seat, _: u64) {}
 
     fn leave(&self, _: Seat) {}
 
