@@ -230,8 +230,14 @@ pub(super) mod head {
     /// 1 + who heals a queue, and whether it is void: see `heal.rs`.
     pub(in super::super) const HEALER: usize = 5;
     pub(in super::super) const VOID: usize = 6;
-    /// 1 + whose turn it is, where ranks share cores; see `turns.rs`.
+    /// Not 0: until when turns are taken because somebody waited for long; see `turns.rs`. In a line
+    /// that is hardly ever written.
+    pub(in super::super) const TURNS: usize = 7;
+    /// 1 + whose turn it is, where turns are taken; see `turns.rs`.
     pub(in super::super) const TURN: usize = 8;
+    /// For how long turns were taken the last time, in nanoseconds, and when that was over.
+    pub(in super::super) const TURNS_TIME: usize = 9;
+    pub(in super::super) const TURNS_END: usize = 10;
     pub(in super::super) const WORDS: usize = 16;
 }
 
@@ -260,11 +266,12 @@ pub(super) struct Place {
     pub(super) seats: usize,
     /// A value of [`Region::ends`] at which nobody was missing.
     whole: Cell<u32>,
+    pub(super) waits: turns::Waits,
 }
 
 impl Place {
     pub(super) fn new(region: Region, seats: usize) -> Self {
-        Self { region, seats, whole: Cell::new(0) }
+        Self { region, seats, whole: Cell::new(0), waits: turns::Waits::default() }
     }
 
     /// Of all ranks.
@@ -536,14 +543,18 @@ impl Site for Place {
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop> {
         let on = on.map(|seat| self.rank_of(seat));
-        self.region.wait(me, on, Some(watched), || {
+        let mut observed = turns::Observed::default();
+        let answer = self.region.wait(me, on, Some(watched), || {
             if let Some(answer) = poll() {
                 return Some(Ok(answer));
             }
+            observed.look(self);
             let broken = self.broken()?;
             // What was done before the end is visible by now.
             Some(poll().ok_or(broken))
-        })?
+        })?;
+        observed.end(self, me);
+        answer
     }
 
     #[inline(always)]
@@ -569,14 +580,14 @@ impl Site for Place {
 
     #[inline(always)]
     fn take_turn(&self, me: Seat) {
-        if !self.spins() {
+        if turns::are_taken(self) {
             turns::take(self, me);
         }
     }
 
     #[inline(always)]
     fn end_turn(&self, me: Seat) {
-        if !self.spins() {
+        if self.waits.has_turn() {
             turns::end(self, me);
         }
     }

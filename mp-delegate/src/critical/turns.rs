@@ -1,5 +1,5 @@
-//! Turns of ranks that share cores: one of them has operations executed for a while, and the others
-//! let it.
+//! Turns of ranks that share cores, with each other or with other programs: one of them has operations
+//! executed for a while, and the others let it.
 //!
 //! Whoever queued up beside it would be handed what it wants while it does not run, and keep it from
 //! all others until it does, at the price of two switches for each operation; and two who run would
@@ -7,19 +7,164 @@
 //! little. It takes the turn when that one has none of its operations under way, and at last in any
 //! case.
 //!
-//! Nothing but time depends on turns, which is why they are a word that is written without much
+//! Turns are taken where the world has more ranks than cores, and for a while after somebody has *waited
+//! for long*: so much longer than is usual with this object that whoever he waited for can't have run. What is usual each handle measures in some
+//! of its waits. How long the while is follows from how long he waited, and it is longer each time that
+//! somebody waits for long soon after it was over. So other programs on the ranks' cores cost some long waits and no more, and
+//! where all run at the same time again they soon queue up again.
+//!
+//! Nothing but time depends on turns, which is why they are words that are written without much
 //! ado, and why the dead can have them.
 
-use std::{thread::yield_now, time::Duration};
+use std::{cell::Cell, thread::yield_now, time::Duration};
 
-use super::site::{Place, Seat, Site, head};
+use super::site::{Place, Seat, Site, head, seat};
+use crate::trace::now;
 
-/// Looks before the first nap, others running between them: whoever has the turn may be about to end
-/// it.
+/// Looks before the first nap where ranks share cores, others running between them: whoever has the turn
+/// may be about to end it. Beside another program that computes each would take as long as the operating system
+/// lets that run.
 const LOOKS: u32 = 3;
 /// Naps between further looks, in microseconds: together some of the times that the operating system
 /// lets one run.
 const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
+
+/// So many times as long as usual is long. Queues are shorter, and their operations more alike.
+const LONG: u64 = 256;
+/// Nor is a wait long that so many looks end: they take less than the operating system to have another one run.
+const FEW_LOOKS: u32 = 1000;
+/// One wait of so many is measured whatever becomes of it.
+const MEASURED: u32 = 32;
+
+/// Turns are taken for so many times as long as somebody waited.
+const WHILE: u64 = 16;
+/// A long wait comes soon after turns if it is no more than so many times as late as they took.
+const SOON: u64 = 4;
+/// Nanoseconds that turns are taken at most without a try.
+const MOST: u64 = 250_000_000;
+/// Operations between two looks at the clock.
+const OPERATIONS: u32 = 64;
+
+/// What a handle knows of its waits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    count: Cell<u32>,
+    /// Nanoseconds of a usual one; 0 before the first.
+    usual: Cell<u64>,
+    /// Operations while turns were taken.
+    operations: Cell<u32>,
+    /// Whether the operation under way is in a turn.
+    has_turn: Cell<bool>,
+}
+
+impl Waits {
+    #[inline(always)]
+    pub(super) fn has_turn(&self) -> bool {
+        self.has_turn.get()
+    }
+
+    /// Whether the next wait is to be measured.
+    #[inline]
+    fn next(&self) -> bool {
+        let count = self.count.get();
+        self.count.set(count.wrapping_add(1));
+        count.is_multiple_of(MEASURED)
+    }
+
+    /// One took so many nanoseconds: towards what is usual, sooner down than up. Those that are long must
+    /// not seem usual, however many they are; where operations became longer it takes some more of them.
+    fn measured(&self, took: u64) {
+        let (usual, took) = (self.usual.get(), took.max(1));
+        self.usual.set(match usual {
+            0 => took,
+            _ if took < usual => took + (usual - took) / 2,
+            _ => usual.saturating_add(took.min(usual) / 4).max(usual + 1).min(took.max(usual)),
+        });
+    }
+
+    fn is_long(&self, took: u64) -> bool {
+        let usual = self.usual.get();
+        usual != 0 && took > usual.saturating_mul(LONG)
+    }
+}
+
+/// One wait, observed. Most of them cost a count.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    looks: u32,
+    measured: bool,
+    /// By the clock; 0 if it was not looked at.
+    began: u64,
+}
+
+impl Observed {
+    /// After a look that ended nothing.
+    #[inline(always)]
+    pub(super) fn look(&mut self, place: &Place) {
+        if self.looks == 0 {
+            self.measured = place.waits.next();
+        }
+        if self.looks == 0 && self.measured || self.looks == FEW_LOOKS && !self.measured {
+            self.began = now();
+        }
+        self.looks = self.looks.saturating_add(1);
+    }
+
+    #[inline(always)]
+    pub(super) fn end(self, place: &Place, me: Seat) {
+        if self.began != 0 {
+            self.judge(place, me);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn judge(self, place: &Place, me: Seat) {
+        let now = now();
+        let took = now.saturating_sub(self.began);
+        // Who waits outside of operations waits for another one to come.
+        let inside = place.seat(me)[seat::MARK].peek() != 0;
+        if inside && self.looks > FEW_LOOKS && place.waits.is_long(took) {
+            go_over(place, now, took);
+        }
+        if self.measured {
+            place.waits.measured(took);
+        }
+    }
+}
+
+/// Turns are taken from now on, for a while.
+fn go_over(place: &Place, now: u64, waited: u64) {
+    let [until, time, end] =
+        [head::TURNS, head::TURNS_TIME, head::TURNS_END].map(|at| place.head(at));
+    if until.peek() > now {
+        return;
+    }
+    let (before, ended) = (time.peek(), end.peek());
+    let soon = now.saturating_sub(ended) < before.saturating_mul(SOON);
+    let least = if soon { before.saturating_mul(2) } else { 0 };
+    let length = waited.saturating_mul(WHILE).max(least).min(MOST);
+    time.set(length);
+    until.set(now.saturating_add(length));
+}
+
+/// Whether turns are taken.
+#[inline(always)]
+pub(super) fn are_taken(place: &Place) -> bool {
+    place.head(head::TURNS).peek() != 0 || !place.spins()
+}
+
+/// Looks whether they still are.
+#[cold]
+#[inline(never)]
+fn look_at_the_clock(place: &Place) {
+    let until = place.head(head::TURNS);
+    let end = until.peek();
+    if end != 0 && now() >= end {
+        place.head(head::TURNS_END).set(end);
+        until.set(0);
+    }
+}
 
 /// A turn, until this is dropped.
 pub(super) struct Turn<'a>(&'a Place, Seat);
@@ -42,6 +187,12 @@ impl Drop for Turn<'_> {
 /// Before an operation of a seat.
 #[inline(never)]
 pub(super) fn take(place: &Place, me: Seat) {
+    place.waits.has_turn.set(true);
+    let operations = &place.waits.operations;
+    operations.set(operations.get().wrapping_add(1));
+    if operations.get().is_multiple_of(OPERATIONS) {
+        look_at_the_clock(place);
+    }
     let (turn, mine) = (place.head(head::TURN), me as u64 + 1);
     let seen = turn.peek();
     if seen == mine {
@@ -56,6 +207,7 @@ pub(super) fn take(place: &Place, me: Seat) {
 /// After it.
 #[inline(never)]
 pub(super) fn end(place: &Place, me: Seat) {
+    place.waits.has_turn.set(false);
     let turn = place.head(head::TURN);
     // Somebody may have taken it, and has to be left with it: two who take it from each other would
     // both be in the middle of something ever after.
@@ -68,7 +220,7 @@ pub(super) fn end(place: &Place, me: Seat) {
 #[inline(never)]
 fn give_way(place: &Place) {
     let is_over = || place.head(head::TURN).peek() == 0;
-    for _ in 0..LOOKS {
+    for _ in 0..if place.spins() { 0 } else { LOOKS } {
         yield_now();
         if is_over() {
             return;
@@ -79,5 +231,72 @@ fn give_way(place: &Place) {
         if is_over() {
             return;
         }
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::critical::site::{OBJECTS, open_region};
+
+    fn place() -> Place {
+        let rank = World::solo().unwrap();
+        Place::new(open_region(&rank, OBJECTS, "turns", Place::own(2), 0).unwrap(), 2)
+    }
+
+    /// A wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
+    fn wait(place: &Place, looks: u32, ago: u64) {
+        Observed { looks, measured: false, began: now() - ago }.judge(place, 0);
+    }
+
+    #[test]
+    fn what_is_usual_goes_down_at_once_and_up_slowly() {
+        let waits = Waits::default();
+        assert!(!waits.is_long(u64::MAX), "nobody knows yet");
+        waits.measured(4_000_000);
+        (0..20).for_each(|_| waits.measured(200));
+        assert!((200..300).contains(&waits.usual.get()), "{waits:?}");
+        assert!(!waits.is_long(10_000) && waits.is_long(4_000_000));
+        waits.measured(4_000_000);
+        assert!(waits.is_long(4_000_000), "one that is long becomes usual");
+        // Longer operations make longer waits.
+        (0..100).for_each(|_| waits.measured(50_000));
+        assert_eq!(waits.usual.get(), 50_000);
+        assert!(!waits.is_long(4_000_000));
+        waits.measured(0);
+        (0..100).for_each(|_| waits.measured(0));
+        assert_eq!(waits.usual.get(), 1);
+    }
+
+    #[test]
+    fn turns_are_taken_for_a_while_after_a_long_wait_in_an_operation() {
+        let place = place();
+        if !place.spins() {
+            return;
+        }
+        place.waits.measured(100);
+        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        assert!(!are_taken(&place), "it waited outside of operations");
+        place.enter(0);
+        wait(&place, FEW_LOOKS, 1_000_000);
+        wait(&place, FEW_LOOKS + 1, 1_000);
+        assert!(!are_taken(&place), "not long");
+        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        assert!(are_taken(&place));
+        let first = place.head(head::TURNS_TIME).peek();
+        assert!(first >= 1_000_000 * WHILE, "{first}");
+
+        while are_taken(&place) {
+            take(&place, 0);
+            assert_eq!(place.head(head::TURN).peek(), 1);
+            end(&place, 0);
+        }
+        assert!(now() >= place.head(head::TURNS_END).peek());
+        // As if at once, however long this thread did not run.
+        place.head(head::TURNS_END).set(now());
+        wait(&place, FEW_LOOKS + 1, 100_000);
+        assert!(place.head(head::TURNS_TIME).peek() >= 2 * first, "soon again");
     }
 }
