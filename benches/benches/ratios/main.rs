@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod busy;
 mod measure;
 mod ours;
 mod party;
@@ -104,6 +105,7 @@ fn child(arguments: &[String]) -> ExitCode {
         Some((kind, rest)) if kind == rivals::iceoryx2::ECHO => rivals::iceoryx2::echo(rest),
         Some((kind, rest)) if kind == rows::farm::FARM => rows::farm::child(rest),
         Some((kind, rest)) if kind == rows::stencil::STENCIL => rows::stencil::child(rest),
+        Some((kind, _)) if kind == busy::BUSY => busy::child(),
         Some((kind, rest)) if kind == ours::RANK => ours::rank(rest),
         _ => Err(rivals::failed(format!("unknown child {arguments:?}"))),
     };

@@ -121,7 +121,7 @@ impl Waits {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Waits::Spin => "spin",
             Waits::Adaptive => "adaptive",
@@ -166,6 +166,11 @@ impl Task {
     /// Ranks that share the two CPUs.
     pub fn sharing(ranks: usize, job: Job) -> Task {
         Task { ranks, waits: Waits::Adaptive, places: Places::Shared, idle_kts: false, job }
+    }
+
+    /// The same, waiting in another way.
+    pub fn waiting(self, waits: Waits) -> Task {
+        Task { waits, ..self }
     }
 
     /// Ranks that share the second CPU, and rank 0, which has the first one.

@@ -405,6 +405,8 @@ impl Critical {
     /// Clients that share CPUs: a window is longer than the operating system lets them run in turn.
     pub const CROWD: Load =
         Load { every: 16, warm_up_us: 20_000, window_us: 80_000, windows: 3, ..Self::USUAL };
+    /// Clients beside other programs, which the operating system lets run in turn with them.
+    pub const LOADED: Load = Load { windows: 5, ..Self::CROWD };
     /// What is asked of [`Section::in_flight`](onchip::critical::Section::in_flight).
     pub const IN_FLIGHT: usize = 32;
 }

@@ -12,6 +12,7 @@ pub mod native;
 pub mod openmp;
 mod pairs;
 pub mod raw;
+pub mod robust;
 pub mod rtrb;
 pub mod run;
 pub mod spin_yield;

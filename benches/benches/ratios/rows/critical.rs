@@ -4,11 +4,13 @@ use onchip::critical::{Object, Protected, Scheme, Section, Server};
 use onchip::prelude::*;
 use onchip_benches::load::{self, Counter, Done, INTEGERS, Increments, Load};
 
+use crate::busy;
 use crate::ours::{self, Job, Ranks, Start, Task, Waits};
 use crate::party::BOTH;
 use crate::plan::{Critical, Guarded};
 use crate::rivals::failed;
 use crate::rivals::locks::Lock;
+use crate::rivals::robust;
 use crate::row::{Bound, Row, Side, Unit};
 use crate::rows::pingpong;
 
@@ -18,6 +20,8 @@ const FAIR: f64 = 1.3;
 /// differs by as much without any lock, as the operating system lets them run.
 const LONG: usize = 25;
 const CROWD: usize = 8;
+/// Processes of another program.
+const BUSY: usize = 2;
 
 const HYB: Scheme = Scheme::HybLock;
 const SLOT: Scheme = Scheme::SlotServer;
@@ -74,6 +78,13 @@ fn each(load: Load) -> impl Fn(&[Done]) -> f64 + 'static {
 fn two(ranks: Ranks, scheme: Scheme, guarded: Guarded, load: Load) -> Side {
     let plan = critical(scheme, guarded, load);
     ours(ranks, Task::pinned(Waits::Spin, Job::Critical(plan)), plan, rate(load))
+}
+
+/// Processes that share CPUs.
+fn processes(clients: usize, waits: Waits, scheme: Scheme, load: Load) -> Side {
+    let plan = critical(scheme, Guarded::Counter, load);
+    let task = Task::sharing(clients, Job::Critical(plan)).waiting(waits);
+    ours(Ranks::Processes, task, plan, rate(load))
 }
 
 /// Clients that share CPUs; a server has one of them for itself.
@@ -214,6 +225,22 @@ pub fn rows() -> Vec<Row> {
             Lock::ParkingLot.side(CROWD, load, rate(load)),
             Bound::Context,
         )));
+    }
+
+    for (clients, waits) in
+        [(2, Waits::Spin), (2, Waits::Adaptive), (4, Waits::Spin), (4, Waits::Adaptive)]
+    {
+        for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server()) {
+            let load = Critical::LOADED;
+            rows.push(any(row(
+                format!("loaded.{clients}.{}.{}", waits.name(), scheme.name()),
+                "a counter by processes on 2 cores on which 2 processes of another program compute, beside as many processes with a robust pthread mutex",
+                Unit::Rate,
+                busy::beside(BUSY, processes(clients, waits, scheme, load)),
+                busy::beside(BUSY, robust::mutex(clients, load)),
+                Bound::ahead(0.7),
+            )));
+        }
     }
 
     for scheme in Scheme::ALL {
