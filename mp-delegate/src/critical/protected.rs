@@ -504,9 +504,10 @@ impl<O: Object> Core<O> {
         Ok(core)
     }
 
-    fn at(family: Arc<Family<O>>, place: Place, me: Seat) -> Result<Self> {
+    fn at(family: Arc<Family<O>>, mut place: Place, me: Seat) -> Result<Self> {
         let name = place.region.name().to_owned();
         let section = &family.section;
+        place.waits.observed = section.scheme.is_lock();
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
         let Section { len, poison, .. } = *section;

@@ -7,7 +7,7 @@
 //! little. It takes the turn when that one has none of its operations under way, and at last in any
 //! case.
 //!
-//! Turns are taken where the world has more ranks than cores, and for a while after somebody has *waited
+//! Turns are taken where the world has more ranks than cores, and at a lock for a while after somebody has *waited
 //! for long*: so much longer than is usual with this object that whoever he waited for can't have run. What is usual each handle measures in some
 //! of its waits. How long the while is follows from how long he waited, and it is longer each time that
 //! somebody waits for long soon after it was over. So other programs on the ranks' cores cost some long waits and no more, and
@@ -48,6 +48,9 @@ const OPERATIONS: u32 = 64;
 /// What a handle knows of its waits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
+    /// Whether they are waits for a lock in a queue. Whoever waits for a combiner waits for as long as that has
+    /// others to serve, and says nothing of who runs.
+    pub(super) observed: bool,
     count: Cell<u32>,
     /// Nanoseconds of a usual one; 0 before the first.
     usual: Cell<u64>,
@@ -101,6 +104,9 @@ impl Observed {
     /// After a look that ended nothing.
     #[inline(always)]
     pub(super) fn look(&mut self, place: &Place) {
+        if !place.waits.observed {
+            return;
+        }
         if self.looks == 0 {
             self.measured = place.waits.next();
         }
