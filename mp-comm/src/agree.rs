@@ -54,7 +54,7 @@ pub(crate) struct Agreed {
 
 impl Communicator {
     /// Tells every rank what all contribute, and takes a context for something new.
-    pub(crate) fn agree(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
+    pub(crate) fn decide_together(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
         self.joint().check_if_set(|| call.call())?;
         let (tag, mut row) = self.row(call as u64);
         row[2..].copy_from_slice(&mine);

@@ -62,7 +62,8 @@ impl Communicator {
             && dimensions.len() == periodic.len()
             && (1..=self.size()).contains(&places);
         let words = dimensions.iter().map(|&d| d as u64).chain(periodic.iter().map(|&p| p.into()));
-        let agreed = self.agree(Together::Cartesian, [digest(words), sensible.into(), 0])?;
+        let agreed =
+            self.decide_together(Together::Cartesian, [digest(words), sensible.into(), 0])?;
         if let Some(rank) = agreed.rows.iter().position(|row| row[1] == 0) {
             let asked = format!("dimensions {dimensions:?}, periodic {periodic:?}");
             let size = self.size();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Plain, Rank, SharedBuffer};
+use mp_core::{Plain, Rank, SharedBuffer, waits::News};
 
 use crate::{
     background,
@@ -50,6 +50,9 @@ pub struct Communicator {
     pub(crate) ledger: OnceCell<Ledger>,
     /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
     pub(crate) agreements: Cell<u32>,
+    news: News,
+    /// Those after which this was not revoked.
+    heard: Cell<u32>,
 }
 
 /// In which of a communicator's two streams of messages: those of the program, and those of the
@@ -95,11 +98,15 @@ impl Communicator {
     }
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
-        engine.borrow_mut().communicators += 1;
+        let members = Rc::new(members);
+        engine.borrow_mut().add(context, &members);
+        let news = engine.borrow().rank.news();
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
         let of = Self {
+            heard: Cell::new(news.number().wrapping_sub(1)),
+            news,
             engine,
-            members: Rc::new(members),
+            members,
             context,
             kept,
             handed_down: RefCell::default(),
@@ -162,7 +169,35 @@ impl Communicator {
         }
     }
 
+    /// The world's number of a rank to which something is to be sent.
+    #[inline(always)]
+    pub(crate) fn destination(&self, rank: usize) -> Result<u32> {
+        self.check_revoked()?;
+        self.to_world(rank)
+    }
+
+    /// Returns an error if the communicator is revoked.
+    #[inline(always)]
+    pub(crate) fn check_revoked(&self) -> Result<()> {
+        match self.news.number() == self.heard.get() {
+            true => Ok(()),
+            false => self.look_whether_revoked(),
+        }
+    }
+
+    #[cold]
+    fn look_whether_revoked(&self) -> Result<()> {
+        let number = self.news.number();
+        self.engine.borrow_mut().hear();
+        if self.members.revoked.get() {
+            return Err(Error::Revoked);
+        }
+        self.heard.set(number);
+        Ok(())
+    }
+
     pub(crate) fn pattern(&self, stream: Stream, source: Source, tag: Tag) -> Result<Pattern> {
+        self.check_revoked()?;
         let source = match source {
             Source::Any => None,
             Source::Rank(rank) => Some(self.to_world(rank)?),
@@ -215,7 +250,7 @@ impl Communicator {
         to: usize,
         tag: u32,
     ) -> Result<()> {
-        let to = self.to_world(to)?;
+        let to = self.destination(to)?;
         let context = self.context_of(stream);
         let mut engine = self.engine.borrow_mut();
         if engine.send_at_once(context, to, tag, elements) {
@@ -244,7 +279,7 @@ impl Communicator {
         let sent = (|| {
             engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, true)?;
+                let (ticket, sync) = engine.ticket(to, context, true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -278,7 +313,7 @@ impl Communicator {
     /// As [`send`](Self::send); and [`Error::WaitsForItself`] for a message to oneself that no
     /// receive was [posted](Self::immediate_receive) for. It stays receivable.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
-        let to = self.to_world(to)?;
+        let to = self.destination(to)?;
         self.send_slowly(self.context_of(Stream::Program), elements, to, tag, true)
     }
 
@@ -291,7 +326,7 @@ impl Communicator {
     /// As [`send`](Self::send). That a copy could not be sent later, for want of memory, is the error of
     /// the next call that would wait ([`Error::Unsent`]); that its receiver had ended is no error.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
-        let to = self.to_world(to)?;
+        let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
         let mut engine = self.engine.borrow_mut();
         if engine.send_at_once(context, to, tag, elements) {
@@ -341,7 +376,7 @@ impl Communicator {
     ) -> Result<(), Failed<SharedBuffer<T>>> {
         let count = buffer.len();
         let fail = |error, buffer| Err(Failed { error: self.localized(error), buffer });
-        let to = match self.to_world(to) {
+        let to = match self.destination(to) {
             Ok(to) => to,
             Err(error) => return fail(error, buffer),
         };
@@ -615,7 +650,7 @@ impl Communicator {
     ) -> Result<Status> {
         let (source, receive_tag) = (source.into(), receive_tag.into());
         let context = self.context_of(Stream::Program);
-        let world = self.to_world(to)?;
+        let world = self.destination(to)?;
         if self.engine.borrow_mut().send_at_once(context, world, send_tag, elements) {
             return self.receive_in(Stream::Program, into, source, receive_tag, false);
         }
@@ -640,6 +675,7 @@ impl Communicator {
             if let Some(status) = self.look_for(&pattern)? {
                 return Ok(status);
             }
+            self.check_revoked()?;
             let mut engine = self.engine.borrow_mut();
             if let Some(error) = engine.hopeless(&pattern, &self.members) {
                 return Err(self.localized(error));
@@ -682,7 +718,6 @@ impl Communicator {
         status(&self.members, envelope)
     }
 
-    /// An error with the communicator's numbers instead of the world's.
     /// Returns an error if this rank has dropped its communicators, has ended or was lost, and all that it
     /// had sent was looked at.
     pub(crate) fn still_there(&self, rank: usize) -> Result<()> {
@@ -691,6 +726,7 @@ impl Communicator {
         there.map_err(|error| self.localized(error))
     }
 
+    /// An error with the communicator's numbers instead of the world's.
     pub(crate) fn localized(&self, error: Error) -> Error {
         localized(&self.members, error)
     }
@@ -725,7 +761,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         // It is borrowed only where a panic came out of it.
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
-        engine.communicators -= 1;
+        engine.remove(self.context, &self.members);
         if engine.communicators > 0 {
             return;
         }

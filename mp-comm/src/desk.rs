@@ -81,6 +81,8 @@ pub(crate) struct Posted {
 /// A send that was not done at once.
 pub(crate) struct Sending {
     pub(crate) to: u32,
+    /// That of the message.
+    pub(crate) context: u32,
     /// The number under which the receiver acknowledges it; 0 when it does not.
     pub(crate) sync: u32,
     pub(crate) gone: bool,
@@ -104,9 +106,18 @@ pub(crate) struct Untold {
 
 impl Sending {
     /// One that nothing has come of yet.
-    pub(crate) fn new(to: u32) -> Self {
-        let (failed, held, back) = (None, None, None);
-        Self { to, sync: 0, gone: false, acknowledged: false, failed, held, back, abandoned: false }
+    pub(crate) fn new(to: u32, context: u32) -> Self {
+        Self {
+            to,
+            context,
+            sync: 0,
+            gone: false,
+            acknowledged: false,
+            failed: None,
+            held: None,
+            back: None,
+            abandoned: false,
+        }
     }
 
     /// Whether nothing is missing but what the receiver says.
@@ -146,11 +157,63 @@ pub(crate) struct Desk {
     holding: usize,
     /// Those of them that were matched.
     pub(crate) released: Vec<usize>,
+    /// Communicators that are revoked.
+    revoked: Vec<u32>,
 }
 
 impl Desk {
     pub(crate) fn new(me: u32) -> Self {
         Self { me, ..Self::default() }
+    }
+
+    /// Whether a message of this context belongs to a communicator that is revoked.
+    #[inline]
+    pub(crate) fn is_revoked(&self, context: u32) -> bool {
+        !self.revoked.is_empty() && self.revoked.contains(&(context >> 1))
+    }
+
+    /// Whether any communicator is.
+    pub(crate) fn has_revoked(&self) -> bool {
+        !self.revoked.is_empty()
+    }
+
+    /// Fails all that waits in a communicator, and drops what has come for it; but a receive whose message has
+    /// begun to come gets it.
+    pub(crate) fn revoke(&mut self, communicator: u32) {
+        self.revoked.push(communicator);
+        let is_of = |context: u32| context >> 1 == communicator;
+        for arrived in self.store.forget(|arrived| is_of(arrived.envelope.context)) {
+            self.backlog.remove(self.kept(&arrived));
+        }
+        let receives = &self.receives;
+        let (revoked, waiting): (Vec<usize>, Vec<usize>) =
+            self.waiting.iter().partition(|&&at| is_of(receives[at].pattern.context));
+        self.waiting = waiting.into();
+        let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
+        for place in
+            revoked.into_iter().chain(asked.map(|(_, (_, place))| place)).collect::<Vec<_>>()
+        {
+            self.fail(place, Error::Revoked);
+        }
+        let sends = self.sends.iter();
+        let sends = sends.filter(|(_, send)| is_of(send.context) && !send.is_done());
+        for place in sends.map(|(place, _)| place).collect::<Vec<_>>() {
+            self.revoke_send(place);
+        }
+    }
+
+    fn revoke_send(&mut self, place: usize) {
+        // Where the call has the payload, it stays there.
+        let own = |sending: &Sending| sending.held.as_ref().is_some_and(|held| !held.is_nothing());
+        let held = match self.sends.get(place).is_some_and(own) {
+            true => self.take_held(place),
+            false => None,
+        };
+        if let Some(sending) = self.sends.get_mut(place) {
+            sending.failed = Some(Error::Revoked);
+            sending.back = held.and_then(Kept::back).or(sending.back.take());
+            self.forget_if_abandoned(place);
+        }
     }
 
     pub(crate) fn element(&self, fingerprint: u32) -> ElementType {
@@ -267,6 +330,9 @@ impl Desk {
     /// Gives a message that has arrived whole to the receive that waits for it, or [stores](Self::store) it.
     /// So many bytes of it were counted as unexpected before.
     pub(crate) fn arrived(&mut self, arrived: Arrived, counted: usize) {
+        if self.is_revoked(arrived.envelope.context) {
+            return self.backlog.remove(counted);
+        }
         match self.offer(&arrived.envelope) {
             Some(place) => {
                 self.backlog.remove(counted);

@@ -11,6 +11,7 @@ use mp_core::{Plain, Rank, Select, Wait, waits::News};
 
 use crate::{
     background::Background,
+    board::{Board, Whose},
     desk::{Desk, Posted, Receiving, Sending, Want},
     elements::{ElementType, Fingerprints, Landing},
     error::{Error, Result},
@@ -19,6 +20,7 @@ use crate::{
     members::Members,
     outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
+    survivors,
     wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
 };
 
@@ -91,6 +93,10 @@ pub(crate) struct Engine {
     heard: u32,
     /// The world's ranks that were lost, in ascending order.
     lost: Vec<u32>,
+    /// The communicators that there are, by context.
+    live: Vec<(u32, Weak<Members>)>,
+    /// The contexts of those that were dropped and had no board.
+    dropped: Vec<u32>,
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
     background: Rc<Background>,
@@ -130,6 +136,8 @@ impl Engine {
             // One that there is not: so that the first look finds news.
             heard: rank.news().number().wrapping_sub(1),
             lost: Vec::new(),
+            live: Vec::new(),
+            dropped: Vec::new(),
             communicators: 0,
             background: Background::new(this),
             joined: false,
@@ -240,13 +248,19 @@ impl Engine {
             return None;
         }
         let envelope = self.envelope(context, tag, elements);
+        let heard = self.heard;
         let way = self.outward.get_mut(to as usize)?.as_deref_mut()?;
         if !way.is_ready_for(envelope.fingerprint) || !way.is_eager(envelope.bytes) {
             return None;
         }
         let bytes = bytemuck::cast_slice(elements);
-        let sent = way.send(&envelope, bytes);
-        Some(sent.map_err(|end| self.stopped(to, &end)))
+        let mut course = Course::new(&envelope, bytes);
+        way.heed(heard);
+        Some(match way.send(&envelope, &mut course, bytes) {
+            Ok(Step::Done) => Ok(()),
+            Ok(_) => self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes)),
+            Err(end) => Err(self.stopped(to, &end)),
+        })
     }
 
     pub(crate) fn envelope<T: Plain>(
@@ -322,8 +336,9 @@ impl Engine {
         cargo: &mut Cargo<'_>,
     ) -> Result<()> {
         loop {
-            let alone = self.is_alone(0);
+            let (alone, heard) = (self.is_alone(0), self.heard);
             let way = self.out(to)?;
+            way.heed(heard);
             let step = match way.advance(course, cargo, alone) {
                 Ok(step) => step,
                 Err(end) => return Err(self.stopped(to, &end)),
@@ -347,6 +362,14 @@ impl Engine {
             {
                 self.break_off_unfinished(to);
                 return Err(error);
+            }
+            if self.desk.is_revoked(course.context()) {
+                match &*cargo {
+                    Cargo::Bytes(bytes) => return Err(self.let_go(to, course, bytes)),
+                    Cargo::Moved(_) if !course.has_begun() => return Err(Error::Revoked),
+                    // There is no copy of a buffer. The receiver takes it as soon as it looks.
+                    Cargo::Moved(_) => {}
+                }
             }
         }
     }
@@ -382,7 +405,7 @@ impl Engine {
             engine.is_matched(place) || engine.is_settled(handle)
         })?;
         self.failure_of(place)?;
-        let mut course = Course::payload(sync, bytes.len());
+        let mut course = Course::payload(sync, bytes.len(), envelope.context);
         self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes))
     }
 
@@ -390,7 +413,7 @@ impl Engine {
     fn hold_for_call(&mut self, to: u32, envelope: &Envelope) -> Result<usize> {
         let place = match (envelope.sync as usize).checked_sub(1) {
             Some(place) => place,
-            None => self.ticket(to, true)?.0,
+            None => self.ticket(to, envelope.context, true)?.0,
         };
         self.desk.hold(place, Kept::Nothing);
         Ok(place)
@@ -402,6 +425,11 @@ impl Engine {
 
     /// Sees to it that the receiver does not wait for a payload that the caller takes back.
     fn forsake(&mut self, to: u32, place: usize) {
+        let context = self.desk.sends.get(place).map(|sending| sending.context);
+        if context.is_some_and(|context| self.desk.is_revoked(context)) {
+            // It does not wait for it, since its receive fails, too.
+            return;
+        }
         let over = self.outward[to as usize].as_ref().is_none_or(|way| way.end().is_some());
         if self.take_back(to, place).is_none() && !over && self.ended(to).is_none() {
             self.break_off(place);
@@ -413,7 +441,9 @@ impl Engine {
         let envelope = course.envelope(self.me);
         // Nobody has a request for a copy.
         let place = ticket.unwrap_or_else(|| {
-            self.desk.sends.insert(Sending { abandoned: true, ..Sending::new(to) })
+            self.desk
+                .sends
+                .insert(Sending { abandoned: true, ..Sending::new(to, envelope.context) })
         });
         // Where the answer comes from.
         if let Err(error) = self.open_from(to) {
@@ -455,8 +485,10 @@ impl Engine {
     fn send_released(&mut self) {
         for place in std::mem::take(&mut self.desk.released) {
             let Some(payload) = self.desk.take_held(place) else { continue };
-            let Some(&Sending { to, sync, .. }) = self.desk.sends.get(place) else { continue };
-            let course = Course::payload(sync, payload.len());
+            let Some(&Sending { to, sync, context, .. }) = self.desk.sends.get(place) else {
+                continue;
+            };
+            let course = Course::payload(sync, payload.len(), context);
             self.queue(to, course, payload, Some(place));
         }
     }
@@ -616,10 +648,15 @@ impl Engine {
         }
         let line = {
             let received = match wait {
-                true => way.lines.receive().map(Some),
+                // Until there are news, too.
+                true => {
+                    let wait = Wait::forever().until_news(self.heard);
+                    way.lines.receive_with(wait).map(Some)
+                }
                 false => way.lines.try_receive(),
             };
             match received {
+                Err(mp_core::Error::Timeout { .. }) => return None,
                 Ok(None) => return None,
                 Ok(Some(words)) => {
                     let line = Line::of(&words);
@@ -751,8 +788,8 @@ impl Engine {
     }
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
-        self.hear();
-        let mut moved = !self.busy.is_empty() && self.flush();
+        let mut moved = self.hear();
+        moved |= !self.busy.is_empty() && self.flush();
         if self.listening.as_ref().is_some_and(Listening::has_news) {
             moved |= self.open_from_callers();
         }
@@ -781,20 +818,102 @@ impl Engine {
         moved
     }
 
-    /// Looks who was lost, if there are news.
+    /// Looks who was lost and what was revoked, if there are news. Returns whether there were.
     #[inline(always)]
-    fn hear(&mut self) {
+    pub(crate) fn hear(&mut self) -> bool {
         let number = self.news.number();
-        if number != self.heard {
+        let any = number != self.heard;
+        if any {
             self.hear_news(number);
         }
+        any
     }
 
     #[cold]
     fn hear_news(&mut self, number: u32) {
         self.heard = number;
+        if number == 0 {
+            return;
+        }
         let ranks = 0..self.rank.size();
         self.lost = ranks.filter(|&rank| self.rank.is_lost(rank)).map(|rank| rank as u32).collect();
+        self.live.retain(|(_, members)| members.strong_count() > 0);
+        for place in 0..self.live.len() {
+            let (context, members) = &self.live[place];
+            let (context, Some(members)) = (*context, members.upgrade()) else { continue };
+            // Of a broken segment every other call says so.
+            if !members.revoked.get() && self.looks_revoked(context, &members).unwrap_or(false) {
+                members.revoked.set(true);
+                self.revoke(context);
+            }
+        }
+    }
+
+    fn whose(&self, context: u32) -> Whose {
+        Whose { serial: self.serial, context }
+    }
+
+    /// Whether any member has revoked the communicator.
+    fn looks_revoked(&self, context: u32, members: &Members) -> Result<bool> {
+        let board = match members.open_board() {
+            Some(board) => board,
+            None if Board::is_there(&self.rank, self.whose(context))? => {
+                self.board(context, members)?
+            }
+            None => return Ok(false),
+        };
+        board.is_revoked()
+    }
+
+    /// The communicator's board, opened if it is not.
+    pub(crate) fn board(&self, context: u32, members: &Members) -> Result<Rc<Board>> {
+        let mut board = members.board.borrow_mut();
+        Ok(match &*board {
+            Some(board) => Rc::clone(board),
+            None => {
+                let words = survivors::words(members.len());
+                let opened = Board::open(&self.rank, self.whose(context), members, words)?;
+                Rc::clone(board.insert(Rc::new(opened)))
+            }
+        })
+    }
+
+    /// Fails what is under way in a communicator.
+    fn revoke(&mut self, context: u32) {
+        for to in 0..self.outward.len() {
+            let Some(way) = &mut self.outward[to] else { continue };
+            for (ticket, cargo) in way.revoke(context) {
+                if let Some(ticket) = ticket {
+                    self.desk.not_sent(ticket, cargo, Error::Revoked);
+                }
+            }
+            self.flush_to(to as u32);
+        }
+        self.desk.revoke(context);
+    }
+
+    /// There is another communicator.
+    pub(crate) fn add(&mut self, context: u32, members: &Rc<Members>) {
+        self.communicators += 1;
+        self.live.retain(|(_, members)| members.strong_count() > 0);
+        self.live.push((context, Rc::downgrade(members)));
+    }
+
+    /// A communicator is dropped: no member waits for this rank in it.
+    pub(crate) fn remove(&mut self, context: u32, members: &Members) {
+        self.communicators -= 1;
+        if members.len() > 1 && members.board.take().is_none() {
+            Board::decline(&self.rank, self.whose(context));
+            self.dropped.push(context);
+        }
+    }
+
+    /// Leaves a message of the caller's whose communicator was revoked: what has begun goes on as a copy.
+    fn let_go(&mut self, to: u32, course: &Course, bytes: &[u8]) -> Error {
+        if course.has_begun() {
+            self.queue(to, course.clone(), Kept::Owned(Box::new(bytes.to_vec())), None);
+        }
+        Error::Revoked
     }
 
     /// Waits until something may have changed; false when the limit was over before. `to` are
@@ -929,6 +1048,13 @@ impl Engine {
             {
                 continue;
             }
+            if self.desk.is_revoked(local.course.context()) {
+                let (to, bytes) = (local.to, local.bytes);
+                local.outcome = Some(Err(self.let_go(to, &local.course, bytes)));
+                local.held.take().map(|place| self.desk.take_send(place));
+                moved = true;
+                continue;
+            }
             let before = (local.course.progress(), local.held, local.released);
             match self.push_one(local) {
                 Ok(true) => local.outcome = Some(Ok(())),
@@ -955,7 +1081,8 @@ impl Engine {
                 return self.failure_of(place).map(|()| false);
             }
             local.released = true;
-            local.course = Course::payload(self.number_of(place), bytes.len());
+            let context = local.course.context();
+            local.course = Course::payload(self.number_of(place), bytes.len(), context);
         }
         match self.advance(to, &mut local.course, &mut Cargo::Bytes(bytes))? {
             Step::Done => Ok(true),
@@ -1082,12 +1209,17 @@ impl Engine {
     }
 
     /// A place for a send that is not done at once.
-    pub(crate) fn ticket(&mut self, to: u32, synchronous: bool) -> Result<(usize, u32)> {
+    pub(crate) fn ticket(
+        &mut self,
+        to: u32,
+        context: u32,
+        synchronous: bool,
+    ) -> Result<(usize, u32)> {
         if synchronous {
             // Where the answer comes from.
             self.open_from(to)?;
         }
-        let place = self.desk.sends.insert(Sending::new(to));
+        let place = self.desk.sends.insert(Sending::new(to, context));
         if !synchronous {
             return Ok((place, 0));
         }
@@ -1118,6 +1250,10 @@ impl Drop for Engine {
             for name in names(self.serial) {
                 // Where there is no memory for that, they are told when the rank's code has ended.
                 let _ = self.rank.withdraw(&name, LINE_CHANNEL);
+            }
+            // After that: see `Board::open`.
+            for &context in &self.dropped {
+                Board::decline(&self.rank, self.whose(context));
             }
         }
     }

@@ -31,6 +31,11 @@ pub enum Error {
     /// A receive from any source, when every possible source has ended, or was lost and acknowledged.
     #[error("no other rank of the communicator is left to send anything")]
     NobodyLeft,
+    /// A rank has [revoked](crate::Communicator::revoke) the communicator: nothing can be sent or received in
+    /// it any more, and nothing be called together, but [`shrink`](crate::Communicator::shrink) and
+    /// [`agree`](crate::Communicator::agree).
+    #[error("the communicator was revoked")]
+    Revoked,
     /// A call that only this very rank could bring to an end, which waits in it.
     #[error("a rank that waits for a message of its own would wait for ever")]
     WaitsForItself,
@@ -113,7 +118,7 @@ pub enum Error {
     Misuse(String),
     /// The world's memory, its channels, the machine's description.
     #[error(transparent)]
-    World(#[from] mp_core::Error),
+    World(mp_core::Error),
 }
 
 impl Error {
@@ -123,6 +128,15 @@ impl Error {
             Self::Broken { reason, .. } => Some(reason.clone()),
             Self::World(error) => Some(error.to_string()),
             _ => None,
+        }
+    }
+}
+
+impl From<mp_core::Error> for Error {
+    fn from(error: mp_core::Error) -> Self {
+        match error {
+            mp_core::Error::Revoked { .. } => Self::Revoked,
+            error => Self::World(error),
         }
     }
 }

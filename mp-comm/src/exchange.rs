@@ -76,7 +76,7 @@ impl Communicator {
 impl<'a> Exchange<'a> {
     /// Adds a message to rank `to`. Those to one rank go in the order of adding.
     pub fn send<T: Plain>(&mut self, elements: &'a [T], to: usize, tag: u32) -> &mut Self {
-        match self.communicator.to_world(to) {
+        match self.communicator.destination(to) {
             Ok(to) => {
                 let context = self.communicator.context_of(self.stream);
                 let mut engine = self.communicator.engine.borrow_mut();

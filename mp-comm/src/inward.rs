@@ -295,6 +295,8 @@ impl Inward {
                         envelope = of;
                         To::Receive(place)
                     }
+                    // The receive that had asked for it failed when its communicator was revoked.
+                    None if desk.has_revoked() => To::Receive(NOBODY),
                     other => {
                         self.head = None;
                         let end = End::Broken("a payload that was not asked for".to_owned());
@@ -305,6 +307,12 @@ impl Inward {
                         return true;
                     }
                 },
+                Kind::Rendezvous if desk.is_revoked(envelope.context) => {
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
+                _ if desk.is_revoked(envelope.context) => To::Receive(NOBODY),
                 _ => match desk.offer(&envelope) {
                     Some(place) => To::Receive(place),
                     // The first that a probe would take is not passed over.

@@ -5,6 +5,7 @@ use std::{any::Any, rc::Rc, time::Duration};
 use mp_core::{Plain, Rank};
 
 use crate::{
+    board::Whose,
     call::Call,
     check::Check,
     communicator::{Communicator, OWN_TAGS, Stream},
@@ -72,16 +73,29 @@ impl<'a> Joint<'a> {
         self.communicator.engine.borrow().rank.clone()
     }
 
+    /// Returns [`Error::Revoked`](crate::Error::Revoked) if the communicator was
+    /// [revoked](Communicator::revoke): for operations that begin with something else than messages of this
+    /// stream. Ranks that have opened message passing buffers ask it once more after that; what they wait for
+    /// later, a revocation ends.
+    ///
+    /// # Errors
+    /// That.
+    #[inline(always)]
+    pub fn check_revoked(self) -> Result<()> {
+        self.communicator.check_revoked()
+    }
+
     /// The world's numbers of the ranks.
     pub fn world_ranks(self) -> Vec<usize> {
         self.communicator.members.all().iter().map(|&rank| rank as usize).collect()
     }
 
-    /// A name for the channels of `what`: the same in all ranks of this communicator, and of no
-    /// other among them.
+    /// A name for the channels or message passing buffers of `what`: the same in all ranks of this
+    /// communicator, and of no other among them. MPBs of such a name are revoked with the communicator.
     pub fn name(self, what: &str) -> String {
-        let serial = self.communicator.engine.borrow().serial();
-        format!("communicator {serial}.{}: {what}", self.communicator.context)
+        let (serial, context) =
+            (self.communicator.engine.borrow().serial(), self.communicator.context);
+        format!("{}{what}", Whose { serial, context }.prefix())
     }
 
     /// What was made for this communicator at the first call for this type, and is kept with it. To
@@ -168,6 +182,7 @@ impl<'a> Joint<'a> {
             return Ok(ledger.clone());
         }
         let ledger = Ledger::open(self)?;
+        self.check_revoked()?;
         Ok(self.communicator.ledger.get_or_init(|| ledger).clone())
     }
 
@@ -199,6 +214,7 @@ impl<'a> Joint<'a> {
     /// [`Error::PeerLost`](crate::Error::PeerLost) and [`Error::Ended`](crate::Error::Ended) when one
     /// can't come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
+        self.check_revoked()?;
         if self.communicator.size() == 1 {
             return Ok(());
         }

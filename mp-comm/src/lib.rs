@@ -42,6 +42,9 @@
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |
 //! | `MPI_Group_*` | [`Group`] |
 //! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and what else all ranks call together | the methods of `onchip::collectives::Collectives` |
+//! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
+//! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
+//! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`Error::PeerLost`], [`Error::Revoked`] |
 //! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`balanced`] |
 //!
 //! New are [buffers that move](Communicator::send_buffer) instead of being copied, and the exchange
@@ -68,7 +71,8 @@
 //! **Deaths.** A rank that died, or ended, is an error for whoever counts on it, after everything
 //! it had sent. Nobody waits for it for ever. A receive from any source fails as long as any rank is lost
 //! that was not [acknowledged](Communicator::acknowledge), and then goes on as long as any other rank can
-//! send.
+//! send. A rank that gives up a communicator because of a death [revokes](Communicator::revoke) it, so that
+//! nobody waits for this rank there; those that are left go on in a [smaller](Communicator::shrink) one.
 //!
 //! **Progress.** What is under way gets further while its rank is in a call of a communicator made
 //! from the same [`world`](Communicator::world), and at no other time. A rank that computes makes
@@ -96,6 +100,7 @@
 
 mod agree;
 mod background;
+mod board;
 mod call;
 mod cartesian;
 mod check;
@@ -145,3 +150,4 @@ pub use request::{
 };
 pub use split::Shared;
 pub use status::{ANY_SOURCE, ANY_TAG, Source, Status, Tag};
+pub use survivors::Agreement;

@@ -1,17 +1,25 @@
-//! Which ranks of the world belong to a communicator, and in which order; which of them this rank has
-//! acknowledged as lost.
+//! Which ranks of the world belong to a communicator, and in which order; what is known of those that were
+//! lost.
 
-use std::cell::RefCell;
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use crate::board::Board;
 
 /// World ranks by rank of the communicator, and the other way round.
-#[derive(Debug)]
 pub(crate) struct Members {
     world: Vec<u32>,
     /// By world rank; `NOBODY` for those that are no members.
     local: Vec<u32>,
     pub(crate) me: usize,
-    /// World ranks, in ascending order.
+    /// World ranks that are lost and that this rank has acknowledged, in ascending order.
     acknowledged: RefCell<Vec<u32>>,
+    /// Whether this rank has heard that the communicator is revoked.
+    pub(crate) revoked: Cell<bool>,
+    /// Opened when it is first needed, closed with the communicator.
+    pub(crate) board: RefCell<Option<Rc<Board>>>,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -24,13 +32,17 @@ impl Members {
             local[member as usize] = rank as u32;
         }
         let me = local[me as usize] as usize;
-        Self { world, local, me, acknowledged: RefCell::default() }
+        Self::of(world, local, me)
     }
 
-    /// The same for another communicator, in which none is acknowledged.
+    fn of(world: Vec<u32>, local: Vec<u32>, me: usize) -> Self {
+        let (acknowledged, revoked, board) = Default::default();
+        Self { world, local, me, acknowledged, revoked, board }
+    }
+
+    /// The same for another communicator.
     pub(crate) fn anew(&self) -> Self {
-        let (world, local) = (self.world.clone(), self.local.clone());
-        Self { world, local, me: self.me, acknowledged: RefCell::default() }
+        Self::of(self.world.clone(), self.local.clone(), self.me)
     }
 
     /// Waits for no message of these lost ranks of the world any more, where it waits for any.
@@ -43,6 +55,11 @@ impl Members {
 
     pub(crate) fn has_acknowledged(&self, world: u32) -> bool {
         self.acknowledged.borrow().binary_search(&world).is_ok()
+    }
+
+    /// The board, if it is open here.
+    pub(crate) fn open_board(&self) -> Option<Rc<Board>> {
+        self.board.borrow().clone()
     }
 
     #[inline(always)]
@@ -62,5 +79,11 @@ impl Members {
     pub(crate) fn local(&self, world: u32) -> Option<usize> {
         let rank = *self.local.get(world as usize)?;
         (rank != NOBODY).then_some(rank as usize)
+    }
+}
+
+impl std::fmt::Debug for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Members").field("world", &self.world).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@ use std::{any::Any, collections::VecDeque};
 
 use bytemuck::bytes_of_mut;
 use mp_core::{
-    Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, loan::Lender, names::Namespace,
+    Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, Wait, loan::Lender,
+    names::Namespace,
 };
 
 use crate::{
@@ -53,12 +54,17 @@ impl From<CoreError> for End {
 pub(crate) struct Course {
     first: Line,
     kind: Kind,
+    /// That of the message; [`NO_CONTEXT`] of what is between the two sides.
+    context: u32,
     bytes: usize,
     /// Whether the first line has gone.
     begun: bool,
     /// Bytes that have gone.
     gone: usize,
 }
+
+/// See [`Course::context`]. No communicator has this number.
+const NO_CONTEXT: u32 = u32::MAX;
 
 /// How far an attempt came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +114,13 @@ impl Course {
     }
 
     /// The payload that the receiver has asked for by this number.
-    pub(crate) fn payload(sync: u32, bytes: usize) -> Self {
-        Self::of(&Envelope { bytes, sync, ..Envelope::default() }, Kind::Payload, &[])
+    pub(crate) fn payload(sync: u32, bytes: usize, context: u32) -> Self {
+        let course = Self::of(&Envelope { bytes, sync, ..Envelope::default() }, Kind::Payload, &[]);
+        Self { context, ..course }
+    }
+
+    pub(crate) fn context(&self) -> u32 {
+        self.context
     }
 
     /// Says that this rank matches nothing any more.
@@ -154,7 +165,8 @@ impl Course {
 
     fn of(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
         let first = Line::first(envelope, kind, elements);
-        Self { first, kind, bytes: envelope.bytes, begun: false, gone: 0 }
+        let context = if kind.is_message() { envelope.context } else { NO_CONTEXT };
+        Self { first, kind, context, bytes: envelope.bytes, begun: false, gone: 0 }
     }
 
     /// A number that changes when some of it has gone.
@@ -166,7 +178,8 @@ impl Course {
         self.begun || self.gone > 0
     }
 
-    /// Gets as far as there are free slots; or, when `patient`, to the end.
+    /// Gets as far as there are free slots; or, when `patient`, to the end, or to further
+    /// [news](Outward::heed).
     fn advance(
         &mut self,
         to: &mut Channels,
@@ -234,6 +247,8 @@ struct Channels {
     rank: Rank,
     to: usize,
     serial: u64,
+    /// The world's news after which a patient send goes on waiting.
+    heard: u32,
 }
 
 impl Channels {
@@ -246,7 +261,7 @@ impl Channels {
         };
         match sent {
             Ok(()) => Ok(true),
-            Err(CoreError::Full { .. }) => Ok(false),
+            Err(CoreError::Full { .. } | CoreError::Timeout { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -257,7 +272,9 @@ impl Channels {
             Some(chunks) => chunks,
             closed => {
                 let [_, name] = names(self.serial);
-                closed.insert(self.rank.sender(&name, self.to, CHUNK_CHANNEL)?)
+                let mut chunks = self.rank.sender(&name, self.to, CHUNK_CHANNEL)?;
+                chunks.set_wait(Wait::forever().until_news(self.heard));
+                closed.insert(chunks)
             }
         })
     }
@@ -283,7 +300,7 @@ impl Channels {
         sent.map(|()| Step::Done).or_else(|back| {
             *buffer = Some(back.message);
             match back.error {
-                CoreError::Full { .. } => Ok(Step::Full(Which::Chunks)),
+                CoreError::Full { .. } | CoreError::Timeout { .. } => Ok(Step::Full(Which::Chunks)),
                 error => Err(error.into()),
             }
         })
@@ -309,7 +326,7 @@ impl Channels {
                 course.gone += piece.len();
                 Ok(true)
             }
-            Err(CoreError::Full { .. }) => Ok(false),
+            Err(CoreError::Full { .. } | CoreError::Timeout { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -448,7 +465,8 @@ impl Outward {
     ) -> mp_core::Result<Self> {
         let [name, _] = names(serial);
         let lines = rank.sender(&name, to, LINE_CHANNEL)?;
-        let channels = Channels { lines, chunks: None, rank: rank.clone(), to, serial };
+        let (rank, heard) = (rank.clone(), 0);
+        let channels = Channels { lines, chunks: None, rank, to, serial, heard };
         Ok(Self {
             channels,
             announced: Vec::new(),
@@ -461,6 +479,41 @@ impl Outward {
             end: None,
             farewell: None,
         })
+    }
+
+    /// Has calls that wait for room return when there are other news in the world than these.
+    #[inline]
+    pub(crate) fn heed(&mut self, heard: u32) {
+        let Channels { lines, chunks, heard: before, .. } = &mut self.channels;
+        if *before != heard {
+            *before = heard;
+            let wait = Wait::forever().until_news(heard);
+            lines.set_wait(wait);
+            chunks.iter_mut().for_each(|chunks| chunks.set_wait(wait));
+        }
+    }
+
+    /// Takes out what waits in a communicator that is revoked, with its tickets. A message that has begun goes
+    /// on, as a copy.
+    pub(crate) fn revoke(&mut self, communicator: u32) -> Vec<(Option<usize>, Kept)> {
+        let mut out = Vec::new();
+        let items = std::mem::take(&mut self.queue);
+        for mut item in items {
+            if item.course.context >> 1 != communicator {
+                self.queue.push_back(item);
+                continue;
+            }
+            if !item.course.has_begun() {
+                out.push((item.ticket, item.cargo));
+                continue;
+            }
+            if let (Some(ticket), Cargo::Bytes(bytes)) = (item.ticket.take(), item.cargo.cargo()) {
+                let copy = Kept::Owned(Box::new(bytes.to_vec()));
+                out.push((Some(ticket), std::mem::replace(&mut item.cargo, copy)));
+            }
+            self.queue.push_back(item);
+        }
+        out
     }
 
     /// Sends a message that is one line, if nothing stands in the way.
@@ -685,16 +738,20 @@ impl Outward {
         step.map_err(|end| self.stop(end))
     }
 
-    /// Sends an eager message of the caller's to the end, when none waits: in one copy, if the receiver is
-    /// there for it, or in as many pieces as it takes.
-    pub(crate) fn send(&mut self, envelope: &Envelope, bytes: &[u8]) -> Result<(), End> {
-        let mut course = Course::new(envelope, bytes);
+    /// Sends an eager message of the caller's to the end, or to further [news](Self::heed), when none waits: in
+    /// one copy, if the receiver is there for it, or in as many pieces as it takes.
+    pub(crate) fn send(
+        &mut self,
+        envelope: &Envelope,
+        course: &mut Course,
+        bytes: &[u8],
+    ) -> Result<Step, End> {
         let lent = Line::first(envelope, Kind::Lent, &[]);
-        if bytes.len() >= LENT_LEAST && self.lend(lent, &mut course, bytes)? {
-            return Ok(());
+        if bytes.len() >= LENT_LEAST && self.lend(lent, course, bytes)? {
+            return Ok(Step::Done);
         }
         // It was not too long just before, and is sent so, whatever the receiver says meanwhile.
-        self.go_on(&mut course, &mut Cargo::Bytes(bytes), true).map(drop)
+        self.go_on(course, &mut Cargo::Bytes(bytes), true)
     }
 
     /// Lends the payload of a [rendezvous](Course::rendezvous) with its envelope, if that can be and nothing

@@ -181,7 +181,7 @@ impl Communicator {
         to: usize,
         tag: u32,
     ) -> SendRequest<B> {
-        if let Ok(world) = self.to_world(to) {
+        if let Ok(world) = self.destination(to) {
             let context = self.context_of(Stream::Program);
             let elements = buffer.elements();
             if self.engine.borrow_mut().send_at_once(context, world, tag, elements) {
@@ -214,7 +214,7 @@ impl Communicator {
             outcome: Some(Err(self.localized(error))),
             buffer: Some(buffer),
         };
-        let to = match self.to_world(to) {
+        let to = match self.destination(to) {
             Ok(to) => to,
             Err(error) => return failed(error, buffer),
         };
@@ -226,7 +226,7 @@ impl Communicator {
             engine.announce(to, envelope.fingerprint, element)?;
             let mut place = None;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, true)?;
+                let (ticket, sync) = engine.ticket(to, envelope.context, true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -250,7 +250,7 @@ impl Communicator {
             Ok(begun) => begun,
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
-                let place = engine.desk.sends.insert(Sending::new(to));
+                let place = engine.desk.sends.insert(Sending::new(to, envelope.context));
                 engine.desk.not_sent(place, Kept::Owned(Box::new(buffer)), error);
                 let ticket = Some(self.ticket(Handle::Send(place)));
                 return SendRequest { ticket, outcome: None, buffer: None };
@@ -265,7 +265,9 @@ impl Communicator {
                 request.buffer = Some(buffer);
             }
             Some(course) => {
-                let place = match place.map_or_else(|| engine.ticket(to, false), |p| Ok((p, 0))) {
+                let place = match place
+                    .map_or_else(|| engine.ticket(to, envelope.context, false), |p| Ok((p, 0)))
+                {
                     Ok((place, _)) => place,
                     Err(error) => return failed(error, buffer),
                 };

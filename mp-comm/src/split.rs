@@ -25,7 +25,7 @@ impl Communicator {
     /// # Errors
     /// As [`split`](Self::split).
     pub fn duplicate(&self) -> Result<Self> {
-        let agreed = self.agree(Together::Duplicate, [0; 3])?;
+        let agreed = self.decide_together(Together::Duplicate, [0; 3])?;
         Ok(self.of(self.members.anew(), agreed.context))
     }
 
@@ -54,7 +54,7 @@ impl Communicator {
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];
-        let agreed = self.agree(Together::Split, mine)?;
+        let agreed = self.decide_together(Together::Split, mine)?;
         if color.is_none() {
             return Ok(None);
         }
@@ -96,7 +96,7 @@ impl Communicator {
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         let part = group.world_ranks().iter().all(|&rank| self.members.local(rank).is_some());
         let number = digest(group.world_ranks().iter().map(|&rank| rank.into()));
-        let agreed = self.agree(Together::Create, [number, part.into(), 0])?;
+        let agreed = self.decide_together(Together::Create, [number, part.into(), 0])?;
         if let Some(rank) = agreed.rows.iter().position(|row| row[1] == 0) {
             return misuse(format!("the group of rank {rank} has ranks of other communicators"));
         }

@@ -97,12 +97,17 @@ impl Store {
 
     /// Takes out all from this rank of which only the envelope has come.
     pub(crate) fn forget_away(&mut self, source: u32) {
-        let Self { messages, alike, .. } = self;
-        let is_gone = |arrived: &Arrived| {
+        self.forget(|arrived| {
             arrived.envelope.source == source && matches!(arrived.content, Content::Away)
-        };
-        let gone = messages.iter().filter(|(_, arrived)| is_gone(arrived));
-        for place in gone.map(|(&place, _)| place).collect::<Vec<_>>() {
+        });
+    }
+
+    /// Takes out all that this is so of.
+    pub(crate) fn forget(&mut self, is_so: impl Fn(&Arrived) -> bool) -> Vec<Arrived> {
+        let Self { messages, alike, .. } = self;
+        let mut gone: Vec<Arrived> = Vec::new();
+        let places = messages.iter().filter(|(_, arrived)| is_so(arrived));
+        for place in places.map(|(&place, _)| place).collect::<Vec<_>>() {
             let Some(arrived) = messages.remove(&place) else { continue };
             let key = key(&arrived.envelope);
             if let Some(places) = alike.get_mut(&key) {
@@ -111,7 +116,9 @@ impl Store {
                     alike.remove(&key);
                 }
             }
+            gone.push(arrived);
         }
+        gone
     }
 
     pub(crate) fn push(&mut self, arrived: Arrived) {

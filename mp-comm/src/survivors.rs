@@ -1,6 +1,86 @@
 //! What the ranks of a communicator that live do about those that were lost (User Level Failure Mitigation).
 
-use crate::communicator::Communicator;
+use mp_core::Rank;
+
+use crate::{
+    call::{Call, Callers, Calls},
+    communicator::Communicator,
+    elements::misuse,
+    error::{Error, Result},
+    members::Members,
+};
+
+/// What the survivors of a communicator have [agreed](Communicator::agree) on: the same at all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// All flags that were contributed, combined by a bitwise and.
+    pub flag: u64,
+    /// The ranks that are lost and that not all have [acknowledged](Communicator::acknowledge) who agreed: in
+    /// ascending order. Where MPI's call fails after a death this is not empty.
+    pub unacknowledged: Vec<usize>,
+}
+
+/// What ranks call that decide something.
+const AGREE: u64 = 1;
+const SHRINK: u64 = 2;
+
+/// A contribution: what is called, the flag, the first unused context, a set of ranks acknowledged. A proposal:
+/// the flag, the context, the sets of those who go on, those of them who called `shrink`, those lost and not
+/// acknowledged.
+pub(crate) fn words(members: usize) -> (usize, usize) {
+    let set = set_words(members);
+    (3 + set, 2 + 3 * set)
+}
+
+fn set_words(members: usize) -> usize {
+    members.div_ceil(64)
+}
+
+fn set_of(members: usize, is_in: impl Fn(usize) -> bool) -> Vec<u64> {
+    let mut words = vec![0; set_words(members)];
+    (0..members).filter(|&rank| is_in(rank)).for_each(|rank| words[rank / 64] |= 1 << (rank % 64));
+    words
+}
+
+fn is_in(set: &[u64], rank: usize) -> bool {
+    set.get(rank / 64).is_some_and(|word| word & 1 << (rank % 64) != 0)
+}
+
+fn ranks_of(set: &[u64]) -> Vec<usize> {
+    (0..64 * set.len()).filter(|&rank| is_in(set, rank)).collect()
+}
+
+/// What was decided.
+struct Decision {
+    flag: u64,
+    context: u64,
+    /// Those that had contributed and were there.
+    group: Vec<usize>,
+    unacknowledged: Vec<usize>,
+}
+
+/// What follows from the members' contributions.
+fn propose(
+    rank: &Rank,
+    members: &Members,
+    is_gone: impl Fn(usize) -> bool,
+    contributions: &[Option<Vec<u64>>],
+) -> Vec<u64> {
+    let all = || contributions.iter().flatten();
+    let flag = all().fold(u64::MAX, |flag, words| flag & words[1]);
+    let context = all().map(|words| words[2]).max().unwrap_or_default();
+    let len = members.len();
+    let group = set_of(len, |member| contributions[member].is_some() && !is_gone(member));
+    let shrink = set_of(len, |member| {
+        let called = contributions[member].as_ref().map(|words| words[0]);
+        is_in(&group, member) && called == Some(SHRINK)
+    });
+    let unacknowledged = set_of(len, |member| {
+        let lost = members.world(member).is_some_and(|world| rank.is_lost(world as usize));
+        lost && !all().all(|words| is_in(&words[3..], member))
+    });
+    [vec![flag, context], group, shrink, unacknowledged].concat()
+}
 
 impl Communicator {
     /// Returns the ranks that are known to be lost: they panicked or died (`MPI_Comm_get_failed`). In
@@ -50,5 +130,175 @@ impl Communicator {
         let world: Vec<u32> = lost.iter().filter_map(|&rank| self.members.world(rank)).collect();
         self.members.acknowledge(&world);
         lost
+    }
+
+    /// Revokes the communicator (`MPI_Comm_revoke`): whatever any of its ranks does in it fails with
+    /// [`Error::Revoked`], at once and from now on, this rank's calls included. For a rank that has found
+    /// another one lost, and whose peers may wait for messages that will not come: they hear of it so, and can
+    /// [`shrink`](Self::shrink) it together. The other ranks need not call it; communicators that were made of
+    /// this one, or that it was made of, go on.
+    ///
+    /// What fails: sends, receives and probes, blocking and immediate, also those that wait; what ranks call
+    /// together, the collective operations included. A receive whose message has begun to come still gets it.
+    /// Messages that were not received are dropped. `shrink` and [`agree`](Self::agree) go on working.
+    ///
+    /// When this returns, all are told, whatever becomes of this rank then.
+    ///
+    /// ```
+    /// use mp_comm::{Communicator, Error};
+    ///
+    /// mp_core::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 2 {
+    ///         world.revoke()?;
+    ///     }
+    ///     // Nobody sends anything.
+    ///     assert!(matches!(world.receive::<u8>((rank.id() + 1) % 3, 1), Err(Error::Revoked)));
+    ///     assert!(world.is_revoked());
+    ///     // All are still there.
+    ///     let again = world.shrink()?;
+    ///     assert_eq!(again.size(), 3);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::World`] for lack of memory, or when the world's memory is broken.
+    pub fn revoke(&self) -> Result<()> {
+        let board = self.engine.borrow().board(self.context, &self.members)?;
+        board.revoke()?;
+        self.engine.borrow_mut().hear();
+        Ok(())
+    }
+
+    /// Returns whether any rank has [revoked](Self::revoke) the communicator (`MPI_Comm_is_revoked`).
+    pub fn is_revoked(&self) -> bool {
+        self.check_revoked().is_err()
+    }
+
+    /// Makes a communicator of the ranks that are left, in the order that they have here (`MPI_Comm_shrink`).
+    /// All of them call it, and all get the same group, in a context of its own. It does not matter whether
+    /// this communicator is revoked, nor whether ranks die during the call: one that dies may still be in the
+    /// group, and then the next shrink leaves it out.
+    ///
+    /// Not left are ranks that were lost, and those that have ended or have dropped the communicator. The
+    /// collective operations of the new communicator open buffers of its own, so they work again.
+    ///
+    /// ```
+    /// use mp_comm::{Communicator, Error};
+    ///
+    /// let ran = mp_core::World::threads(4).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 1 {
+    ///         panic!("on purpose");
+    ///     }
+    ///     // A ring, until somebody finds a neighbour lost.
+    ///     let (left, right) = ((rank.id() + 3) % 4, (rank.id() + 1) % 4);
+    ///     let went = world.send(&[rank.id()], right, 0).and_then(|()| world.receive::<usize>(left, 0));
+    ///     if went.is_err() {
+    ///         world.revoke()?;
+    ///     }
+    ///     // Whoever was not concerned joins the others here.
+    ///     let survivors = world.shrink()?;
+    ///     assert_eq!(survivors.size(), 3);
+    ///     assert_eq!(survivors.world_rank(1)?, 2);
+    ///     survivors.duplicate()?;
+    ///     Ok(())
+    /// });
+    /// assert!(ran.unwrap_err().to_string().contains("on purpose"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::CallsDiffer`] at all when some call [`agree`](Self::agree) instead; [`Error::World`] for lack
+    /// of memory, or when the world's memory is broken.
+    pub fn shrink(&self) -> Result<Self> {
+        let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
+        // Twice as many are told apart: see `Stream`.
+        let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
+            return misuse("no context is left");
+        };
+        self.engine.borrow_mut().next_context = context + 1;
+        self.of_ranks(group, context)
+    }
+
+    /// Combines the flags of all ranks that are left by a bitwise and (`MPI_Comm_agree`). All of them call it,
+    /// and all get the same, also when ranks die during the call: a flag of one that has died is in it for all,
+    /// or for none. It works in a communicator that is revoked. After a death it also says whether all know of
+    /// it.
+    ///
+    /// ```
+    /// use mp_comm::Communicator;
+    ///
+    /// let ran = mp_core::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 2 {
+    ///         panic!("on purpose");
+    ///     }
+    ///     // Whether all have got so far.
+    ///     let agreed = world.agree(u64::from(world.rank() == 0))?;
+    ///     assert_eq!((agreed.flag, agreed.unacknowledged), (0, vec![2]));
+    ///     world.acknowledge();
+    ///     let agreed = world.agree(1)?;
+    ///     assert_eq!((agreed.flag, agreed.unacknowledged), (1, vec![]));
+    ///     Ok(())
+    /// });
+    /// assert!(ran.unwrap_err().to_string().contains("on purpose"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::CallsDiffer`] at all when some call [`shrink`](Self::shrink) instead; [`Error::World`] for
+    /// lack of memory, or when the world's memory is broken.
+    pub fn agree(&self, flag: u64) -> Result<Agreement> {
+        let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;
+        Ok(Agreement { flag, unacknowledged })
+    }
+
+    fn decide(&self, called: u64, flag: u64) -> Result<Decision> {
+        let (rank, unused, board) = {
+            let engine = self.engine.borrow();
+            let board = engine.board(self.context, &self.members)?;
+            (engine.rank.clone(), engine.next_context, board)
+        };
+        let members = &*self.members;
+        let acknowledged = set_of(members.len(), |member| {
+            members.world(member).is_some_and(|world| members.has_acknowledged(world))
+        });
+        let contribution = [vec![called, flag, u64::from(unused)], acknowledged].concat();
+        let decided = board.decide(&contribution, |contributions| {
+            propose(&rank, members, |member| board.is_gone(member), contributions)
+        })?;
+        let (&[flag, context], sets) = decided.split_at(2) else {
+            return misuse("a decision without words");
+        };
+        let mut sets = sets.chunks(set_words(members.len())).map(ranks_of);
+        let mut next = || sets.next().unwrap_or_default();
+        let (group, shrink, unacknowledged) = (next(), next(), next());
+        if !shrink.is_empty() && shrink != group {
+            let agree = group.iter().copied().filter(|rank| !shrink.contains(rank)).collect();
+            let callers = |call, ranks| Callers { call: Call::new(call), ranks };
+            let mut groups = vec![callers("shrink", shrink), callers("agree", agree)];
+            groups.sort_by_key(|callers| std::cmp::Reverse(callers.ranks.len()));
+            return Err(Error::CallsDiffer(Box::new(Calls::of(groups))));
+        }
+        Ok(Decision { flag, context, group, unacknowledged })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_words() {
+        for members in [1, 63, 64, 65, 200] {
+            let third = |rank: usize| rank.is_multiple_of(3);
+            let set = set_of(members, third);
+            assert_eq!(set.len(), set_words(members));
+            assert_eq!(
+                ranks_of(&set),
+                (0..members).filter(|&rank| third(rank)).collect::<Vec<_>>()
+            );
+        }
     }
 }

@@ -31,6 +31,12 @@ pub enum Error {
         /// The name of the channel or the MPBs.
         channel: Arc<str>,
     },
+    /// A member has [revoked](crate::Rank::revoke_mpbs) the MPBs.
+    #[error("the MPBs {mpbs:?} were revoked")]
+    Revoked {
+        /// Their name.
+        mpbs: Arc<str>,
+    },
     /// The call's time limit was over.
     #[error("{operation} on {} {channel:?} took longer than {limit:?}", operation.medium())]
     Timeout {

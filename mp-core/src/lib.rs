@@ -65,7 +65,7 @@ pub mod names {
 /// Memory of a world for algorithms of other crates: what critical sections are made of.
 pub mod memory {
     pub use crate::{
-        mpb::region::Region,
+        mpb::{consensus::Consensus, region::Region},
         word::{Word, settle},
     };
     #[cfg(loom)]

@@ -201,6 +201,7 @@ pub(super) fn call<'a, F: Front>(
     root: Option<usize>,
     call: impl FnOnce(&mut F) -> mp_core::Result<()>,
 ) -> Result<RefMut<'a, Option<F>>> {
+    of.joint().check_revoked()?;
     let fronts = Fronts::of(of)?;
     if of.joint().checks() {
         fronts.check(of, told)?;
@@ -239,6 +240,7 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
             fronts.lost.set(Some((rank, world_rank)));
             fronts.close();
         }
+        Error::Revoked => fronts.close(),
         _ => {}
     }
     error
@@ -255,7 +257,9 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    Ok(F::open(members, &joint.name(F::NAME), &fronts.settings.borrow(), &fronts.board)?)
+    let front = F::open(members, &joint.name(F::NAME), &fronts.settings.borrow(), &fronts.board)?;
+    joint.check_revoked()?;
+    Ok(front)
 }
 
 /// With the communicator's numbers.
@@ -271,6 +275,6 @@ fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
             Ok(error) => *error,
             Err(other) => Error::World(mp_core::Error::Other(other)),
         },
-        error => Error::World(error),
+        error => error.into(),
     }
 }

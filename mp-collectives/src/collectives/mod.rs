@@ -68,7 +68,8 @@ use crate::said;
 /// have waited for, and [`Error::World`](mp_comm::Error::World) with [`Disconnected`](mp_core::Error::Disconnected) when one has
 /// ended that does, with [`Timeout`](mp_core::Error::Timeout) where a [limit](Settings::wait) was set.
 /// After these this rank is out of step with the others, and the communicator good for tagged messages
-/// alone. [`Error::Misuse`](mp_comm::Error::Misuse) inside of an operation's closure, or between [`arrive`](Self::arrive) and
+/// alone: those that are left go on in a [smaller one](mp_comm::Communicator::shrink).
+/// [`Error::Revoked`](mp_comm::Error::Revoked) when any rank has revoked it. [`Error::Misuse`](mp_comm::Error::Misuse) inside of an operation's closure, or between [`arrive`](Self::arrive) and
 /// [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check) also
 /// [`Error::CallsDiffer`](mp_comm::Error::CallsDiffer) and [`Error::NotCome`](mp_comm::Error::NotCome).
 pub trait Collectives {

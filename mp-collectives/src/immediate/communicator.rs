@@ -79,7 +79,9 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Imm
     let name = joint.name("immediate");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
     let board = Board::new(rank.clone(), ranks.clone(), joint.name("called immediate"));
-    Ok(Immediate::open_with(members, &name, progress, settings, Some(Arc::new(board)))?)
+    let opened = Immediate::open_with(members, &name, progress, settings, Some(Arc::new(board)))?;
+    joint.check_revoked()?;
+    Ok(opened)
 }
 
 /// Who carries operations on and how, for as many ranks.
@@ -100,6 +102,7 @@ fn inherited(of: &Communicator) -> (Progress, Settings) {
 
 impl ImmediateCollectives for Communicator {
     fn immediate(&self) -> Result<RefMut<'_, Immediate>> {
+        self.joint().check_revoked()?;
         let mut slot = slot(self)?;
         if slot.is_none() {
             let (progress, settings) = inherited(self);
@@ -128,7 +131,7 @@ impl<B> From<Failed<B>> for Error {
                 Ok(error) => *error,
                 Err(other) => Error::World(mp_core::Error::Other(other)),
             },
-            error => Error::World(error),
+            error => error.into(),
         }
     }
 }

@@ -20,3 +20,4 @@ mod reductions;
 #[path = "../storm/mod.rs"]
 mod storm;
 mod storms;
+mod survivors;

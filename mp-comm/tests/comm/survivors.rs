@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error};
-use mp_core::World;
+use mp_comm::{ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator, Error};
+use mp_core::{Channel, Rank, Result, World};
 
 use crate::{
-    ends::{lost, with_a_death},
-    support::{Watchdog, scenarios::die},
+    ends::{ended, lost, with_a_death},
+    messages::numbers,
+    support::{
+        Random, Watchdog, on_all,
+        scenarios::{check, die},
+    },
 };
 
 /// Every way to receive from any source fails for a death that was not acknowledged, though another rank
@@ -122,4 +126,420 @@ fn threads_are_lost_by_panics() {
     });
     let text = ran.unwrap_err().to_string();
     assert!(text.contains("rank 1") && !text.contains("rank 0"), "{text}");
+}
+
+pub fn revoked<T>(result: std::result::Result<T, impl Into<Error>>) -> Result<()> {
+    match result.map_err(Into::into) {
+        Err(Error::Revoked) => Ok(()),
+        Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
+        Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
+    }
+}
+
+/// The receiver may have heard of the revocation first, and dropped what came.
+fn revoked_or_gone(sent: std::result::Result<(), Error>) -> Result<()> {
+    if sent.is_ok() { Ok(()) } else { revoked(sent) }
+}
+
+/// Everybody sends everybody else messages of several lengths, and gets what was sent.
+fn all_talk(world: &Communicator) -> Result<()> {
+    let me = world.rank();
+    for len in [1, 300, 100_000] {
+        let mine = numbers(len, me as u64);
+        let mut theirs = vec![vec![0u64; len]; world.size()];
+        let mut exchange = world.exchange();
+        for (other, into) in theirs.iter_mut().enumerate().filter(|(other, _)| *other != me) {
+            exchange.send(&mine, other, 77).receive(into, other, 77);
+        }
+        exchange.run()?;
+        for (other, got) in theirs.iter().enumerate().filter(|(other, _)| *other != me) {
+            ensure!(*got == numbers(len, other as u64), "{len} elements from {other} are damaged");
+        }
+    }
+    Ok(())
+}
+
+/// Waits for what will not come, in one of several ways, with the neighbour who does the same.
+fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
+    let long = numbers(500_000, 1);
+    let mut into = vec![0u64; 3];
+    match how {
+        0 => revoked(world.receive_into(&mut into, other, 1)),
+        1 => revoked(world.receive_into(&mut into, ANY_SOURCE, ANY_TAG)),
+        2 => revoked(world.probe(other, 1)),
+        3 => {
+            revoked_or_gone(world.send(&long, other, 1))?;
+            revoked(world.receive_into(&mut into, other, 99))
+        }
+        4 => revoked(world.synchronous_send(&[1u8], other, 1)),
+        5 => {
+            let posted = world.immediate_receive(into, other, 1);
+            // Half of it goes.
+            let sent = world.immediate_send(long.clone(), other, 2);
+            let synchronous = world.immediate_synchronous_send(long, other, 3);
+            revoked(posted.wait())?;
+            let back = match sent.wait() {
+                Ok(buffer) => buffer,
+                Err(mp_comm::Failed { error, buffer }) => {
+                    revoked(Err::<(), _>(error))?;
+                    buffer
+                }
+            };
+            ensure!(back.len() == 500_000, "the buffer comes back");
+            revoked(synchronous.wait())
+        }
+        6 => revoked(world.send_receive(&long, other, 1, &mut into, other, 2)),
+        7 => revoked(world.duplicate()),
+        8 => {
+            let mut receive = world.persistent_receive(into, other, 1);
+            receive.start()?;
+            revoked(receive.wait())
+        }
+        9 => revoked(world.joint().check(&Call::new("never"), None)),
+        10 => {
+            revoked_or_gone(world.buffered_send(&long, other, 1))?;
+            revoked(world.receive_timeout(&mut into, other, 2, Duration::from_secs(600)))
+        }
+        _ => {
+            // Every message as an envelope alone.
+            world.set_unexpected_limit(0);
+            revoked_or_gone(world.send(&long, other, 1))?;
+            revoked(world.receive_into(&mut into, other, 99))
+        }
+    }
+}
+const WAYS: usize = 12;
+
+/// Nothing goes in a revoked communicator.
+fn all_is_refused(world: &Communicator) -> Result<()> {
+    let other = (world.rank() + 1) % world.size();
+    ensure!(world.is_revoked(), "it is revoked");
+    let mut into = [0u64];
+    revoked(world.send(&[1u64], other, 1))?;
+    revoked(world.buffered_send(&[1u64], other, 1))?;
+    revoked(world.immediate_send([1u64], other, 1).wait())?;
+    revoked(world.immediate_receive([1u64], other, 1).wait())?;
+    revoked(world.receive_into(&mut into, other, 1))?;
+    revoked(world.receive_vec::<u64>(ANY_SOURCE, 1))?;
+    revoked(world.try_probe(other, 1))?;
+    revoked(world.split(Some(1), 0))?;
+    let mut exchange = world.exchange();
+    exchange.send(&[1u64], other, 1).receive(&mut into, other, 1);
+    revoked(exchange.run())
+}
+
+/// All that ranks wait in ends when one of them revokes the communicator, whether it waits already or not;
+/// others go on over the same channels, whatever had begun to go.
+#[test]
+fn a_revocation_ends_every_wait() {
+    for how in 0..WAYS {
+        for delay in [0, 20] {
+            on_all(3, |rank| {
+                let world = Communicator::world(rank);
+                let copy = world.duplicate()?;
+                // All have it.
+                all_talk(&copy)?;
+                if world.rank() == 0 {
+                    std::thread::sleep(Duration::from_millis(delay));
+                    world.revoke()?;
+                } else {
+                    let ended = wait_in_vain(how, &world, 3 - world.rank());
+                    ended.map_err(|error| mp_core::Error::other(format!("{how}: {error}")))?;
+                }
+                all_is_refused(&world)?;
+                ensure!(!copy.is_revoked(), "a copy goes on");
+                copy.set_unexpected_limit(64 << 20);
+                all_talk(&copy)?;
+                let again = world.shrink()?;
+                ensure!(again.size() == 3 && again.rank() == world.rank(), "{again:?}");
+                all_talk(&again)?;
+                let all = Agreement { flag: 6, unacknowledged: vec![] };
+                ensure!(world.agree(7 - rank.id() as u64 % 2)? == all, "all are there");
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Who revokes it and dies is heard by all, those that never talked to it included.
+#[test]
+fn a_revocation_outlives_the_revoker() {
+    for how in 0..WAYS {
+        with_a_death(4, |_, world| {
+            if world.rank() == 0 {
+                world.revoke()?;
+                match die() {}
+            }
+            // 1 and 2 wait for each other, 3 for one that waits.
+            let other = [0, 2, 1, 1][world.rank()];
+            let ended = wait_in_vain(how, world, other);
+            ended.map_err(|error| mp_core::Error::other(format!("{how}: {error}")))?;
+            let mut survivors = world.shrink()?;
+            while survivors.size() > 3 {
+                // It had not died yet.
+                survivors = survivors.shrink()?;
+            }
+            ensure!(survivors.world_rank(survivors.rank())? == world.rank(), "{survivors:?}");
+            all_talk(&survivors)
+        });
+    }
+}
+
+/// Those of a communicator revoke it, and nobody else is disturbed.
+#[test]
+fn a_revocation_concerns_its_communicator_alone() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        // Both halves have the same context.
+        let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(crate::missing)?;
+        let part = half.duplicate()?;
+        // All have it.
+        all_talk(&part)?;
+        if rank.id() == 1 {
+            half.revoke()?;
+        }
+        match rank.id() % 2 {
+            1 => revoked(half.receive::<u8>(1 - half.rank(), 1))?,
+            _ => all_talk(&half)?,
+        }
+        all_talk(&part)?;
+        all_talk(&world)?;
+        ensure!(half.is_revoked() == (rank.id() % 2 == 1), "{half:?}");
+        ensure!(!world.is_revoked() && !part.is_revoked(), "others");
+        all_talk(&half.shrink()?)
+    });
+}
+
+/// Who has dropped its communicator, before or after the others begin to decide, is not waited for.
+#[test]
+fn those_who_have_gone_are_left_out() {
+    for late in [0, 20] {
+        on_all(4, |rank| {
+            let world = Communicator::world(rank);
+            let other = Communicator::world(rank);
+            if rank.id() == 2 {
+                std::thread::sleep(Duration::from_millis(late));
+                drop(world);
+                // Stays until all have shrunk it.
+                for from in [0, 1, 3] {
+                    other.receive::<u8>(from, 1)?;
+                }
+                return Ok(());
+            }
+            let left = world.shrink()?;
+            ensure!(left.size() == 3 && left.world_rank(2)? == 3, "{left:?}");
+            all_talk(&left)?;
+            other.send(&[1u8], 2, 1)?;
+            ensure!(world.failed_ranks().is_empty(), "nobody was lost");
+            Ok(())
+        });
+    }
+}
+
+/// A survivor that drops its communicator after a loss, and works on, holds nobody up: neither those that wait
+/// for it, nor those that never talked to it.
+#[test]
+fn a_survivor_that_gives_up_holds_nobody_up() {
+    let _watchdog = Watchdog::start();
+    let result = World::processes(4).run(|rank| {
+        let world = Communicator::world(rank);
+        let elsewhere = |from| rank.receiver::<u8>("elsewhere", from, Channel::degree(1));
+        if world.rank() == 0 {
+            match die() {}
+        }
+        if world.rank() == 1 {
+            // 2 has sent something, 3 has not.
+            world.receive::<u8>(2, 1)?;
+            lost(world.receive::<u8>(0, 1), 0)?;
+            let told = [elsewhere(2)?, elsewhere(3)?];
+            // What was posted goes with it.
+            drop(world.immediate_receive([0u8], 2, 9));
+            drop(world);
+            return told.iter().try_for_each(|told| told.receive().map(drop));
+        }
+        let mut tell = rank.sender::<u8>("elsewhere", 1, Channel::degree(1))?;
+        if world.rank() == 2 {
+            world.send(&[1u8], 1, 1)?;
+        }
+        ended(world.receive::<u8>(1, 1), 1)?;
+        ended(world.synchronous_send(&numbers(100_000, 1), 1, 2), 1)?;
+        tell.send(&1)
+    });
+    check(result, 0).unwrap();
+}
+
+/// Threads that return errors and that panic are left out alike.
+#[test]
+fn threads_that_fail_are_left_out() {
+    let _watchdog = Watchdog::start();
+    let ran = World::threads(5).run(|rank| {
+        let world = Communicator::world(rank);
+        match rank.id() {
+            1 => return Err(mp_core::Error::other("on purpose")),
+            3 => panic!("on purpose"),
+            _ => {}
+        }
+        let left = world.shrink()?;
+        ensure!(left.group().size() == 3 && world.failed_ranks() == [3], "{left:?}");
+        all_talk(&left)
+    });
+    let text = ran.unwrap_err().to_string();
+    assert!(text.contains("rank 1") && text.contains("rank 3"), "{text}");
+    assert!(["rank 0", "rank 2", "rank 4"].iter().all(|rank| !text.contains(rank)), "{text}");
+}
+
+/// All get the same, round after round, while others come later.
+#[test]
+fn all_agree() {
+    for ranks in [1, 2, 5] {
+        on_all(ranks, |rank| {
+            let world = Communicator::world(rank);
+            let mut random = Random::new(rank.id() as u64);
+            for round in 0..50 {
+                if random.below(4) == 0 {
+                    std::thread::sleep(Duration::from_micros(random.below(500)));
+                }
+                let without = 1u64 << ((rank.id() as u64 + round) % 64);
+                let flag =
+                    (0..ranks as u64).map(|other| 1u64 << ((other + round) % 64)).sum::<u64>();
+                let agreed = world.agree(!without)?;
+                ensure!(agreed.flag == !flag && agreed.unacknowledged.is_empty(), "{agreed:?}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What differs is told to all, and all go on.
+#[test]
+fn different_decisions_are_named() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let differ = match rank.id() {
+            1 => world.agree(1).map(drop),
+            _ => world.shrink().map(drop),
+        };
+        match differ {
+            Err(Error::CallsDiffer(calls)) => {
+                let text = calls.to_string();
+                ensure!(text == "rank 1 called agree; the others called shrink", "{text}");
+            }
+            other => return Err(mp_core::Error::other(format!("{other:?}"))),
+        }
+        all_talk(&world.shrink()?)
+    });
+}
+
+/// The memory that it takes comes back.
+#[test]
+fn the_memory_of_revoked_communicators_is_freed() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let mut in_use = Vec::new();
+        for round in 0..30 {
+            let copy = world.duplicate()?;
+            let never = world.duplicate()?;
+            if round % 3 == rank.id() {
+                copy.revoke()?;
+            }
+            revoked(copy.receive::<u8>((rank.id() + 1) % 3, 1))?;
+            if round % 2 == 0 {
+                all_talk(&copy.shrink()?)?;
+            }
+            drop((copy, never));
+            world.agree(1)?;
+            in_use.push(rank.memory().in_use);
+            world.agree(1)?;
+        }
+        ensure!(in_use[29] <= in_use[5], "from {} to {} bytes", in_use[5], in_use[29]);
+        Ok(())
+    });
+}
+
+/// With checks of all calls, too.
+#[test]
+fn checked_communicators_are_shrunk() {
+    with_a_death(4, |_, world| {
+        world.joint().set_check(Check::On);
+        let copy = world.duplicate()?;
+        if world.rank() == 0 {
+            match die() {}
+        }
+        if copy.duplicate().is_err() {
+            copy.revoke()?;
+        }
+        let mut survivors = copy.shrink()?;
+        while survivors.size() > 3 {
+            survivors = survivors.shrink()?;
+        }
+        all_talk(&survivors.duplicate()?)
+    });
+}
+
+/// Ranks that are killed while all agree, shrink, and revoke: the others get the same, every time, and go on.
+fn decide_until_few_are_left(rank: &Rank, seed: u64, is_process: bool) -> Result<()> {
+    let world = Communicator::world(rank);
+    let ranks = world.size();
+    let mut all = Random::new(seed);
+    // Who dies when, of those that are not the last two.
+    let victims = 1 + all.below(ranks as u64 - 1) as usize;
+    let first = all.below(ranks as u64) as usize;
+    let is_victim = (rank.id() + ranks - first) % ranks < victims;
+    let mut own = Random::new(seed * 1000 + rank.id() as u64);
+    // At any moment; a panic of another thread would not be the rank's.
+    if is_victim && is_process && own.below(2) == 0 {
+        let delay = Duration::from_micros(own.below(4000));
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            die()
+        });
+    }
+    let mut current = world;
+    let mut step = 0u64;
+    let left = ranks - victims;
+    while current.size() > left {
+        step += 1;
+        if is_victim && step > 1 + own.below(6) {
+            if !is_process {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+            die();
+        }
+        let flag = 1u64 << 63 | step;
+        let agreed = current.agree(flag)?;
+        ensure!(agreed.flag == flag, "{agreed:?} in step {step}");
+        let talked = all_talk(&current);
+        if talked.is_err() {
+            current.revoke()?;
+        }
+        current = current.shrink()?;
+        let me = current.rank();
+        ensure!(current.world_rank(me)? == rank.id(), "{current:?}");
+    }
+    ensure!(!is_victim, "{current:?} has a rank that was to die");
+    all_talk(&current)
+}
+
+#[test]
+fn survivors_of_any_deaths_decide_alike() {
+    for seed in 0..24 {
+        let ranks = 2 + (seed % 7) as usize;
+        for (world, is_process) in [(World::processes(ranks), true), (World::threads(ranks), false)]
+        {
+            let _watchdog = Watchdog::start();
+            let ran = world.run(|rank| decide_until_few_are_left(rank, seed, is_process));
+            let failed = match ran {
+                Err(mp_core::Error::RanksFailed(failed)) => failed.failures,
+                other => panic!("seed {seed}: {other:?}"),
+            };
+            for failure in failed {
+                let is_death = match &failure.cause {
+                    mp_core::Cause::Signal(9) => true,
+                    mp_core::Cause::Panic(text) => text == "on purpose",
+                    _ => false,
+                };
+                assert!(is_death, "seed {seed}, {ranks} ranks: {failure:?}");
+            }
+        }
+    }
 }

@@ -135,6 +135,19 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> R
     Ok(())
 }
 
+/// Whether a rank has withdrawn from this name, or has ended.
+pub(crate) fn has_withdrawn(
+    context: &Context,
+    namespace: Namespace,
+    name: &str,
+    rank: u32,
+) -> Result<bool, Error> {
+    let heap = context.lock_heap()?;
+    let withdrawn = of(context, &heap, namespace, name)?;
+    let ended = context.rank(rank)?.state().ended();
+    Ok(ended || withdrawn.is_some_and(|(_, farewell)| farewell.contains(rank)))
+}
+
 /// One that nobody can find yet.
 fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey, SegmentError> {
     let key = context.allocate(BlockKind::Farewell, size_of::<Farewell>() as u64)?;

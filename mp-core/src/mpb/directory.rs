@@ -55,7 +55,8 @@ pub(crate) struct Descriptor {
     /// Who will interrupt nobody any more that does not wait for it: they may go.
     farewells: RankSet,
     released: RankSet,
-    /// 1 + the member for whose loss the others have given up what lies in them; 0 for none.
+    /// 1 + the member for whose loss the others have given up what lies in them, or that has revoked them; 0
+    /// for none.
     given_up: AtomicU32,
     /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`].
     /// Hardly ever written, so that looking costs a hit in the first-level cache.
@@ -447,7 +448,7 @@ impl Opened {
         self.why_over(descriptor, setter)
     }
 
-    /// The error of a member that was lost or wanted something else.
+    /// The error of a member that was lost, wanted something else, or has revoked them.
     pub(super) fn failure(&self) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() { None } else { self.failed(descriptor) }
@@ -465,11 +466,14 @@ impl Opened {
         disconnected.then(|| Error::Disconnected { channel: self.name.clone() })
     }
 
-    /// A member that wanted something else, or was lost.
+    /// A member that wanted something else, or was lost; or that they were revoked.
     #[cold]
     fn failed(&self, descriptor: &Descriptor) -> Option<Error> {
         let name = self.name.clone();
         let ends = descriptor.ends.load(Ordering::Acquire);
+        if ends & GIVEN_UP != 0 {
+            return Some(Error::Revoked { mpbs: name });
+        }
         if ends & MISMATCH != 0 {
             let theirs = Wanted {
                 lines: descriptor.other.load(Ordering::Relaxed) as usize,
@@ -563,6 +567,35 @@ pub(super) fn decline(context: &Context, name: &str, namespace: Namespace) -> Re
     if let Some(block) = find(context, &heap, (namespace, name))? {
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         leave(context, &mut heap, descriptor, block, context.me, Leaving::NeverOpened)?;
+    }
+    Ok(())
+}
+
+/// Whether there are MPBs of this name that this rank is a member of and has not opened.
+pub(super) fn is_there(context: &Context, name: &str, namespace: Namespace) -> Result<bool, Error> {
+    let heap = context.lock_heap()?;
+    Ok(find(context, &heap, (namespace, name))?.is_some())
+}
+
+/// Revokes all MPBs, of any namespace, whose names begin so and that this rank is a member of, and tells the
+/// world's ranks that there are news.
+pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError> {
+    let heap = context.lock_heap()?;
+    // Before the lock is given back: who opens further ones after this sees that there are news.
+    context.world()?.tell_news();
+    for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Mpbs && b.settled) {
+        let descriptor = context.segment.at(Offset::<Descriptor>::new(block.key.payload()))?;
+        if !descriptor.members.contains(context.me) || !descriptor.name.read().starts_with(prefix) {
+            continue;
+        }
+        if descriptor.given_up.load(Ordering::Relaxed) == 0 {
+            descriptor.given_up.store(context.me + 1, Ordering::Relaxed);
+            descriptor.tell_ends();
+        }
+    }
+    drop(heap);
+    for rank in 0..context.size() as u32 {
+        context.ring(rank);
     }
     Ok(())
 }

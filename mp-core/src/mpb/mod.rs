@@ -49,8 +49,10 @@
 //! that had not closed its MPB of these: whoever was to set the flag may have waited for that
 //! rank in turn. Ranks that have none of them disturb nobody. A rank that has finished or closed its MPB disturbs nobody but those who wait for
 //! it: with [`Disconnected`](crate::Error::Disconnected) ends a wait for a flag that this rank was
-//! named to set, and a wait of the last rank that is left.
+//! named to set, and a wait of the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs)
+//! them, all waits for flags that were not set end with [`Revoked`](crate::Error::Revoked).
 
+pub(crate) mod consensus;
 mod directory;
 mod interrupt;
 mod mark;
@@ -165,6 +167,11 @@ impl Mpb {
     /// See [`Rank::decline_mpb`](crate::Rank::decline_mpb).
     pub(crate) fn decline(context: &Context, name: &str, mpbs: Mpbs) -> Result<()> {
         directory::decline(context, name, mpbs.namespace)
+    }
+
+    /// See [`Rank::revoke_mpbs`](crate::Rank::revoke_mpbs).
+    pub(crate) fn revoke(context: &Context, prefix: &str) -> Result<()> {
+        Ok(directory::revoke(context, prefix)?)
     }
 
     pub(crate) fn open(

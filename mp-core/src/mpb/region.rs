@@ -1,12 +1,18 @@
-//! The MPBs of all ranks by one name as one piece of memory that belongs to no rank: words, and
-//! plain data behind them. What protected values of `mp-delegate` lie in.
+//! The MPBs of all ranks, or of some, by one name as one piece of memory that belongs to no rank: words, and
+//! plain data behind them. What protected values of `mp-delegate` lie in, and what the ranks of a
+//! communicator decide. Here ranks have the numbers of their places among the region's.
 //!
 //! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
 //! see [`Region::wait`] and [`Region::wake`].
 
 use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
 
-use super::{directory::Opened, looks, mark::Sleeper, spec::Mpbs};
+use super::{
+    directory::{Opened, is_there},
+    looks,
+    mark::Sleeper,
+    spec::Mpbs,
+};
 use crate::{
     context::Namespace,
     error::{Error, Result},
@@ -56,18 +62,43 @@ impl Region {
         words: usize,
         bytes: usize,
     ) -> Result<Self> {
+        let all: Vec<usize> = (0..rank.size()).collect();
+        Self::open_of(rank, namespace, name, &all, words, bytes)
+    }
+
+    /// [`open`](Self::open) for some ranks of the world, this one among them. They pair up as for
+    /// [`Rank::mpb_of`].
+    ///
+    /// # Errors
+    /// As `open`, and those of [`Rank::mpb_of`].
+    pub fn open_of(
+        rank: &Rank,
+        namespace: Namespace,
+        name: &str,
+        ranks: &[usize],
+        words: usize,
+        bytes: usize,
+    ) -> Result<Self> {
         let too_long = || Error::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() };
         let before = words.checked_mul(size_of::<Word>()).ok_or_else(too_long)?;
         let before = before.checked_next_multiple_of(GRAIN).ok_or_else(too_long)?;
         let all = before.checked_add(bytes).ok_or_else(too_long)?;
-        let each = all.div_ceil(LINE_BYTES).div_ceil(rank.size()).max(1);
-        let ranks: Vec<usize> = (0..rank.size()).collect();
+        let each = all.div_ceil(LINE_BYTES).div_ceil(ranks.len().max(1)).max(1);
         let mpbs = namespace.mpbs(Mpbs::lines(each));
-        let opened = Opened::open(Arc::clone(rank.context()), name, &ranks, mpbs)?;
+        let opened = Opened::open(Arc::clone(rank.context()), name, ranks, mpbs)?;
         let looks = Arc::new(AtomicU32::new(looks(&opened.context)));
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
         let (opened, waits) = (Arc::new(opened), Arc::default());
         Ok(Self { opened, first, asymmetry, words, bytes, looks, waits })
+    }
+
+    /// Returns whether another rank has opened a region by this name of ranks that this one is among and that
+    /// this one has not opened.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] for a broken segment.
+    pub fn is_there(rank: &Rank, namespace: Namespace, name: &str) -> Result<bool> {
+        is_there(rank.context(), name, namespace)
     }
 
     /// Its words.
@@ -92,7 +123,7 @@ impl Region {
         self.opened.me
     }
 
-    /// Ranks of the world.
+    /// How many ranks it is of.
     #[inline]
     pub fn ranks(&self) -> usize {
         self.opened.ranks
@@ -143,23 +174,28 @@ impl Region {
 
     /// Whether the rank closed the region, or ended.
     pub fn is_gone(&self, rank: usize) -> bool {
-        self.opened.is_gone(rank)
+        self.world_rank(rank).is_some_and(|rank| self.opened.is_gone(rank))
     }
 
     /// Whether the rank ended before it closed the region, by a panic or a death.
     pub fn is_lost(&self, rank: usize) -> bool {
-        self.opened.is_lost(rank)
+        self.world_rank(rank).is_some_and(|rank| self.opened.is_lost(rank))
     }
 
     /// Whether nothing of the rank can touch the region any more. One that is merely gone may have
     /// threads that do.
     pub fn is_released(&self, rank: usize) -> bool {
-        self.opened.is_released(rank)
+        self.world_rank(rank).is_some_and(|rank| self.opened.is_released(rank))
     }
 
     /// Whether nothing of the rank runs any more, in any thread of it.
     pub fn is_dead(&self, rank: usize) -> bool {
-        self.opened.context.dead(rank as u32)
+        self.world_rank(rank).is_some_and(|rank| self.opened.context.dead(rank as u32))
+    }
+
+    /// The number in the world of one of the region's ranks.
+    fn world_rank(&self, rank: usize) -> Option<usize> {
+        self.opened.world_rank(rank).ok().map(|rank| rank as usize)
     }
 
     /// Wakes whoever of the rank waits at the place. To be called after what he waits for was
@@ -167,7 +203,7 @@ impl Region {
     #[inline(always)]
     pub fn wake(&self, rank: usize, place: usize) {
         let Some(mark) = self.opened.checked_mark(rank) else { return };
-        mark.attend(self.asymmetry, place, || self.opened.context.ring(rank as u32));
+        mark.attend(self.asymmetry, place, || self.opened.ring(rank));
     }
 
     /// Orders the store before it and the load after it as [`wait`](Self::wait) does, once, between
@@ -180,7 +216,7 @@ impl Region {
     /// Wakes all who wait.
     pub fn wake_all(&self) {
         for rank in 0..self.ranks() {
-            self.opened.context.ring(rank as u32);
+            self.opened.ring(rank);
         }
     }
 

@@ -1,9 +1,12 @@
 //! A number that tells whether anything has happened in the world that concerns waits for no rank in
 //! particular.
 
-use std::sync::Arc;
+use std::{ptr::NonNull, sync::Arc};
 
-use crate::{context::Context, sync::Ordering};
+use crate::{
+    context::Context,
+    sync::{AtomicU32, Ordering},
+};
 
 /// The news of a world: that a rank was lost, that message passing buffers were
 /// [revoked](crate::Rank::revoke_mpbs). Who counts on ranks that it has no channel with looks at their number
@@ -11,18 +14,29 @@ use crate::{context::Context, sync::Ordering};
 /// number changes.
 #[derive(Debug)]
 pub struct News {
-    context: Arc<Context>,
+    /// `None` where the segment is broken.
+    number: Option<NonNull<AtomicU32>>,
+    /// Keeps it mapped.
+    _context: Arc<Context>,
 }
+
+// SAFETY: the pointer leads to an atomic in the segment that the context keeps mapped.
+unsafe impl Send for News {}
+// SAFETY: as above.
+unsafe impl Sync for News {}
 
 impl News {
     pub(crate) fn of(context: &Arc<Context>) -> Self {
-        Self { context: Arc::clone(context) }
+        let number = context.world().ok().map(|world| NonNull::from(&*world.news));
+        Self { number, _context: Arc::clone(context) }
     }
 
     /// Returns their number. Who sees it changed sees what has happened.
     #[inline(always)]
     pub fn number(&self) -> u32 {
-        // Acquire: pairs with the Release in `WorldControl::tell_news`. Of a broken segment there are none.
-        self.context.world().map_or(0, |world| world.news.load(Ordering::Acquire))
+        // SAFETY: it is in the segment, whose memory stays mapped and where it is as long as the context lives.
+        let number = self.number.map(|number| unsafe { number.as_ref() });
+        // Acquire: pairs with the Release in `WorldControl::tell_news`.
+        number.map_or(0, |number| number.load(Ordering::Acquire))
     }
 }

@@ -429,6 +429,41 @@ impl Rank {
         Mpb::decline(&self.context, name, mpbs)
     }
 
+    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has
+    /// opened them or not: every wait of a member for a flag that was not set ends with
+    /// [`Error::Revoked`], now and later. Those that are opened after this call are not revoked; who opens them
+    /// sees that there are [news](Self::news). Regions go on.
+    ///
+    /// ```
+    /// use mp_core::mpb::Mpbs;
+    /// use mp_core::{Error, World};
+    ///
+    /// World::threads(2).run(|rank| {
+    ///     let mpb = rank.mpb("part one: flags", Mpbs::lines(1))?;
+    ///     if rank.id() == 0 {
+    ///         rank.revoke_mpbs("part one: ")?;
+    ///     }
+    ///     assert!(matches!(mpb.wait_flag(0, |flag| flag == 1), Err(Error::Revoked { .. })));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the world's memory is broken.
+    pub fn revoke_mpbs(&self, prefix: &str) -> Result<()> {
+        Mpb::revoke(&self.context, prefix)
+    }
+
+    /// Returns whether a rank has [withdrawn](Self::withdraw) from a name, or has ended.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the world's memory is broken; [`Error::NoSuchRank`].
+    pub fn has_withdrawn(&self, name: &str, channel: Channel, rank: usize) -> Result<bool> {
+        let rank = self.context.check_rank(rank)?;
+        channel::has_withdrawn(&self.context, channel.namespace, name, rank)
+    }
+
     /// What this rank lends to rank `to`: see [`loan`](crate::loan). Where both name several, they
     /// tell them apart by `number`. `None` when the ranks are processes, there is no such rank, or
     /// this rank has such an end already.

@@ -1,0 +1,140 @@
+//! What the ranks of a communicator tell each other when some of them were lost: whether it is revoked, and
+//! what they decide. A region of theirs, in which no death ends a wait. Nobody has one before anybody needs it.
+//!
+//! ```text
+//! 1   whether it is revoked        set by whoever revokes it
+//! 1   whether all were told        set by whoever has told them
+//! *   the words of a Consensus
+//! ```
+
+use std::cell::Cell;
+
+use mp_core::{
+    Rank,
+    memory::{Consensus, Region},
+    mpb::Mpbs,
+};
+
+use crate::{
+    elements::misuse,
+    error::Result,
+    members::Members,
+    outward::{LINE_CHANNEL, NAMES, names},
+};
+
+const REVOKED: usize = 0;
+const TOLD: usize = 1;
+const FIRST: usize = 2;
+
+/// See the [module](self).
+pub(crate) struct Board {
+    rank: Rank,
+    region: Region,
+    /// Of the names of all that belongs to the communicator.
+    prefix: String,
+    /// Members that had dropped all their communicators of this set before this was opened.
+    absent: Vec<bool>,
+    /// Decisions that this rank has a part in.
+    round: Cell<u64>,
+    contribution: usize,
+    proposal: usize,
+}
+
+/// Which communicator: those of one set have different contexts, where they have a rank in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whose {
+    pub(crate) serial: u64,
+    pub(crate) context: u32,
+}
+
+impl Whose {
+    /// What the names of all begin with that its members open by [`Joint::name`](crate::Joint::name).
+    pub(crate) fn prefix(self) -> String {
+        format!("communicator {}.{}: ", self.serial, self.context)
+    }
+
+    fn board(self) -> String {
+        format!("{}survivors", self.prefix())
+    }
+}
+
+impl Board {
+    /// Opens it, for contributions and proposals of so many words.
+    pub(crate) fn open(
+        rank: &Rank,
+        whose: Whose,
+        members: &Members,
+        (contribution, proposal): (usize, usize),
+    ) -> Result<Self> {
+        let ranks: Vec<usize> = members.all().iter().map(|&rank| rank as usize).collect();
+        let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
+        let region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
+        // Those that drop their communicators after this decline the region.
+        let [lines, _] = names(whose.serial);
+        let absent = ranks.iter().map(|&member| rank.has_withdrawn(&lines, LINE_CHANNEL, member));
+        let absent = absent.collect::<mp_core::Result<_>>()?;
+        let (rank, prefix, round) = (rank.clone(), whose.prefix(), Cell::new(0));
+        Ok(Self { rank, region, prefix, absent, round, contribution, proposal })
+    }
+
+    /// Whether another member has opened it, and this one has not.
+    pub(crate) fn is_there(rank: &Rank, whose: Whose) -> Result<bool> {
+        Ok(Region::is_there(rank, NAMES, &whose.board())?)
+    }
+
+    /// This rank, which has not opened it, will not: those that have do not wait for it.
+    pub(crate) fn decline(rank: &Rank, whose: Whose) {
+        // Where that fails, the world's memory is broken.
+        let _ = rank.decline_mpb(&whose.board(), NAMES.mpbs(Mpbs::lines(1)));
+    }
+
+    pub(crate) fn revoke(&self) -> Result<()> {
+        self.region.words()[REVOKED].store(1);
+        self.tell()
+    }
+
+    fn tell(&self) -> Result<()> {
+        self.rank.revoke_mpbs(&self.prefix)?;
+        self.region.words()[TOLD].store(1);
+        Ok(())
+    }
+
+    /// Whether the communicator is revoked. One that was lost before it had told all is helped out by those
+    /// that find what it has begun.
+    pub(crate) fn is_revoked(&self) -> Result<bool> {
+        let words = self.region.words();
+        let revoked = words[REVOKED].load() != 0;
+        if revoked && words[TOLD].load() == 0 {
+            self.tell()?;
+        }
+        Ok(revoked)
+    }
+
+    /// Whether the member takes no part in decisions any more.
+    pub(crate) fn is_gone(&self, member: usize) -> bool {
+        self.absent.get(member) != Some(&false) || self.region.is_gone(member)
+    }
+
+    /// Decides the next thing together with all members that are there, which all call this. What is
+    /// proposed follows from their contributions.
+    pub(crate) fn decide(
+        &self,
+        contribution: &[u64],
+        propose: impl Fn(&[Option<Vec<u64>>]) -> Vec<u64>,
+    ) -> Result<Vec<u64>> {
+        let (words, of) =
+            (&self.region.words()[FIRST..], (self.region.ranks(), self.region.rank()));
+        let Some(consensus) = Consensus::new(words, of, self.contribution, self.proposal) else {
+            return misuse("a region that is too short");
+        };
+        let round = self.round.get() + 1;
+        self.round.set(round);
+        consensus.contribute(round, contribution);
+        self.region.wake_all();
+        let decided = self.region.wait(0, None, None, || {
+            consensus.decide(round, |member| self.is_gone(member), &propose)
+        })?;
+        self.region.wake_all();
+        Ok(decided)
+    }
+}

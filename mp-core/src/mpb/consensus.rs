@@ -1,0 +1,252 @@
+//! What the members of a region decide together, though some of them may die meanwhile: one decision for
+//! each round, the same for all that live to see it.
+//!
+//! The words, of which all are zeros at first:
+//!
+//! ```text
+//! 1            which round was decided last, and by whom       set by whoever is first
+//! for each member, for even rounds and for odd ones:
+//!   1 + C      the round, and what the member contributes      set by the member
+//!   P          what it proposes as the decision                set by the member
+//! ```
+//!
+//! 1. A member writes its contribution, then the round before it.
+//! 2. When every member has contributed or is gone, it proposes what follows from the contributions, and
+//!    tries to make that the decision by a compare-and-swap of the first word. There is one decision: that
+//!    of the member which was first. The others may have seen other members contribute, or die.
+//! 3. All read the proposal of that member. It stays where it is, also if the member is dead by now.
+//!
+//! Nobody leads, so that nobody has to be followed. A member that dies before 2 has decided nothing, and one
+//! that dies after it has decided for all.
+//!
+//! What belongs to a round is overwritten two rounds later. By then the round between has been decided, to
+//! which all members have contributed that were not gone, and they contribute to it after they have read what
+//! was decided before.
+
+use crate::word::Word;
+
+/// A round's number, from 1, stands above the place of the member that decided it.
+const PLACE_BITS: u32 = 16;
+
+/// One member's view of the words: see the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub struct Consensus<'a> {
+    words: &'a [Word],
+    members: usize,
+    me: usize,
+    /// Words of a contribution.
+    contribution: usize,
+    /// Words of a proposal.
+    proposal: usize,
+}
+
+impl<'a> Consensus<'a> {
+    /// Returns how many words it takes for so many members, with contributions and proposals of so many
+    /// words.
+    pub const fn words(members: usize, contribution: usize, proposal: usize) -> usize {
+        1 + members * 2 * (1 + contribution + proposal)
+    }
+
+    /// The view of member `me`, over as many words as [`words`](Self::words) says; `None` if there are fewer.
+    pub fn new(
+        words: &'a [Word],
+        (members, me): (usize, usize),
+        contribution: usize,
+        proposal: usize,
+    ) -> Option<Self> {
+        let enough = words.len() >= Self::words(members, contribution, proposal);
+        (enough && me < members).then_some(Self { words, members, me, contribution, proposal })
+    }
+
+    fn area(&self, member: usize, round: u64) -> &'a [Word] {
+        let length = 1 + self.contribution + self.proposal;
+        let first = 1 + (2 * member + (round % 2) as usize) * length;
+        &self.words[first..first + length]
+    }
+
+    /// Contributes to a round, once. Rounds begin with 1, and each member contributes to each, in their
+    /// order, after it has seen the decision of the one before.
+    pub fn contribute(&self, round: u64, contribution: &[u64]) {
+        let area = self.area(self.me, round);
+        for (word, &value) in area[1..=self.contribution].iter().zip(contribution) {
+            word.set(value);
+        }
+        // After the contribution: pairs with the `load` in `contribution_of`.
+        area[0].store(round);
+    }
+
+    fn contribution_of(&self, member: usize, round: u64) -> Option<Vec<u64>> {
+        let area = self.area(member, round);
+        // Sees the contribution: pairs with the `store` in `contribute`.
+        (area[0].load() == round)
+            .then(|| area[1..=self.contribution].iter().map(Word::peek).collect())
+    }
+
+    /// Returns what was decided in a round, if it was.
+    pub fn decision(&self, round: u64) -> Option<Vec<u64>> {
+        // Sees the proposal: pairs with the `exchange` in `decide`.
+        let decided = self.words[0].load();
+        let by = (decided & ((1 << PLACE_BITS) - 1)) as usize;
+        if decided >> PLACE_BITS != round || by >= self.members {
+            return None;
+        }
+        let proposal = &self.area(by, round)[1 + self.contribution..];
+        Some(proposal.iter().map(Word::peek).collect())
+    }
+
+    /// Returns what is decided in a round to which this member has contributed, or `None` while members are
+    /// missing that are not gone. `propose` says what follows from the members' contributions, `None` standing
+    /// for those that are gone.
+    pub fn decide(
+        &self,
+        round: u64,
+        gone: impl Fn(usize) -> bool,
+        propose: impl FnOnce(&[Option<Vec<u64>>]) -> Vec<u64>,
+    ) -> Option<Vec<u64>> {
+        // First of all: if another one decides meanwhile, the exchange below fails.
+        let before = self.words[0].load();
+        if let Some(decision) = self.decision(round) {
+            return Some(decision);
+        }
+        let mut contributions = Vec::with_capacity(self.members);
+        for member in 0..self.members {
+            let contribution = self.contribution_of(member, round);
+            if contribution.is_none() && !gone(member) {
+                return None;
+            }
+            contributions.push(contribution);
+        }
+        let area = &self.area(self.me, round)[1 + self.contribution..];
+        for (word, value) in area.iter().zip(propose(&contributions)) {
+            word.set(value);
+        }
+        // After the proposal: pairs with the `load` in `decision`. Where another one was first, this fails.
+        let _ = self.words[0].exchange(before, round << PLACE_BITS | self.me as u64);
+        self.decision(round)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn words(members: usize) -> Vec<Word> {
+        (0..Consensus::words(members, 1, 2)).map(|_| Word::new(0)).collect()
+    }
+
+    /// The sum of what was contributed, and by how many.
+    fn sum(contributions: &[Option<Vec<u64>>]) -> Vec<u64> {
+        let there: Vec<u64> = contributions.iter().flatten().map(|words| words[0]).collect();
+        vec![there.iter().sum(), there.len() as u64]
+    }
+
+    #[test]
+    fn each_round_has_one_decision() {
+        let words = words(3);
+        let of = |me| Consensus::new(&words, (3, me), 1, 2).unwrap();
+        let nobody = |_| false;
+        for round in 1..8 {
+            of(0).contribute(round, &[round]);
+            of(1).contribute(round, &[10 * round]);
+            assert_eq!(of(0).decide(round, nobody, sum), None);
+            // Member 1 takes member 2 for gone, which is not heard of by the others.
+            assert_eq!(of(1).decide(round, |member| member == 2, sum), Some(vec![11 * round, 2]));
+            of(2).contribute(round, &[100]);
+            assert_eq!(of(2).decide(round, nobody, sum), Some(vec![11 * round, 2]));
+            assert_eq!(of(0).decide(round, nobody, sum), Some(vec![11 * round, 2]));
+            assert_eq!(of(0).decision(round + 1), None);
+        }
+    }
+
+    #[test]
+    fn words_that_make_no_sense_decide_nothing() {
+        let words = words(2);
+        assert!(Consensus::new(&words[1..], (2, 0), 1, 2).is_none());
+        assert!(Consensus::new(&words, (2, 2), 1, 2).is_none());
+        let one = Consensus::new(&words, (2, 0), 1, 2).unwrap();
+        words[0].store(1 << PLACE_BITS | 7);
+        assert_eq!(one.decision(1), None);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::rc::Rc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::{AtomicU32, Futex, Ordering, explore, life::live_for};
+
+    /// What the survivors of so many members decide in so many rounds, where member 0 dies at its store
+    /// number `stores`.
+    fn survive(members: usize, rounds: u64, stores: u64) {
+        explore(2, move || {
+            let words: Rc<Vec<Word>> =
+                Rc::new((0..Consensus::words(members, 1, 1)).map(|_| Word::new(0)).collect());
+            // By who buries it, and where all sleep.
+            let dead = Rc::new((AtomicU32::new(0), Futex::new()));
+            let run = move |me: usize, words: &[Word], (dead, bell): &(AtomicU32, Futex)| {
+                let of = Consensus::new(words, (members, me), 1, 1).unwrap();
+                let gone = |member| member == 0 && dead.load(Ordering::Acquire) != 0;
+                let mut decided = Vec::new();
+                for round in 1..=rounds {
+                    of.contribute(round, &[1 << me]);
+                    bell.advance_and_wake();
+                    let decision = loop {
+                        let heard = bell.value();
+                        let union = |all: &[Option<Vec<u64>>]| {
+                            vec![all.iter().flatten().map(|words| words[0]).sum()]
+                        };
+                        match of.decide(round, gone, union) {
+                            Some(decision) => break decision[0],
+                            None => bell.sleep(heard, None),
+                        }
+                    };
+                    bell.advance_and_wake();
+                    // All who live were heard.
+                    let living = (1 << members) - 2;
+                    assert_eq!(decision & living, living, "{decision:b}");
+                    assert!(decision & 1 << me != 0 && decision >> members == 0, "{decision:b}");
+                    decided.push(decision);
+                }
+                decided
+            };
+            let others: Vec<_> = (1..members)
+                .map(|me| {
+                    let (words, dead) = (Rc::clone(&words), Rc::clone(&dead));
+                    thread::spawn(move || run(me, &words, &dead))
+                })
+                .collect();
+            let mut first = None;
+            let lived = live_for(stores, || first = Some(run(0, &words, &dead)));
+            if !lived {
+                first = None;
+                dead.0.store(1, Ordering::Release);
+                dead.1.advance_and_wake();
+            }
+            let decided: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+            for other in &decided {
+                assert_eq!(*other, decided[0]);
+            }
+            if let Some(first) = first {
+                assert_eq!(first, decided[0]);
+            }
+        });
+    }
+
+    /// Two stores for each contribution, one for a proposal, one to decide.
+    #[test]
+    fn model_two_decide_alike_whenever_one_dies() {
+        for stores in 0..=8 {
+            survive(2, 2, stores);
+        }
+    }
+
+    #[test]
+    fn model_three_decide_alike_whenever_one_dies() {
+        for stores in 0..=4 {
+            survive(3, 1, stores);
+        }
+    }
+}
