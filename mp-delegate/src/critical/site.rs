@@ -151,6 +151,13 @@ pub(super) trait Mortal: Site {
     /// What the seat says of itself: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
 
+    /// [`approach`](Site::approach); the seat's mark, for what it says next.
+    #[inline(always)]
+    fn come(&self, me: Seat) -> &Self::Word {
+        self.approach(me);
+        self.mark(me)
+    }
+
     /// Whether nothing of its rank comes here any more, from any thread of it.
     fn is_dead(&self, seat: Seat) -> bool;
 
@@ -459,8 +466,16 @@ impl Mortal for Place {
         self.all_seats()
     }
 
+    #[inline(always)]
     fn mark(&self, seat: Seat) -> &Word {
         &self.seat(seat)[seat::MARK]
+    }
+
+    #[inline(always)]
+    fn come(&self, me: Seat) -> &Word {
+        let mark = self.mark(me);
+        mark.store(seat::APPROACHES);
+        mark
     }
 
     fn park(&self, me: Seat) {

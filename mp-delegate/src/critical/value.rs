@@ -19,7 +19,7 @@ use mp_core::{
 };
 
 use super::{
-    combiners::{self, Combiner, Rescue},
+    combiners::{Combiner, Rescue, combine_again},
     error::Stop,
     locks::{self, AnyLock, Lock},
     nesting::{self, Inside},
@@ -165,8 +165,28 @@ pub(super) fn combined<O: Object>(
 ) -> Result<Outcome<O::Ret>, Stop> {
     let _inside = Inside::enter(place.region.id(), false);
     let _turn = Turn::take(place, me);
+    place.approach(me);
+    let outcome = match combiner.attempt(place, &op, &mut value.runner(place)) {
+        Ok(outcome) => outcome,
+        Err(stop) => combined_again(combiner, place, value, me, op, stop)?,
+    };
+    place.leave(me);
+    Ok(outcome)
+}
+
+/// Nothing of what it takes is in memory before.
+#[cold]
+#[inline(never)]
+fn combined_again<O: Object>(
+    combiner: &mut impl Combiner,
+    place: &Place,
+    value: &Value<O>,
+    me: Seat,
+    op: O::Op,
+    stop: Stop,
+) -> Result<Outcome<O::Ret>, Stop> {
     let rescue = &mut Rescued { value, place };
-    combiners::combined(combiner, place, me, &op, &mut value.runner(place), rescue)
+    combine_again(combiner, (place, me), &op, stop, &mut value.runner(place), rescue)
 }
 
 /// A value in the middle of whose operation somebody was killed.

@@ -77,8 +77,6 @@ pub(in crate::critical) struct HybComb {
     /// The number of the own request, from when it is in a line until it is known what became of it: 0
     /// for none.
     asked: u64,
-    /// It has left its node in the middle of a queue that was void by then.
-    stuck: bool,
 }
 
 impl HybComb {
@@ -125,7 +123,6 @@ impl HybComb {
             failures: FAILURES,
             left: usize::MAX,
             asked: 0,
-            stuck: false,
         }
     }
 
@@ -202,6 +199,7 @@ impl HybComb {
         });
         // The combiner may live, and come to it.
         let fate = fate.map_err(Stop::unsure)?;
+        self.asked = 0;
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
     }
 
@@ -240,9 +238,9 @@ impl HybComb {
             let there = &line[ROUND];
             match site.wait(self.me, None, there, || (there.load() == here).then_some(())) {
                 Ok(()) => self.serve(site, (my_id, completed), line, run)?,
-                // The own operation was executed, and those who are not served begin again.
+                // The own operation was executed, and those who are not served begin again. The node
+                // stays where it is in a queue that is void.
                 Err(Stop::Void) => {
-                    self.stuck = true;
                     return Ok(outcome);
                 }
                 // The seat must not go on, since it is the head of the queue for ever.
@@ -314,10 +312,6 @@ impl Combiner for HybComb {
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop> {
-        self.asked = 0;
-        if std::mem::take(&mut self.stuck) {
-            return Err(Stop::Void);
-        }
         let last = site.word(self.last)?;
         let own = self.own(site, self.me)?;
         let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
@@ -352,10 +346,10 @@ impl Combiner for HybComb {
             failed += 1;
             lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
-        if before == CLOSED as usize {
+        // In the queue already is what this seat has left there: see `combine`.
+        if before == CLOSED as usize || before == my_id {
             return Err(Stop::Void);
         }
-        lemma!(before != my_id, "lemma 1: the own node is in the queue already");
         // 21
         let round = match split(mine[N_OPS].peek()).0 {
             u32::MAX => 1,

@@ -74,28 +74,11 @@ pub(super) trait Rescue<Op> {
     fn is_idempotent(&mut self, op: &Op) -> bool;
 }
 
-/// Has an operation executed, or executes it and others; past those who die.
-#[inline(always)]
-pub(super) fn combined<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
-    combiner: &mut C,
-    site: &S,
-    me: Seat,
-    op: &Op,
-    run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
-    rescue: &mut impl Rescue<Op>,
-) -> Result<Outcome<Ret>, Stop> {
-    site.approach(me);
-    let outcome = match combiner.attempt(site, op, run) {
-        Ok(outcome) => outcome,
-        Err(stop) => combined_again(combiner, (site, me), op, stop, run, rescue)?,
-    };
-    site.leave(me);
-    Ok(outcome)
-}
-
+/// After an [attempt](Combiner::attempt) that stopped, which the seat had come to, has the operation
+/// executed all the same, past those who died. The seat may have left after that.
 #[cold]
 #[inline(never)]
-fn combined_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
+pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
     combiner: &mut C,
     (site, me): (&S, Seat),
     op: &Op,

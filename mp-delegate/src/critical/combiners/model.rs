@@ -2,12 +2,12 @@
 //! whoever asked for it, and nobody waits for the dead. The lemmas of section 6.1.3 are assertions
 //! in `hyb_comb`.
 
-use super::{Combiner, Rescue, cc_synch::CcSynch, combined, hyb_comb::HybComb};
+use super::{Combiner, Rescue, cc_synch::CcSynch, combine_again, hyb_comb::HybComb};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     object::{Fate, Outcome},
-    site::Seat,
+    site::{Seat, Site},
 };
 
 /// A scheme, and how a seat takes part.
@@ -101,7 +101,15 @@ fn ask(combiner: &mut impl Combiner, model: &Model, me: Seat, op: u64) -> Ended 
         model.execute(seat, op);
         Outcome::done(op + 1)
     };
-    match combined(combiner, model, me, &op, run, &mut Rescued(model)) {
+    model.approach(me);
+    let ended = match combiner.attempt(model, &op, run) {
+        Err(stop) => combine_again(combiner, (model, me), &op, stop, run, &mut Rescued(model)),
+        done => done,
+    };
+    if ended.is_ok() {
+        model.leave(me);
+    }
+    match ended {
         Ok(Outcome { fate: Fate::Done, ret }) => {
             assert_eq!(ret, op + 1);
             Ended::Done

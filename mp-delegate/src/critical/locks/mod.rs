@@ -10,7 +10,7 @@ pub(super) mod tas;
 use super::{
     error::Stop,
     heal::{Ward, heal},
-    site::{Mortal, Seat, Site},
+    site::{AnyWord, Mortal, Seat, Site, seat},
 };
 
 /// What all locks do. A lock is one seat's view of it: nothing is shared but the words.
@@ -45,11 +45,12 @@ pub(super) fn take<S: Mortal, L: Lock>(
     me: Seat,
     repair: impl FnMut(),
 ) -> Result<(), Stop> {
-    site.approach(me);
+    let mark = site.come(me);
     if let Err(stop) = lock.acquire(site) {
         take_again(lock, site, me, stop, repair)?;
     }
-    site.enter(me);
+    // Before what is written to the value, for those who find this rank dead.
+    mark.note(seat::ENTERED);
     Ok(())
 }
 
