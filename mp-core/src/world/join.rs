@@ -322,12 +322,12 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Is the rank, and returns what all ranks returned.
+    /// Is the rank, and returns what became of all ranks.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,
         code: impl Fn(&Rank) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    ) -> Result<Vec<outcome::Outcome<T>>> {
         let _round = match self.round.try_lock() {
             Ok(round) => round,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -390,7 +390,7 @@ impl Assignment {
         Ok(())
     }
 
-    fn gather<T: DeserializeOwned>(&self, context: &Context) -> Result<Vec<T>> {
+    fn gather<T: DeserializeOwned>(&self, context: &Context) -> Result<Vec<outcome::Outcome<T>>> {
         let ranks = || 0..context.size() as u32;
         let state = |rank| context.rank(rank).map_or(RankState::Lost, |control| control.state());
         self.await_others(context, || ranks().all(|rank| state(rank).ended()))?;
@@ -401,7 +401,7 @@ impl Assignment {
             let posted = outcome::read(context, rank)?;
             outcomes.push(posted.unwrap_or(Err(ending.map_or(Cause::Vanished, Cause::from))));
         }
-        outcome::gather(outcomes)
+        Ok(outcomes)
     }
 
     /// The last one out makes the world ready for the next call.

@@ -49,7 +49,7 @@ pub use rank::{MemoryUse, Parties, Rank};
 use crate::{
     channel,
     context::{self, Context, MAX_RANKS},
-    error::{Error, Result},
+    error::{Cause, Error, Result},
     mpb,
     segment::{self, Segment},
     topology::{Allowance, Bind, Plan, Topology},
@@ -225,6 +225,31 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
+        outcome::gather(self.run_each(code)?)
+    }
+
+    /// [`run`](Self::run) that returns what became of each rank, in the order of the ranks: for programs whose
+    /// ranks go on after others were lost.
+    ///
+    /// ```
+    /// use mp_core::{Cause, World};
+    ///
+    /// let each = World::threads(3).run_each(|rank| match rank.id() {
+    ///     1 => panic!("on purpose"),
+    ///     id => Ok(10 * id),
+    /// })?;
+    /// assert_eq!(each, [Ok(0), Err(Cause::Panic("on purpose".to_owned())), Ok(20)]);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `run` that are no rank's.
+    #[track_caller]
+    pub fn run_each<T, F>(self, code: F) -> Result<Vec<std::result::Result<T, Cause>>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Fn(&Rank) -> Result<T> + Sync,
+    {
         let processes = self.kind == Kind::Processes;
         // What ranks of later worlds of processes will come by again, under the same name.
         let on_the_way =
@@ -244,7 +269,7 @@ impl World {
                     return assignment.run_as_member(self.policy()?, code);
                 }
                 join::Part::Replayed(result) => match outcome::decode(result) {
-                    Ok(outcomes) => return outcome::gather(outcomes),
+                    Ok(outcomes) => return Ok(outcomes),
                     Err(error) if processes => return Err(error),
                     // A type whose values can't be had back: the ranks make them once more.
                     Err(_) => {}
@@ -265,7 +290,7 @@ impl World {
         {
             site::remember_if_small(call, result);
         }
-        outcome::gather(outcomes)
+        Ok(outcomes)
     }
 
     fn policy(&self) -> Result<WaitPolicy> {

@@ -12,7 +12,7 @@ use super::{
     harness,
     launch::{Briefing, Ending, Program, Stream},
     limits,
-    outcome::{self, gather},
+    outcome::{self, Outcome},
     pump::{self, Piece, RanksOutput},
     site::{self, Call, Turn},
     watch::Processes,
@@ -23,8 +23,8 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// Starts this program again as every rank, and returns what the ranks' code returned, or an error
-/// if the caller's standard output did not take all that they printed.
+/// Starts this program again as every rank, and returns what became of the ranks' code, or an error
+/// if it went well and the caller's standard output did not take all that they printed.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     context: Context,
     call: Call,
@@ -32,7 +32,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     policy: WaitPolicy,
     cores: usize,
     cpus: Vec<Option<usize>>,
-) -> Result<Vec<T>> {
+) -> Result<Vec<Outcome<T>>> {
     let test = harness::running_test()?;
     // Ranks with arguments of their own are told apart by these.
     let turn = args.is_none().then(|| Turn::take(&call.origin)).transpose()?;
@@ -86,11 +86,12 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         );
     }
     site::remember(call, postcard::to_stdvec(&outcomes)?);
-    let values = gather(outcomes)?;
     // Output that a rank has written and nobody will read must not look like a good end.
     match taken {
-        Ok(()) => Ok(values),
-        Err(source) => Err(Error::Os { call: "writing the ranks' standard output", source }),
+        Err(source) if outcomes.iter().all(Outcome::is_ok) => {
+            Err(Error::Os { call: "writing the ranks' standard output", source })
+        }
+        _ => Ok(outcomes),
     }
 }
 

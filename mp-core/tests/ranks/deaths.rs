@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Channel, Error, Parties, Rank, Result, Select, World};
+use mp_core::{Cause, Channel, Error, Parties, Rank, Result, Select, World};
 
 use crate::support::{
     Watchdog, on_all,
@@ -234,4 +234,26 @@ fn a_crowd_survives_the_death_of_any_of_its_ranks() {
         scenarios::check(result, scenarios::crowd_victim(seed))
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
+}
+
+/// Those that go on have results, whatever became of the others.
+#[test]
+fn what_became_of_each_rank_is_returned() {
+    let _watchdog = Watchdog::start();
+    let code = |rank: &Rank| match rank.id() {
+        1 => Err(Error::other("on purpose")),
+        2 if rank.memory().in_use > 0 => std::panic::resume_unwind(Box::new("on purpose")),
+        id => Ok(10 * id),
+    };
+    let panicked = Err(Cause::Panic("on purpose".to_owned()));
+    let failed = Err(Cause::Error("on purpose".to_owned()));
+    let each = World::threads(4).run_each(code).unwrap();
+    assert_eq!(each, [Ok(0), failed.clone(), panicked.clone(), Ok(30)]);
+    let each = World::processes(4).run_each(code).unwrap();
+    assert_eq!(each, [Ok(0), failed, panicked, Ok(30)]);
+    let each = World::processes(3).run_each(|rank| match rank.id() {
+        1 => match die() {},
+        id => Ok(id),
+    });
+    assert_eq!(each.unwrap(), [Ok(0), Err(Cause::Signal(9)), Ok(2)]);
 }
