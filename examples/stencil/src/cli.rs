@@ -11,7 +11,7 @@ use crate::error::StencilError;
 use crate::files::NewFile;
 use crate::init::{Init, LARGEST, USUAL};
 use crate::measure::{Plan, cores, remarks};
-use crate::modes::{self, Job, Mode, Ranks, Run};
+use crate::modes::{self, Job, Loss, Mode, Ranks, Run};
 use crate::picture;
 use crate::report::{Report, Row};
 
@@ -48,6 +48,15 @@ pub struct Options {
     /// communicator
     #[arg(short, long, value_name = "RxC", conflicts_with_all = ["mode", "workers"])]
     pub grid: Option<Grid>,
+
+    /// Kill a worker after so many steps: the others go on without it, with the rows that they have kept
+    /// for it. Needs --mode survivors and processes; several, like 1@30,2@70
+    #[arg(long, value_name = "RANK@STEP", value_delimiter = ',')]
+    pub lose: Vec<Loss>,
+
+    /// For --mode survivors: after how many steps workers keep what they have, and give a copy to the next
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = parse_checkpoint)]
+    pub checkpoint: usize,
 
     /// Stop after a step in which no element changed by more than this
     #[arg(long, value_name = "X", value_parser = parse_tolerance, allow_negative_numbers = true)]
@@ -96,6 +105,8 @@ pub enum Choice {
     KtW,
     /// Sent by one communication thread for all workers (threads only)
     Skt,
+    /// Sent as tagged messages, by workers that go on when others are lost: see --lose
+    Survivors,
     /// Measure every mode, compare the results, and print the times beside each other
     All,
 }
@@ -144,6 +155,10 @@ fn parse_rounds(text: &str) -> Result<usize, String> {
     parse_number(text, 1, 1000)
 }
 
+fn parse_checkpoint(text: &str) -> Result<usize, String> {
+    parse_number(text, 1, 1_000_000_000)
+}
+
 fn parse_tolerance(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..f64::INFINITY).contains(&number) => Ok(number),
@@ -168,8 +183,17 @@ impl Options {
             (Some(Choice::NoKt), _) => Some(Mode::NoKt),
             (Some(Choice::KtW), _) => Some(Mode::KtW),
             (Some(Choice::Skt), _) => Some(Mode::Skt),
+            (Some(Choice::Survivors), _) => Some(Mode::Survivors),
             (Some(Choice::All) | None, _) => None,
         };
+        if mode != Some(Mode::Survivors) && !self.lose.is_empty() {
+            return Err(StencilError::Usage("--lose needs --mode survivors".to_owned()));
+        }
+        if mode == Some(Mode::Survivors) && (self.tolerance.is_some() || self.trace.is_some()) {
+            let reason = "mode survivors takes all steps, and records nothing: it goes without \
+                          --tolerance and --trace";
+            return Err(StencilError::Usage(reason.to_owned()));
+        }
         // A rank that is a process passes here too, and must not touch the files.
         let files = if onchip::caller() { self.create_files()? } else { Files::default() };
         let (report, run) = match mode {
@@ -182,7 +206,8 @@ impl Options {
     fn job(&self, init: Init, grid: [usize; 2]) -> Job {
         let (steps, tolerance) = (self.steps, self.tolerance);
         let keep = self.output.is_some() || self.png.is_some();
-        Job { init, steps, tolerance, grid, trace: self.trace.is_some(), keep }
+        let (trace, checkpoint, lose) = (self.trace.is_some(), self.checkpoint, self.lose.clone());
+        Job { init, steps, tolerance, grid, trace, keep, checkpoint, lose }
     }
 
     fn run_one(&self, init: Init, mode: Mode) -> Result<(Report, Run), StencilError> {
@@ -196,6 +221,7 @@ impl Options {
         // A launcher's ranks are processes, whatever is asked for.
         let ranks = match self.ranks {
             _ if onchip::launched() && mode != Mode::Sequential => Ranks::Processes,
+            None if !self.lose.is_empty() => Ranks::Processes,
             ranks => ranks.unwrap_or(Ranks::Threads),
         };
         let job = self.job(init, grid);

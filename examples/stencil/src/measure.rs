@@ -183,6 +183,8 @@ mod tests {
             grid: [1, 1],
             trace: false,
             keep: false,
+            checkpoint: 10,
+            lose: Vec::new(),
         };
         let plan = Plan { job, ranks: vec![Ranks::Threads], workers: vec![1, 4], rounds: 2 };
         let (report, run) = plan.run().unwrap();

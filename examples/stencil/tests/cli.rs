@@ -120,6 +120,53 @@ fn every_mode_gives_the_bits_of_algorithm_1() {
     }
 }
 
+/// Workers are killed; the others go on, and the matrix is that of an undisturbed run.
+#[test]
+fn survivors_of_lost_workers_finish_with_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
+    let size = 37;
+    let cells = rough(size);
+    fs::write(&input, bytes(&cells)).unwrap();
+    for steps in [0, 1, 25] {
+        let (expected, _) = reference(&cells, size, steps, -1.0);
+        let steps_text = steps.to_string();
+        let same = |how: &[&str]| {
+            let what = ["-i", text(&input), "-t", &steps_text, "-o", text(&output)];
+            let said = run_well(&[&what[..], &["-m", "survivors"], how].concat());
+            assert!(fs::read(&output).unwrap() == expected, "{steps} steps: {how:?}");
+            fs::remove_file(&output).unwrap();
+            said
+        };
+        for workers in ["1", "2", "5", "40"] {
+            same(&["-w", workers, "-r", "threads"]);
+        }
+        same(&["-w", "3", "-r", "processes"]);
+        if steps < 25 {
+            continue;
+        }
+        // Before and after checkpoints, the first worker too, one after the other, and two neighbours at
+        // once, with whom their rows are lost.
+        for (lose, workers, told) in [
+            ("1@0", "2", "1 of 2 workers are left, and go on after step 0"),
+            ("1@7", "3", "2 of 3 workers are left, and go on after step 0"),
+            ("0@10", "4", "3 of 4 workers are left, and go on after step 10"),
+            ("2@24", "3", "2 of 3 workers are left, and go on after step 20"),
+            ("2@12,0@21", "4", "2 of 4 workers are left, and go on after step 20"),
+            ("0@5,2@5", "4", "2 of 4 workers are left, and go on after step 0"),
+            ("1@15,2@15", "4", "2 of 4 workers are left, and go on after step 0"),
+            ("1@3,2@13,5@24", "6", "3 of 6 workers are left, and go on after step 20"),
+            ("1@3,5@22,6@23", "8", "5 of 8 workers are left, and go on after step 0"),
+        ] {
+            let said = same(&["-w", workers, "--lose", lose]);
+            assert!(said.contains(told), "{lose}: {said}");
+            assert!(said.contains("25 steps of 37 by 37"), "{lose}: {said}");
+        }
+        let said = same(&["-w", "5", "--lose", "3@17", "--checkpoint", "4"]);
+        assert!(said.contains("4 of 5 workers are left, and go on after step 16"), "{said}");
+    }
+}
+
 #[test]
 fn rows_wider_than_vectors() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,6 +312,12 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--mode", "sequential", "--ranks", "processes"], "no other process"),
         (&["--mode", "sequential", "--workers", "2"], "has one worker"),
         (&["--mode", "no-kt", "--workers", "1,2"], "several numbers of --workers"),
+        (&["--lose", "1@3"], "--lose needs --mode survivors"),
+        (&["--mode", "survivors", "--lose", "1"], "not a worker and a step"),
+        (&["--mode", "survivors", "--lose", "2@3", "--workers", "2"], "nobody can lose 2@3"),
+        (&["--mode", "survivors", "--lose", "1@100"], "nobody can lose 1@100"),
+        (&["--mode", "survivors", "--lose", "1@3", "--ranks", "threads"], "--ranks processes"),
+        (&["--mode", "survivors", "--tolerance", "1"], "without --tolerance"),
         (&["--trace", text(&out)], "choose one mode"),
         (&["--init", "no such file"], "no such file: "),
         (&["--init", &short], "no square of doubles"),

@@ -7,6 +7,7 @@
 //! | `no_kt` | borders sent by the worker through typed channels |
 //! | `kt` | borders sent by communication threads |
 //! | `grid` | blocks of rows and columns on a Cartesian communicator |
+//! | `survivors` | blocks of rows, with checkpoints: workers may be lost |
 //! | `world`, `lanes`, `reduce` | what those with messages share |
 
 mod barrier;
@@ -18,10 +19,12 @@ mod reduce;
 mod rows;
 mod sequential;
 mod sh_mem;
+mod survivors;
 mod world;
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use onchip::communicator::share;
@@ -48,6 +51,8 @@ pub enum Mode {
     Skt,
     /// Rows and columns are divided: borders come as tagged messages of a Cartesian communicator.
     Grid,
+    /// They come as tagged messages; workers keep what they have, and go on when others are lost.
+    Survivors,
 }
 
 impl Mode {
@@ -56,7 +61,8 @@ impl Mode {
 
     /// Whether workers can be processes: not where they share one address space.
     pub fn works_with(self, ranks: Ranks) -> bool {
-        ranks == Ranks::Threads || matches!(self, Self::NoKt | Self::KtW | Self::Grid)
+        ranks == Ranks::Threads
+            || matches!(self, Self::NoKt | Self::KtW | Self::Grid | Self::Survivors)
     }
 
     /// How many communication threads there are.
@@ -78,6 +84,7 @@ impl fmt::Display for Mode {
             Self::KtW => "kt-w",
             Self::Skt => "skt",
             Self::Grid => "grid",
+            Self::Survivors => "survivors",
         })
     }
 }
@@ -101,6 +108,33 @@ impl fmt::Display for Ranks {
     }
 }
 
+/// A worker that is to be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which one.
+    pub rank: usize,
+    /// After how many steps.
+    pub step: usize,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.rank, self.step)
+    }
+}
+
+impl FromStr for Loss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('@').map(|(rank, step)| (rank.parse(), step.parse()));
+        match parts {
+            Some((Ok(rank), Ok(step))) => Ok(Self { rank, step }),
+            _ => Err("not a worker and a step, like 1@30".to_owned()),
+        }
+    }
+}
+
 /// What to compute, and by how many.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -117,6 +151,10 @@ pub struct Job {
     pub trace: bool,
     /// Whether the matrix is wanted, and not the time alone.
     pub keep: bool,
+    /// For mode `survivors`: after how many steps workers keep what they have.
+    pub checkpoint: usize,
+    /// For mode `survivors`: workers that are killed on the way.
+    pub lose: Vec<Loss>,
 }
 
 impl Job {
@@ -194,6 +232,7 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
         Mode::NoKt => no_kt::run(job, ranks),
         Mode::KtW | Mode::Skt => kt::run(job, mode, ranks),
         Mode::Grid => grid::run(job, ranks),
+        Mode::Survivors => survivors::run(job, ranks),
     }
 }
 
