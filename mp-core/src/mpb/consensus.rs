@@ -28,7 +28,30 @@ use crate::word::Word;
 /// A round's number, from 1, stands above the place of the member that decided it.
 const PLACE_BITS: u32 = 16;
 
-/// One member's view of the words: see the [module](self).
+/// What the members of a [region](super::region::Region) decide together, round by round, though some of them
+/// may die meanwhile: one member's view of the words that it takes.
+///
+/// Each member contributes to a round. Who finds that all others have contributed, or are gone, proposes what
+/// follows from the contributions. The first proposal is the decision, at all members that live to see it.
+///
+/// ```
+/// use mp_core::World;
+/// use mp_core::memory::{Consensus, Region};
+/// use mp_core::names::Namespace;
+///
+/// let words = Consensus::words(3, 1, 1);
+/// let sums = World::threads(3).run(|rank| {
+///     let region = Region::open(rank, Namespace::new("sums"), "sum", words, 0)?;
+///     let consensus = Consensus::new(region.words(), (3, rank.id()), 1, 1).expect("so many words");
+///     consensus.contribute(1, &[10 + rank.id() as u64]);
+///     region.wake_all();
+///     let sum = |all: &[Option<Vec<u64>>]| vec![all.iter().flatten().map(|words| words[0]).sum()];
+///     let gone = |member| region.is_gone(member);
+///     Ok(region.wait(0, None, None, || consensus.decide(1, gone, sum))?[0])
+/// })?;
+/// assert_eq!(sums, [33; 3]);
+/// # Ok::<(), mp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Consensus<'a> {
     words: &'a [Word],

@@ -7,9 +7,9 @@ use super::{Parties, Rank, burial, outcome};
 use crate::{
     buffer::SharedBuffer,
     channel::{Channel, Receiver, Sender},
-    context::{Context, RankState},
+    context::{Context, Namespace, RankState},
     error::{Error, Result},
-    mpb::{Line, Mpb, Mpbs, Notifier},
+    mpb::{Line, Mpb, Mpbs, Notifier, consensus::Consensus, region::Region},
     segment::{BlockKind, Segment},
     sync::{Ordering, life::live_for},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
@@ -514,6 +514,60 @@ fn while_it_makes_message_passing_buffers() {
 }
 
 /// A thread of the survivor sleeps until interrupts come, with every answer of the victim expected.
+const NAMES: Namespace = Namespace::new("tests");
+const BOTH: [usize; 2] = [SURVIVOR as usize, VICTIM as usize];
+
+/// A region of both, and its first words.
+fn region(rank: &Rank) -> Region {
+    let words = 1 + Consensus::words(2, 1, 1);
+    Region::open_of(rank, NAMES, "part: region", &BOTH, words, 0).unwrap()
+}
+
+fn consensus(region: &Region) -> Consensus<'_> {
+    Consensus::new(&region.words()[1..], (2, region.rank()), 1, 1).unwrap()
+}
+
+fn union(contributions: &[Option<Vec<u64>>]) -> Vec<u64> {
+    vec![contributions.iter().flatten().map(|words| words[0]).sum()]
+}
+
+#[test]
+fn while_it_revokes_and_decides() {
+    at_every_store(
+        |rank, _| {
+            let mut mpb = rank.mpb_of("part: flags", &BOTH, Mpbs::lines(3)).unwrap();
+            mpb.set_wait(LONG);
+            let region = region(rank);
+            consensus(&region).contribute(1, &[1]);
+            (mpb, region)
+        },
+        |rank, _| {
+            let region = region(rank);
+            region.words()[0].store(1);
+            rank.revoke_mpbs("part: ").unwrap();
+            region.words()[0].store(2);
+            let consensus = consensus(&region);
+            consensus.contribute(1, &[2]);
+            assert_eq!(consensus.decide(1, |_| false, union), Some(vec![3]));
+        },
+        |rank, _, (mpb, region), _| {
+            assert!(region.is_gone(1) && !region.is_gone(0));
+            let waited = mpb.wait_flag(1, |value| value == SET);
+            match region.words()[0].load() {
+                2 => assert!(matches!(waited, Err(Error::Revoked { .. })), "{waited:?}"),
+                _ => refused(waited),
+            }
+            // Whoever finds it begun does it again.
+            rank.revoke_mpbs("part: ").unwrap();
+            let waited = mpb.wait_flag(1, |value| value == SET);
+            assert!(matches!(waited, Err(Error::Revoked { .. })), "{waited:?}");
+            let decided = consensus(&region).decide(1, |member| region.is_gone(member), union);
+            assert!(matches!(decided.as_deref(), Some([1 | 3])), "{decided:?}");
+            assert_eq!(consensus(&region).decision(1), decided);
+        },
+    );
+}
+
 #[test]
 fn while_it_interrupts() {
     at_every_store(
