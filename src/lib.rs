@@ -50,14 +50,15 @@
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
-// for `trace`, and `mp_core::names`, for the library's own crates.
+// for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
-    Bind, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message, Messages, Operation,
-    Parties, Plain, Rank, RankFailure, RanksFailed, Receiver, Result, SegmentError, Select,
-    SendError, Sender, SharedBuffer, Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
-    World, caller, launch, launched, mpb, report, topology,
+    Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message,
+    Messages, Operation, Parties, Pending, Plain, Rank, RankFailure, RanksFailed, Receiver,
+    Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer, Slot,
+    UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
+    report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
 };
 pub use mp_delegate::{comm, critical, overlap, trace};
 

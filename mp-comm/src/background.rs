@@ -12,26 +12,29 @@ use std::{
 };
 
 use mp_core::{
-    Rank, Select,
+    Rank, Select, Wait,
     progress::{Advanced, Part},
+    requests::{Beside, Driven, Driver, Landing},
 };
 
 use crate::{
-    engine::{Engine, Shared},
+    engine::{Engine, Handle, Shared},
     error::Error,
 };
 
-/// See the [module](self). An engine keeps its own, which it [adds](Rank::progress_with) while it has something
+/// See the [module](self). Also what drives the engine for requests that are waited for together with others.
+/// An engine keeps its own, which it [adds](Rank::progress_with) while it has something
 /// under way.
 pub(crate) struct Background {
+    rank: Rank,
     engine: Weak<RefCell<Engine>>,
     /// The same, once it has no communicators any more and has something to send.
     kept: RefCell<Option<Shared>>,
 }
 
 impl Background {
-    pub(crate) fn new(engine: Weak<RefCell<Engine>>) -> Rc<Self> {
-        Rc::new(Self { engine, kept: RefCell::default() })
+    pub(crate) fn new(rank: &Rank, engine: Weak<RefCell<Engine>>) -> Rc<Self> {
+        Rc::new(Self { rank: rank.clone(), engine, kept: RefCell::default() })
     }
 
     /// Tells it from the other parts of its rank.
@@ -40,13 +43,13 @@ impl Background {
     }
 
     /// Has this thread's waits bring the engine on, until it [leaves](Self::leave).
-    pub(crate) fn join(self: &Rc<Self>, rank: &Rank) {
-        rank.progress_with(self.key(), || self.clone());
+    pub(crate) fn join(self: &Rc<Self>) {
+        self.rank.progress_with(self.key(), || self.clone());
     }
 
     /// See [`join`](Self::join).
-    pub(crate) fn leave(&self, rank: &Rank) {
-        rank.progress_without(self.key());
+    pub(crate) fn leave(&self) {
+        self.rank.progress_without(self.key());
     }
 
     /// Calls `with` with all that the engine waits for. While one of the engine's own calls waits, it is
@@ -68,8 +71,9 @@ impl Part for Background {
         if !engine.has_to_send() {
             self.kept.take();
         }
+        // What has moved last may be what the rank waits for.
         match engine.is_under_way() {
-            true if moved => Advanced::Moved,
+            _ if moved => Advanced::Moved,
             true => Advanced::Waits,
             false => Advanced::Over,
         }
@@ -96,6 +100,47 @@ impl Part for Background {
     }
 }
 
+impl Driver for Background {
+    fn rank(&self) -> Rank {
+        self.rank.clone()
+    }
+
+    fn is_done(&self, handle: usize) -> bool {
+        let Some(engine) = self.engine.upgrade() else { return true };
+        let handle = Handle::from_number(handle);
+        engine.try_borrow_mut().is_ok_and(|mut engine| engine.is_settled(handle))
+    }
+
+    fn drive(
+        &self,
+        handles: &[usize],
+        landings: &mut [(usize, &mut dyn Landing)],
+        wait: Wait,
+        beside: &Beside<'_>,
+        enough: &mut dyn FnMut(&mut dyn Driven) -> bool,
+    ) -> mp_core::Result<bool> {
+        let Some(engine) = self.engine.upgrade() else { return Ok(true) };
+        let Ok(mut engine) = engine.try_borrow_mut() else {
+            let reason = "a request is waited for within another call of its communicator";
+            return Err(Error::Misuse(reason.to_owned()).into());
+        };
+        let handles: Vec<Handle> = handles.iter().copied().map(Handle::from_number).collect();
+        let landings = landings.iter_mut().map(|(handle, landing)| {
+            (Handle::from_number(*handle).place(), &mut **landing as &mut dyn Landing)
+        });
+        let mut landings: Vec<_> = landings.collect();
+        let limit = wait.time_limit();
+        let done = |engine: &mut Engine| enough(engine);
+        Ok(engine.work(&handles, &mut landings, &mut [], limit, Some(beside), done)?)
+    }
+}
+
+impl Driven for Engine {
+    fn is_done(&mut self, handle: usize) -> bool {
+        self.is_settled(Handle::from_number(handle))
+    }
+}
+
 /// Keeps an engine without communicators until everything is sent, or its rank has failed.
 pub(crate) fn keep(rank: &Rank, engine: &Shared) {
     /// Gives up what is left when it is dropped.
@@ -107,7 +152,7 @@ pub(crate) fn keep(rank: &Rank, engine: &Shared) {
     }
     let background = Rc::clone(engine.borrow().background());
     *background.kept.borrow_mut() = Some(Rc::clone(engine));
-    background.join(rank);
+    background.join();
     let keeper = Keeper(background);
     let finish = move || {
         let engine = keeper.0.kept.borrow().clone();

@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Plain, Rank, SharedBuffer, waits::News};
+use mp_core::{Plain, Rank, SharedBuffer, requests::Landing, waits::News};
 
 use crate::{
     background,
     check::Check,
     desk::{Posted, Receiving},
     eager::Unexpected,
-    elements::{ElementType, Grown, Landing, Taken, misuse},
+    elements::{ElementType, Grown, Taken, misuse},
     engine::{Engine, Handle, OWN, Shared},
     error::{Error, Failed, Result},
     group::Group,

@@ -7,11 +7,12 @@ use std::{
     rc::Rc,
 };
 
+use mp_core::requests::Landing;
 use slab::Slab;
 
 use crate::{
     eager::{Backlog, Unexpected},
-    elements::{ElementType, Landing},
+    elements::ElementType,
     error::{Error, Result},
     members::Members,
     outward::Kept,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use mp_core::{Plain, SharedBuffer};
+use mp_core::{Buffer, Plain, SharedBuffer, requests::Landing};
 
 use crate::error::{Error, Result};
 
@@ -89,72 +89,6 @@ impl Fingerprints {
     }
 }
 
-/// What can be sent by an immediate or persistent call: elements that it owns, or that live for
-/// ever.
-///
-/// The trait is sealed: for `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices.
-pub trait Buffer: sealed::Sealed {
-    /// The type of the elements.
-    type Element: Plain;
-
-    /// The elements.
-    fn elements(&self) -> &[Self::Element];
-}
-
-/// What can be received into: as [`Buffer`], and slices that are borrowed mutably.
-pub trait BufferMut: Buffer {
-    /// The elements.
-    fn elements_mut(&mut self) -> &mut [Self::Element];
-}
-
-mod sealed {
-    use super::{Plain, SharedBuffer};
-
-    pub trait Sealed {}
-    impl<T: Plain> Sealed for Vec<T> {}
-    impl<T: Plain> Sealed for Box<[T]> {}
-    impl<T: Plain, const N: usize> Sealed for [T; N] {}
-    impl<T: Plain> Sealed for SharedBuffer<T> {}
-    impl<T: Plain> Sealed for &mut [T] {}
-    impl<T: Plain> Sealed for &[T] {}
-}
-
-macro_rules! buffers {
-    ($([$($generics:tt)*] $type:ty;)*) => {$(
-        impl<$($generics)*> Buffer for $type {
-            type Element = T;
-
-            fn elements(&self) -> &[T] {
-                self
-            }
-        }
-    )*};
-}
-
-macro_rules! mutable_buffers {
-    ($([$($generics:tt)*] $type:ty;)*) => {$(
-        buffers! { [$($generics)*] $type; }
-
-        impl<$($generics)*> BufferMut for $type {
-            fn elements_mut(&mut self) -> &mut [T] {
-                self
-            }
-        }
-    )*};
-}
-
-buffers! {
-    [T: Plain] &[T];
-}
-
-mutable_buffers! {
-    [T: Plain] Vec<T>;
-    [T: Plain] Box<[T]>;
-    [T: Plain, const N: usize] [T; N];
-    [T: Plain] SharedBuffer<T>;
-    [T: Plain] &mut [T];
-}
-
 /// A buffer that the engine keeps while its content is under way.
 pub(crate) trait Payload: Any {
     fn bytes(&self) -> &[u8];
@@ -171,35 +105,11 @@ impl<B: Buffer + 'static> Payload for B {
     }
 }
 
-/// Where a received message goes.
-pub(crate) trait Landing {
-    /// Makes room for a message of so many elements; checked before to fit.
-    fn begin(&mut self, count: usize) -> Result<()>;
-
-    /// The room made.
-    fn bytes(&mut self) -> &mut [u8];
-
-    /// Takes a moved buffer over, or gives it back to be copied.
-    fn adopt(&mut self, buffer: SharedBuffer<u8>, _count: usize) -> Option<SharedBuffer<u8>> {
-        Some(buffer)
-    }
-}
-
-impl<B: BufferMut> Landing for B {
-    fn begin(&mut self, _count: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        cast_slice_mut(self.elements_mut())
-    }
-}
-
 /// A vector that becomes as long as the message.
 pub(crate) struct Grown<T>(pub(crate) Vec<T>);
 
 impl<T: Plain> Landing for Grown<T> {
-    fn begin(&mut self, count: usize) -> Result<()> {
+    fn begin(&mut self, count: usize) -> mp_core::Result<()> {
         self.0.clear();
         self.0.try_reserve_exact(count).map_err(mp_core::Error::other)?;
         self.0.resize(count, T::zeroed());
@@ -218,7 +128,7 @@ pub(crate) struct Taken<'a, T: Plain> {
 }
 
 impl<T: Plain> Landing for Taken<'_, T> {
-    fn begin(&mut self, count: usize) -> Result<()> {
+    fn begin(&mut self, count: usize) -> mp_core::Result<()> {
         self.buffer = Some(self.rank.buffer(count)?);
         Ok(())
     }

@@ -7,13 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Plain, Rank, Select, Wait, waits::News};
+use mp_core::{
+    Plain, Rank, Select, Wait,
+    requests::{Beside, Landing},
+    waits::News,
+};
 
 use crate::{
     background::Background,
     board::{Board, Whose},
     desk::{Desk, Posted, Receiving, Sending, Want},
-    elements::{ElementType, Fingerprints, Landing},
+    elements::{ElementType, Fingerprints},
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     listening::Listening,
@@ -29,6 +33,30 @@ use crate::{
 pub(crate) enum Handle {
     Receive(usize),
     Send(usize),
+}
+
+impl Handle {
+    /// As one number, for those who wait for requests of several kinds.
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Self::Receive(place) => place << 1,
+            Self::Send(place) => place << 1 | 1,
+        }
+    }
+
+    pub(crate) fn from_number(number: usize) -> Self {
+        match number & 1 {
+            0 => Self::Receive(number >> 1),
+            _ => Self::Send(number >> 1),
+        }
+    }
+
+    /// Its place at the desk.
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Self::Receive(place) | Self::Send(place) => place,
+        }
+    }
 }
 
 /// A send whose elements the caller keeps while the call lasts.
@@ -139,7 +167,7 @@ impl Engine {
             live: Vec::new(),
             dropped: Vec::new(),
             communicators: 0,
-            background: Background::new(this),
+            background: Background::new(rank, this),
             joined: false,
             finalizing: false,
         }
@@ -401,7 +429,7 @@ impl Engine {
             Err(end) => return Err(self.stopped(to, &end)),
         }
         let handle = Handle::Send(place);
-        self.work(&[handle], &mut [], &mut [], None, |engine| {
+        self.work(&[handle], &mut [], &mut [], None, None, |engine| {
             engine.is_matched(place) || engine.is_settled(handle)
         })?;
         self.failure_of(place)?;
@@ -466,7 +494,7 @@ impl Engine {
     fn join(&mut self) {
         if !self.joined {
             self.joined = true;
-            self.background.join(&self.rank);
+            self.background.join();
         }
     }
 
@@ -477,6 +505,7 @@ impl Engine {
         };
         self.has_to_send()
             || !self.desk.due.is_empty()
+            || !self.desk.unacknowledged.is_empty()
             || self.desk.is_receiving()
             || self.open.iter().any(coming)
     }
@@ -813,7 +842,7 @@ impl Engine {
         }
         if self.joined && !self.is_under_way() {
             self.joined = false;
-            self.background.leave(&self.rank);
+            self.background.leave();
         }
         moved
     }
@@ -919,6 +948,15 @@ impl Engine {
     /// Waits until something may have changed; false when the limit was over before. `to` are
     /// ranks for which the caller has something.
     pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
+        self.sleep_beside(to, limit, None)
+    }
+
+    fn sleep_beside(
+        &mut self,
+        to: &[u32],
+        limit: Option<Duration>,
+        beside: Option<&Beside<'_>>,
+    ) -> Result<bool> {
         if !self.desk.untold.is_empty()
             && self.can_be_left(to)
             && let Some(error) = self.desk.tell()
@@ -930,6 +968,10 @@ impl Engine {
         }
         let mut select = Select::new();
         self.wait_in(&mut select, to);
+        if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
+            let wait = limit.map_or(Wait::forever(), Wait::from);
+            return Ok(beside.wait(&select, wait)?);
+        }
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
@@ -1108,20 +1150,22 @@ impl Engine {
         limit: Option<Duration>,
     ) -> Result<bool> {
         let mut settled = 0;
-        self.work(handles, landings, locals, limit, |engine| {
+        self.work(handles, landings, locals, limit, None, |engine| {
             // Not again those that were.
             settled += handles[settled..].iter().take_while(|&&h| engine.is_settled(h)).count();
             settled == handles.len()
         })
     }
 
-    /// Works until everything is sent and `done` is true; false when the limit was over before.
+    /// Works until everything is sent and `done` is true, which may also come of what is waited for `beside`;
+    /// false when the limit was over before.
     pub(crate) fn work(
         &mut self,
         handles: &[Handle],
         landings: &mut [(usize, &mut dyn Landing)],
         locals: &mut [Local<'_>],
         limit: Option<Duration>,
+        beside: Option<&Beside<'_>>,
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> Result<bool> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -1146,6 +1190,7 @@ impl Engine {
                 continue;
             }
             if own
+                && beside.is_none_or(Beside::is_empty)
                 && sent
                 && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h))
             {
@@ -1160,7 +1205,7 @@ impl Engine {
                 // What the others wait for may be the answer to it.
                 return Err(error);
             }
-            if let Err(error) = self.sleep(&to, left) {
+            if let Err(error) = self.sleep_beside(&to, left, beside) {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
                 for local in locals.iter().filter(|local| local.outcome.is_none()) {
                     if let Some(place) = local.held {
@@ -1224,7 +1269,10 @@ impl Engine {
             return Ok((place, 0));
         }
         match self.desk.number(place) {
-            Some(sync) => Ok((place, sync)),
+            Some(sync) => {
+                self.join();
+                Ok((place, sync))
+            }
             None => {
                 self.desk.sends.remove(place);
                 Err(too_many())
@@ -1242,7 +1290,7 @@ impl Drop for Engine {
     /// are close after this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
         if self.joined {
-            self.background.leave(&self.rank);
+            self.background.leave();
         }
         // Before the others see the end of what comes from this rank, so that they find nobody to send to.
         self.inward.clear();

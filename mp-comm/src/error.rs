@@ -132,10 +132,15 @@ impl Error {
     }
 }
 
+/// An error of communicators that was [made](mp_core::Error::other) one of worlds is what it was again.
 impl From<mp_core::Error> for Error {
     fn from(error: mp_core::Error) -> Self {
         match error {
             mp_core::Error::Revoked { .. } => Self::Revoked,
+            mp_core::Error::Other(other) => match other.downcast() {
+                Ok(error) => *error,
+                Err(other) => Self::World(mp_core::Error::Other(other)),
+            },
             error => Self::World(error),
         }
     }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use mp_core::Plain;
+use mp_core::{Plain, requests::Landing};
 
 use crate::{
     communicator::{Communicator, Stream},
     desk::{Posted, Receiving, Want},
-    elements::{ElementType, Landing},
+    elements::ElementType,
     engine::{Handle, Local},
     error::{Error, Result},
     outward::Cargo,

@@ -3,11 +3,12 @@
 use bytemuck::bytes_of;
 use mp_core::{
     Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer, loan::Borrower,
+    requests::Landing,
 };
 
 use crate::{
     desk::{Desk, NOBODY, Receiving},
-    elements::{ElementType, Landing},
+    elements::ElementType,
     error::Error,
     members::Members,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
@@ -375,7 +376,7 @@ impl Inward {
                 }
                 // Its message is passed over.
                 Err(error) => {
-                    desk.fail(place, error);
+                    desk.fail(place, error.into());
                     body.to = To::Receive(NOBODY);
                 }
             }
@@ -401,7 +402,7 @@ impl Inward {
             && let Some(landing) = call.landing(place)
         {
             if let Err(error) = landing.begin(envelope.count) {
-                desk.fail(place, error);
+                desk.fail(place, error.into());
                 return desk.invite(envelope, NOBODY);
             }
             let whole = &mut landing.bytes()[..envelope.bytes];

@@ -136,18 +136,19 @@ pub use cartesian::{Cartesian, balanced, share};
 pub use check::{CHECK_VARIABLE, Check};
 pub use communicator::Communicator;
 pub use eager::{UNEXPECTED_VARIABLE, Unexpected};
-pub use elements::{Buffer, BufferMut, ElementType};
+pub use elements::ElementType;
 pub use error::{Error, Failed, Result};
 pub use exchange::Exchange;
 pub use group::Group;
 pub use halo::Halo;
 pub use joint::Joint;
 pub use ledger::{Entered, Ledger, Missing};
-pub use persistent::{PersistentReceive, PersistentSend, Start, start_all};
-pub use request::{
-    Pending, ReceiveRequest, SendRequest, test_all, test_any, test_some, wait_all, wait_any,
+pub use mp_core::{
+    Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,
     wait_some,
 };
+pub use persistent::{PersistentReceive, PersistentSend, Start, start_all};
+pub use request::{ReceiveOperation, ReceiveRequest, SendOperation, SendRequest};
 pub use split::Shared;
 pub use status::{ANY_SOURCE, ANY_TAG, Source, Status, Tag};
 pub use survivors::Agreement;

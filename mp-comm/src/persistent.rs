@@ -1,13 +1,12 @@
 //! Sends and receives that are made once and started again and again.
 
+use mp_core::{Buffer, BufferMut, Pending, requests::UnderWay};
+
 use crate::{
     communicator::Communicator,
-    elements::{Buffer, BufferMut, misuse},
+    elements::misuse,
     error::{Error, Failed, Result},
-    request::{
-        Pending, ReceiveRequest, SendRequest,
-        sealed::{Sealed, UnderWay},
-    },
+    request::{ReceiveRequest, SendRequest},
     status::{Source, Status, Tag},
 };
 
@@ -226,7 +225,7 @@ impl<B: BufferMut> Start for PersistentReceive<'_, B> {
 
 macro_rules! requests {
     ($($name:ident, $bound:path $(, $life:lifetime)?;)*) => {$(
-        impl<B: $bound $(+ $life)?> Sealed for $name<'_, B> {
+        impl<B: $bound $(+ $life)?> Pending for $name<'_, B> {
             fn is_active(&self) -> bool {
                 matches!(self.state, State::Started(_))
             }
@@ -241,8 +240,6 @@ macro_rules! requests {
                 }
             }
         }
-
-        impl<B: $bound $(+ $life)?> Pending for $name<'_, B> {}
     )*};
 }
 

@@ -15,6 +15,7 @@ mod line;
 pub mod loan;
 pub mod mpb;
 mod plain;
+mod request;
 mod segment;
 mod sync;
 #[cfg(all(test, not(loom)))]
@@ -87,11 +88,20 @@ pub mod progress {
     pub use crate::wait::progress::{Advanced, Part};
 }
 
+/// What [requests](Request) are made of. Not for programs, so the `onchip` crate does not export it.
+pub mod requests {
+    pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch};
+}
+
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
 pub use copy::copy;
 pub use error::{Cause, Error, RankFailure, RanksFailed, Result, SendError};
 pub use plain::{Message, Plain};
+pub use request::{
+    Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,
+    wait_some,
+};
 pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};

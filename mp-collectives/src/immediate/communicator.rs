@@ -126,12 +126,6 @@ impl ImmediateCollectives for Communicator {
 /// So that it can be returned with `?` where communicators are used.
 impl<B> From<Failed<B>> for Error {
     fn from(failed: Failed<B>) -> Self {
-        match failed.error {
-            mp_core::Error::Other(other) => match other.downcast() {
-                Ok(error) => *error,
-                Err(other) => Error::World(mp_core::Error::Other(other)),
-            },
-            error => error.into(),
-        }
+        failed.error.into()
     }
 }

@@ -14,7 +14,7 @@ use mp_core::{Error, Operation, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
-use super::request::{CollectiveRequest, ImmediateError, Reply};
+use super::request::{CollectiveOperation, CollectiveRequest, ImmediateError, Reply};
 
 /// A future of any type, for another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -357,7 +357,7 @@ impl<A: Send + 'static> Front<A> {
         if idle {
             shared.errands.begin(Box::new(Run { shared: Arc::clone(shared), current: None }));
         }
-        CollectiveRequest::new(reply, shared.errands.clone())
+        CollectiveOperation::request(reply, shared.errands.clone())
     }
 
     /// Who carries on what is submitted.

@@ -1,7 +1,7 @@
 //! Collective operations that go on while the rank does something else (`MPI_Ibcast` and its kind).
 //!
 //! ```
-//! use mp_collectives::immediate::{Immediate, Settings, wait_all};
+//! use mp_collectives::immediate::{Immediate, Settings};
 //! use mp_collectives::reduce::Sum;
 //! use mp_core::World;
 //! use mp_delegate::comm::CommThreads;
@@ -62,7 +62,4 @@ pub use collectives::{Buffer, Element, Immediate, Settings};
 pub use communicator::ImmediateCollectives;
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
-pub use request::{
-    CollectiveRequest, Failed, ImmediateError, Pending, test_all, test_any, test_some, wait_all,
-    wait_any, wait_some,
-};
+pub use request::{CollectiveOperation, CollectiveRequest, Failed, ImmediateError};

@@ -1,14 +1,16 @@
 //! What the caller holds while a collective operation goes on.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mp_core::delegate::{Backoff, discard};
-use mp_core::{Error, Result, Wait, mpb::Polled};
+use mp_core::requests::{Operation, UnderWay, Watch};
+use mp_core::{Error, Pending, Rank, Request, Result, Wait, mpb::Polled};
 use mp_delegate::comm::Errands;
 use thiserror::Error;
 
@@ -102,37 +104,82 @@ impl<B> Reply<B> {
     }
 }
 
-/// A collective operation that is under way (`MPI_Request`). It owns the elements, and gives them back
-/// when it is done, also when it has failed.
+/// A collective operation that is under way. It owns the elements, and gives them back when it is done, also
+/// when it has failed.
 ///
-/// Dropping a request lets go of it: the operation goes on, so that the other ranks are not kept
-/// waiting. Leaking it does nothing worse.
-///
-/// It is also a future, for programs that have a runtime. Where the rank itself carries its operations
-/// on ([`Progress::InCalls`](mp_delegate::comm::Progress::InCalls)) the task is woken again and again
-/// until it is done.
-#[must_use = "its result and errors come from `wait`"]
-pub struct CollectiveRequest<B> {
+/// It is done when this rank's part in the operation is. It can't be cancelled. Dropping a request lets go of it:
+/// the operation goes on, so that the other ranks are not kept waiting. Leaking it does nothing worse. Its errors
+/// are those of the operation's blocking form, and [`ImmediateError`].
+pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
+
+/// What a [`CollectiveRequest`] is of.
+pub struct CollectiveOperation<B> {
     reply: Arc<Reply<B>>,
     errands: Errands,
+    /// When it is to be looked at next whether it is in vain.
+    next_look: Cell<Option<Instant>>,
 }
 
-impl<B> CollectiveRequest<B> {
-    pub(super) fn new(reply: Arc<Reply<B>>, errands: Errands) -> Self {
-        Self { reply, errands }
+impl<B> CollectiveOperation<B> {
+    pub(super) fn request(reply: Arc<Reply<B>>, errands: Errands) -> CollectiveRequest<B> {
+        Request::new(Self { reply, errands, next_look: Cell::default() })
+    }
+}
+
+impl<B> Watch for CollectiveOperation<B> {
+    fn rank(&self) -> Rank {
+        self.errands.rank().clone()
     }
 
-    /// Waits until this rank's part in the operation is done (`MPI_Wait`).
-    ///
-    /// # Errors
-    /// Those of the operation's blocking form, with the buffer; [`ImmediateError`].
-    ///
-    /// # Panics
-    /// When it has given its answer as a future.
-    pub fn wait(mut self) -> Result<B, Failed<B>> {
+    fn is_done(&self) -> bool {
+        let done = self.reply.is_done();
+        if !done && let Some(interval) = self.tick() {
+            let now = Instant::now();
+            if self.next_look.get().is_none_or(|next| now >= next)
+                && self.next_look.replace(Some(now + interval)).is_some()
+            {
+                self.reply.polled.look();
+            }
+        }
+        done
+    }
+
+    fn raise(&self) {
+        self.reply.lock().waiting = Some(thread::current().id());
+    }
+
+    fn lower(&self) {
+        self.reply.lock().waiting = None;
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.reply.polled.interval()
+    }
+
+    fn waited(&self) -> (mp_core::Operation, Vec<u64>) {
+        self.reply.polled.waited()
+    }
+}
+
+impl<B> Pending for CollectiveOperation<B> {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        if self.reply.is_done() {
+            return None;
+        }
+        self.errands.join();
+        Some(UnderWay::Watched(self))
+    }
+}
+
+impl<B> Operation for CollectiveOperation<B> {
+    type Output = B;
+    type Error = Failed<B>;
+    type Back = Infallible;
+
+    fn wait(mut self) -> Result<B, Failed<B>> {
         let mut backoff = Backoff::new();
         // In a world too broken to sleep in, every operation ends all the same.
-        while !self.drive(Wait::forever()).is_ok_and(|done| done) && !self.reply.is_done() {
+        while !self.wait_within(Wait::forever()).is_ok_and(|done| done) && !self.reply.is_done() {
             backoff.pause();
         }
         match self.reply.lock().answer.take() {
@@ -141,49 +188,16 @@ impl<B> CollectiveRequest<B> {
         }
     }
 
-    /// Whether it is done, so that [`wait`](Self::wait) returns at once (`MPI_Test`). Carries on what
-    /// this rank has to carry on.
-    pub fn test(&mut self) -> bool {
-        self.reply.is_done() || {
-            self.errands.advance();
-            self.reply.is_done()
-        }
+    fn is_done(&self) -> bool {
+        self.reply.is_done()
     }
 
-    /// Waits at most for `limit`; whether it is done. If not, it is still under way.
-    ///
-    /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
-    pub fn wait_timeout(&mut self, limit: Duration) -> Result<bool> {
-        self.drive(limit.into())
+    fn cancel(self) -> Result<Infallible, Self> {
+        Err(self)
     }
 
-    /// Waits as `wait` says; whether it is done. If not, it is still under way.
-    ///
-    /// # Errors
-    /// As [`wait_timeout`](Self::wait_timeout).
-    pub fn wait_with(&mut self, wait: impl Into<Wait>) -> Result<bool> {
-        self.drive(wait.into())
-    }
-
-    fn drive(&mut self, wait: Wait) -> Result<bool> {
-        if self.test() {
-            return Ok(true);
-        }
-        let this: &dyn UnderWay = self;
-        work(&[this], wait, &|| this.is_done())
-    }
-}
-
-impl<B> Unpin for CollectiveRequest<B> {}
-
-impl<B> Future for CollectiveRequest<B> {
-    type Output = Result<B, Failed<B>>;
-
-    /// # Panics
-    /// After it has been ready.
-    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        self.test();
+    fn poll_output(&mut self, task: &mut Context<'_>) -> Poll<Result<B, Failed<B>>> {
+        self.errands.advance();
         let mut state = self.reply.lock();
         if !state.done {
             state.task = Some(task.waker().clone());
@@ -200,143 +214,10 @@ impl<B> Future for CollectiveRequest<B> {
     }
 }
 
-impl<B> std::fmt::Debug for CollectiveRequest<B> {
+impl<B> std::fmt::Debug for CollectiveOperation<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CollectiveRequest")
+        f.debug_struct("CollectiveOperation")
             .field("done", &self.reply.is_done())
             .finish_non_exhaustive()
     }
-}
-
-mod sealed {
-    use super::{Errands, Polled, ThreadId};
-
-    pub trait UnderWay {
-        #[doc(hidden)]
-        fn is_done(&self) -> bool;
-
-        /// From now on the thread is woken when it is done.
-        #[doc(hidden)]
-        fn expect(&self, thread: ThreadId);
-
-        #[doc(hidden)]
-        fn place(&self) -> (&Errands, &Polled);
-    }
-}
-
-use sealed::UnderWay;
-
-/// An operation that is under way, or done. For functions that wait for several, of different types if
-/// need be: as `&mut dyn Pending`.
-///
-/// The trait is sealed.
-pub trait Pending: UnderWay {}
-
-impl<B> UnderWay for CollectiveRequest<B> {
-    fn is_done(&self) -> bool {
-        self.reply.is_done()
-    }
-
-    fn expect(&self, thread: ThreadId) {
-        self.reply.lock().waiting = Some(thread);
-    }
-
-    fn place(&self) -> (&Errands, &Polled) {
-        (&self.errands, &self.reply.polled)
-    }
-}
-
-impl<B> Pending for CollectiveRequest<B> {}
-
-impl<P: UnderWay + ?Sized> UnderWay for &mut P {
-    fn is_done(&self) -> bool {
-        (**self).is_done()
-    }
-
-    fn expect(&self, thread: ThreadId) {
-        (**self).expect(thread);
-    }
-
-    fn place(&self) -> (&Errands, &Polled) {
-        (**self).place()
-    }
-}
-
-impl<P: Pending + ?Sized> Pending for &mut P {}
-
-/// Waits until `enough` is true; false when the limit of `wait` was over before.
-fn work<P: UnderWay + ?Sized>(
-    requests: &[&P],
-    wait: Wait,
-    enough: &dyn Fn() -> bool,
-) -> Result<bool> {
-    let Some(first) = requests.iter().find(|request| !request.is_done()) else {
-        return Ok(enough());
-    };
-    let (errands, polled) = first.place();
-    if !requests.iter().all(|other| other.place().0.is_of_same_rank(errands)) {
-        let reason = "requests of different ranks or worlds can't be waited for together";
-        return Err(Error::BadWorld(reason.to_owned()));
-    }
-    requests.iter().for_each(|request| request.expect(thread::current().id()));
-    errands.wait(polled, wait, enough)
-}
-
-fn done<P: Pending>(requests: &[P]) -> Vec<usize> {
-    (0..requests.len()).filter(|&index| requests[index].is_done()).collect()
-}
-
-fn test<P: Pending>(requests: &[P]) -> Vec<usize> {
-    if let Some(first) = requests.iter().find(|request| !request.is_done()) {
-        first.place().0.advance();
-    }
-    done(requests)
-}
-
-/// Waits until all of several requests are done (`MPI_Waitall`). What came of each,
-/// [`wait`](CollectiveRequest::wait) then says at once.
-///
-/// # Errors
-/// [`Error::BadWorld`] when they are not all of one rank; [`Error::Segment`].
-pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    let all: Vec<&P> = requests.iter().collect();
-    work(&all, Wait::forever(), &|| all.iter().all(|request| request.is_done()))?;
-    Ok(())
-}
-
-/// Waits until one of several requests is done (`MPI_Waitany`); which.
-///
-/// # Errors
-/// As [`wait_all`]; [`Error::BadWorld`] also when there are none.
-pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
-    let none = || Error::BadWorld("no requests to wait for".to_owned());
-    wait_some(requests)?.first().copied().ok_or_else(none)
-}
-
-/// Waits until at least one of several requests is done (`MPI_Waitsome`); which are. None, when there
-/// are none.
-///
-/// # Errors
-/// As [`wait_all`].
-pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    let all: Vec<&P> = requests.iter().collect();
-    if !all.iter().any(|request| request.is_done()) {
-        work(&all, Wait::forever(), &|| all.iter().any(|request| request.is_done()))?;
-    }
-    Ok(done(requests))
-}
-
-/// Whether all of several requests are done (`MPI_Testall`).
-pub fn test_all<P: Pending>(requests: &mut [P]) -> bool {
-    test(requests).len() == requests.len()
-}
-
-/// A request that is done, if one is (`MPI_Testany`).
-pub fn test_any<P: Pending>(requests: &mut [P]) -> Option<usize> {
-    test(requests).first().copied()
-}
-
-/// Which of several requests are done (`MPI_Testsome`).
-pub fn test_some<P: Pending>(requests: &mut [P]) -> Vec<usize> {
-    test(requests)
 }

@@ -3,11 +3,11 @@
 use mp_collectives::{
     barrier,
     collectives::Collectives,
-    immediate::{ImmediateCollectives, Settings, wait_all},
+    immediate::{ImmediateCollectives, Settings},
     reduce::{self, Order, Sum},
 };
 use mp_comm::{Communicator, Error, Result};
-use mp_core::Rank;
+use mp_core::{Rank, wait_all};
 
 use crate::{
     ALL, By,

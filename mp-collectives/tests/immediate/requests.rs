@@ -8,13 +8,11 @@ use std::{
     time::Duration,
 };
 
-use mp_collectives::{
-    immediate::{Pending, test_all, test_any, test_some, wait_all, wait_any, wait_some},
-    reduce::{Max, Sum},
-};
+use mp_collectives::reduce::{Max, Sum};
 use mp_core::{
-    Error, Rank, Result,
+    Error, Pending, Rank, Result,
     mpb::{Line, Mpbs},
+    test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
 use mp_delegate::comm::{CommThreads, Progress};
 
@@ -55,10 +53,11 @@ fn several_of_different_types_are_waited_for() {
                 let mut all: [&mut dyn Pending; 3] = [&mut sum, &mut come, &mut greatest];
                 let first = wait_any(&mut all)?;
                 let some = wait_some(&mut all)?;
-                ensure!(some.contains(&first) && test_any(&mut all).is_some(), "{first} {some:?}");
-                ensure!(some.iter().all(|done| test_some(&mut all).contains(done)), "{some:?}");
+                ensure!(some.contains(&first) && test_any(&mut all)?.is_some(), "{first} {some:?}");
+                let tested = test_some(&mut all)?;
+                ensure!(some.iter().all(|done| tested.contains(done)), "{some:?} {tested:?}");
                 wait_all(&mut all)?;
-                ensure!(test_all(&mut all), "all were waited for");
+                ensure!(test_all(&mut all)?, "all were waited for");
                 come.wait()?;
                 ensure!(
                     sum.wait()? == [3 * round; 10] && greatest.wait()? == [2],
@@ -67,7 +66,7 @@ fn several_of_different_types_are_waited_for() {
             }
             let none: &mut [&mut dyn Pending] = &mut [];
             ensure!(
-                wait_all(none).is_ok() && test_all(none) && wait_some(none)?.is_empty(),
+                wait_all(none).is_ok() && test_all(none)? && wait_some(none)?.is_empty(),
                 "none"
             );
             ensure!(matches!(wait_any(none), Err(Error::BadWorld(_))), "none");
@@ -83,7 +82,7 @@ fn requests_are_tested() {
         for by in ALL {
             let mut front = open(rank, "tested", &by.progress(rank)?)?;
             let mut request = front.all_reduce(vec![1u32; 3000], Sum);
-            while !request.test() {
+            while !request.test()? {
                 thread::yield_now();
             }
             ensure!(request.wait()? == [3; 3000], "{by:?}");

@@ -17,6 +17,7 @@ mod methods;
 mod mortal;
 mod progress;
 mod reductions;
+mod requests;
 #[path = "../storm/mod.rs"]
 mod storm;
 mod storms;

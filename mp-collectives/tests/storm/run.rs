@@ -37,9 +37,6 @@ pub const LIMITS: [Limit; 5] =
     [Limit::Usual, Limit::Bytes(0), Limit::Bytes(1000), Limit::Bytes(40_000), Limit::Different];
 /// The largest of those that are set.
 const LARGEST: usize = 40_000;
-/// Sets of communicators, and of which each communicator is.
-const SETS: usize = 2;
-const SET: [usize; COMMUNICATORS] = [0, 1, 1, 0];
 /// What two channels between two ranks hold, or somewhat more.
 const CHANNELS: usize = 264 << 10;
 
@@ -111,14 +108,14 @@ enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// For functions that wait for several of the communicators of this set.
-    fn pending(&mut self) -> Option<&mut dyn Pending> {
+    fn pending(&mut self) -> &mut dyn Pending {
         match self {
-            Self::Send(request, _) => Some(request),
-            Self::Receive(request, _) => Some(request),
-            Self::PersistentSend(request, _) => Some(request),
-            Self::PersistentReceive(request, _) => Some(request),
-            Self::Barrier(_) | Self::Elements(..) => None,
+            Self::Send(request, _) => request,
+            Self::Receive(request, _) => request,
+            Self::PersistentSend(request, _) => request,
+            Self::PersistentReceive(request, _) => request,
+            Self::Barrier(request) => request,
+            Self::Elements(request, _) => request,
         }
     }
 
@@ -363,54 +360,30 @@ impl<'a> Part<'a> {
         if any && sure.iter().any(|number| !self.requests.contains_key(number)) {
             return Ok(());
         }
-        // Those of one set of communicators can be waited for together.
-        for set in 0..SETS {
-            let of_set = |request: &Request<'a>| match request {
-                Request::Send(_, number) | Request::PersistentSend(_, number) => {
-                    SET[self.program.messages[*number].comm] == set
+        let mut asked: Vec<(usize, &mut Request<'a>)> = self
+            .requests
+            .iter_mut()
+            .filter(|(number, _)| sure.contains(number) || more.contains(number))
+            .map(|(&number, request)| (number, request))
+            .collect();
+        let numbers: Vec<usize> = asked.iter().map(|(number, _)| *number).collect();
+        let mut pending: Vec<_> = asked.iter_mut().map(|(_, request)| request.pending()).collect();
+        let done = match how {
+            Waited::Any => vec![wait_any(&mut pending)?],
+            Waited::Some => wait_some(&mut pending)?,
+            Waited::TestedAll => {
+                while !test_all(&mut pending)? {
+                    std::thread::yield_now();
                 }
-                Request::Receive(_, number) | Request::PersistentReceive(_, number) => {
-                    SET[self.program.receives[*number].comm] == set
-                }
-                Request::Barrier(_) | Request::Elements(..) => false,
-            };
-            let mut asked: Vec<(usize, &mut Request<'a>)> = self
-                .requests
-                .iter_mut()
-                .filter(|(number, _)| sure.contains(number) || more.contains(number))
-                .filter(|(_, request)| of_set(request))
-                .map(|(&number, request)| (number, request))
-                .collect();
-            let numbers: Vec<usize> = asked.iter().map(|(number, _)| *number).collect();
-            if any && !numbers.iter().any(|number| sure.contains(number)) {
-                continue;
+                (0..numbers.len()).collect()
             }
-            let mut pending: Vec<_> =
-                asked.iter_mut().filter_map(|(_, request)| request.pending()).collect();
-            let done = match how {
-                Waited::Any => vec![wait_any(&mut pending)?],
-                Waited::Some => wait_some(&mut pending)?,
-                Waited::TestedAll => {
-                    while !test_all(&mut pending)? {
-                        std::thread::yield_now();
-                    }
-                    (0..numbers.len()).collect()
-                }
-                _ => {
-                    wait_all(&mut pending)?;
-                    (0..numbers.len()).collect()
-                }
-            };
-            ensure!(!done.is_empty() || numbers.is_empty(), "none is done");
-            done.into_iter().try_for_each(|place| self.finish(numbers[place]))?;
-        }
-        // And collective operations, which are all sure to be done.
-        let of_all = |number: &&usize| {
-            let request = self.requests.get(number);
-            matches!(request, Some(Request::Barrier(_) | Request::Elements(..)))
+            _ => {
+                wait_all(&mut pending)?;
+                (0..numbers.len()).collect()
+            }
         };
-        let collective: Vec<usize> = sure.iter().filter(of_all).copied().collect();
-        collective.into_iter().try_for_each(|number| self.finish(number))
+        ensure!(!done.is_empty() || numbers.is_empty(), "none is done");
+        done.into_iter().try_for_each(|place| self.finish(numbers[place]))
     }
 
     /// What each rank's vector is in a collective operation, and what comes of them together.

@@ -105,7 +105,8 @@ fn so_does_one_that_waits_for_all() {
         let mut request = world.immediate_send(numbers(30_000, 1), 1, 1);
         let mut answer = world.immediate_receive([0u64], 1, 5);
         names_the_memory(
-            wait_all::<&mut dyn mp_comm::Pending>(&mut [&mut request, &mut answer]),
+            wait_all::<&mut dyn mp_comm::Pending>(&mut [&mut request, &mut answer])
+                .map_err(Error::from),
             true,
         )?;
         names_the_memory(request.wait(), false)

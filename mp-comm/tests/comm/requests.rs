@@ -125,12 +125,20 @@ fn requests_of_all_kinds_together() {
         ensure!(one.wait()?.1.count == 100_000, "another length");
         ensure!(two.wait()?.0 == [1; 3] && lent[99_999] == 2.5, "another message");
         send.wait()?;
-        // Those of others can't be waited for along with them.
-        let alien = Communicator::own(rank);
-        let mut mixed =
-            [world.immediate_receive([0u8], other, 9), alien.immediate_receive([0u8], 0, 9)];
-        let error = wait_all(&mut mixed).unwrap_err();
-        ensure!(matches!(error, Error::Misuse(_)), "{error}");
+        // Those of communicators that were not made from one another can be waited for along with them.
+        let (alien, second) = (Communicator::own(rank), Communicator::world(rank));
+        alien.send(&[7u8], 0, 9)?;
+        second.send(&vec![8u8; 100_000], other, 9)?;
+        world.send(&[9u8], other, 9)?;
+        let mut mixed = [
+            world.immediate_receive(vec![0u8], other, 9),
+            alien.immediate_receive(vec![0u8], 0, 9),
+            second.immediate_receive(vec![0u8; 100_000], other, 9),
+        ];
+        wait_all(&mut mixed)?;
+        for (request, wanted) in mixed.into_iter().zip([9, 7, 8]) {
+            ensure!(request.wait()?.0.iter().all(|&byte| byte == wanted), "not {wanted}");
+        }
         Ok(())
     });
 }

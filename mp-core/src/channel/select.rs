@@ -188,6 +188,12 @@ impl<'a> Select<'a> {
         self.ends.iter().flatten().map(|end| end.channel()).collect()
     }
 
+    /// What a wait for all of them says of itself, and the flags that it raises.
+    pub(crate) fn waited(&self) -> (Doing, impl Flag) {
+        let channel = self.ends.iter().flatten().next().map_or(0, |end| end.channel());
+        (Doing { operation: Operation::Select, channel }, All(&self.ends))
+    }
+
     /// A receiver that is ready now.
     pub fn try_ready(&mut self) -> Option<usize> {
         let count = self.ends.len();

@@ -14,7 +14,8 @@ use super::{
     node::{CANCEL, NodeAt, SENT, SUBMITTED, WAITING, WAKER},
 };
 use crate::{
-    error::{Error, Result, SendError},
+    context::Context,
+    error::{Result, SendError},
     sync::Ordering,
     wait::{Backoff, Doing, Flag, Operation, Wait},
 };
@@ -47,22 +48,6 @@ impl Flag for Wish {
     fn lower(&self) {
         let wish = self.0.wish();
         wish.store(wish.load(Ordering::Relaxed) & !WAITING, Ordering::Relaxed);
-    }
-}
-
-struct All<'a>(&'a [&'a Untyped]);
-
-impl Flag for All<'_> {
-    fn raise(&self) {
-        self.0.iter().for_each(|pending| Wish(pending.node).raise());
-    }
-
-    fn lower(&self) {
-        self.0.iter().for_each(|pending| Wish(pending.node).lower());
-    }
-
-    fn further(&self) -> Vec<u64> {
-        self.0.iter().skip(1).map(|pending| pending.shared.channel).collect()
     }
 }
 
@@ -100,28 +85,24 @@ impl Untyped {
         }
     }
 
-    /// Waits until one of several sends is answered; which one, or `None` when the limit of `wait`
-    /// was over before.
-    ///
-    /// # Errors
-    /// [`Error::BadWorld`] when there are none, or when they are not all of one rank.
-    pub fn wait_any(pending: &mut [&mut Self], wait: Wait) -> Result<Option<usize>> {
-        let pending: Vec<&Self> = pending.iter().map(|pending| &**pending).collect();
-        let first =
-            pending.first().ok_or_else(|| Error::BadWorld("no requests to wait for".to_owned()))?;
-        let context = &first.shared.context;
-        let same = |other: &&Self| {
-            let other = &other.shared.context;
-            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
-        };
-        if !pending.iter().all(same) {
-            // Each would be answered at the doorbell of its own rank only.
-            let reason = "requests of different ranks or worlds can't be waited for together";
-            return Err(Error::BadWorld(reason.to_owned()));
-        }
-        let doing = Doing { operation: Operation::Send, channel: first.shared.channel };
-        let poll = || pending.iter().position(|pending| pending.is_done());
-        Ok(context.wait(wait, doing, std::ptr::null(), &All(&pending), poll)?)
+    /// The rank that has submitted it, and is rung when it is answered.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.shared.context
+    }
+
+    /// Where the descriptor of its channel lies.
+    pub(crate) fn channel(&self) -> u64 {
+        self.shared.channel
+    }
+
+    /// Asks to have the rank's doorbell rung when it is answered.
+    pub(crate) fn raise(&self) {
+        Wish(self.node).raise();
+    }
+
+    /// Takes that back.
+    pub(crate) fn lower(&self) {
+        Wish(self.node).lower();
     }
 
     /// Whether the send was answered; if not, the task is woken when it is.

@@ -240,6 +240,12 @@ impl Polled {
         beside(self.mpb.opened.place(), setter)
     }
 
+    /// Returns what a report shows of a wait for something that others bring about: a flag of these MPBs.
+    pub fn waited(&self) -> (Operation, Vec<u64>) {
+        let line = self.awaited().map_or(0, |(line, _)| line as u64);
+        (Operation::Flag, vec![self.mpb.opened.place(), line, NOBODY])
+    }
+
     /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
     pub fn interval(&self) -> Option<Duration> {
         self.mpb.watch.as_ref().map(|watch| watch.interval())

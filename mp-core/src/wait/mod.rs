@@ -106,6 +106,11 @@ impl Wait {
         Self { limit: Some(limit), ..self }
     }
 
+    /// Returns how long it lasts at most.
+    pub const fn time_limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
     /// What is left of it for a wait that began then, and goes on in several calls.
     pub fn since(self, began: Instant) -> Self {
         Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }

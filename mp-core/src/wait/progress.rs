@@ -50,7 +50,7 @@ pub trait Part {
 /// What became of a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
-    /// It went on.
+    /// It went on, so that what the rank waits for may be there.
     Moved,
     /// It waits.
     Waits,

@@ -8,7 +8,7 @@ use mp_core::{
 };
 
 use super::{
-    Choice, CommThreads, Request, Spare,
+    Choice, CommThreads, DelegatedSend, Request, Spare,
     pays::{BreakEven, Costs, delegates},
     record::Tape,
 };
@@ -134,9 +134,9 @@ impl<M: Message + ?Sized> Delegated<M> {
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
         let Some(lane) = self.choose(|| bytes(message.borrow())) else {
-            return Request::new(Submitted::Here(self.send_here(message)));
+            return DelegatedSend::request(Submitted::Here(self.send_here(message)));
         };
-        Request::new(match &self.tape {
+        DelegatedSend::request(match &self.tape {
             None => self.outgoing.submit(lane, message),
             Some(tape) => {
                 let bytes = bytes(message.borrow());
@@ -194,7 +194,7 @@ impl<T: Plain> Delegated<[T]> {
         // Nothing is copied.
         let (lane, bytes) = (self.choose(|| 0), size_of_val(&*buffer));
         let Self { outgoing, wait, .. } = self;
-        Request::new(match (lane, &self.tape) {
+        DelegatedSend::request(match (lane, &self.tape) {
             (Some(lane), None) => outgoing.submit_buffer(lane, buffer),
             (Some(lane), Some(tape)) => {
                 tape.submit(lane, bytes, || outgoing.submit_buffer(lane, buffer))

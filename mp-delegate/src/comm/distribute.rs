@@ -90,8 +90,8 @@ pub struct Distribution<T, B> {
 
 impl<T: Plain, B> Distribution<T, B> {
     /// Whether every part is done.
-    pub fn test(&self) -> bool {
-        self.parts.iter().all(Request::test)
+    pub fn is_done(&self) -> bool {
+        self.parts.iter().all(Request::is_done)
     }
 
     /// Waits until every part is done, and gives back what was distributed.

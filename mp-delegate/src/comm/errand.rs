@@ -380,9 +380,14 @@ impl Errands {
         self.threads.as_ref().is_none_or(|(threads, _)| !threads.any_open())
     }
 
-    /// Whether both are of the same rank.
-    pub fn is_of_same_rank(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.home, &other.home)
+    /// The rank whose they are.
+    pub fn rank(&self) -> &Rank {
+        &self.home.rank
+    }
+
+    /// Sees to it that the rank's waits in this thread carry on what the rank has to carry on itself.
+    pub fn join(&self) {
+        Carrier::join(&self.home);
     }
 
     /// Something is to be done. A thread that is switched off or was stopped gets nothing new: then

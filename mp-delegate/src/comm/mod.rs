@@ -71,6 +71,6 @@ pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
 pub use errand::{Errand, Errands, Progress, Step};
 pub use pays::Spare;
 pub use record::About;
-pub use request::{Request, wait_all, wait_any};
+pub use request::{DelegatedSend, Request};
 pub use scope::{Scope, ScopedRequest, scope};
 pub use threads::{Builder, CommThreads};

@@ -217,7 +217,7 @@ impl<B> ScopedRequest<'_, B> {
     }
 
     /// Whether the send is done, so that [`wait`](Self::wait) returns at once.
-    pub fn test(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         match self.state {
             Some(State::Pending(index)) => match &self.sends.borrow().list[index] {
                 Entry::Held(send) | Entry::Dropped(send) => send.is_done(),

@@ -41,9 +41,9 @@ fn small_messages_are_sent_at_once_and_full_channels_delegate() {
             to.set_break_even(from(BYTES + 1));
             let first = to.send(vec![0; WORDS]);
             let second = to.send(vec![1; WORDS]);
-            ensure!(first.test() && second.test(), "sent by the caller");
+            ensure!(first.is_done() && second.is_done(), "sent by the caller");
             let third = to.send(vec![2; WORDS]);
-            ensure!(!third.test(), "there is no room");
+            ensure!(!third.is_done(), "there is no room");
             rank.sender::<u32>("go", 1, ready)?.send(&0)?;
             for (n, request) in (0..).zip([first, second, third]) {
                 ensure!(request.wait()? == [n; WORDS], "message {n}");
@@ -101,7 +101,7 @@ fn without_a_spare_thread_nothing_is_delegated() {
             let mut to = threads.delegate_to(sender, &[0], Choice::Auto);
             ensure!(to.break_even().is_none(), "{:?}", to.break_even());
             let request = to.send(vec![7; 1 << 17]);
-            ensure!(request.test(), "sent by the caller");
+            ensure!(request.is_done(), "sent by the caller");
             return Ok(());
         }
         let from = rank.receiver::<[u64]>("auto", 0, channel)?;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use mp_core::{Cause, Channel, Error, Parties, Rank, Result, Select, Sender, World};
-use mp_delegate::comm::{Choice, CommThreads, wait_all};
+use mp_delegate::comm::{Choice, CommThreads};
 
 use crate::{
     stray::{Stray, until},
@@ -20,6 +20,7 @@ use crate::{
         Watchdog, on_all,
         scenarios::{self, die},
     },
+    wait_each,
 };
 
 const LONG: Duration = Duration::from_secs(8);
@@ -37,7 +38,7 @@ fn a_receiver_that_stops() {
                     let vectors: Vec<_> = (0..40).map(|n| to.send(vec![n; 10])).collect();
                     let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
                     let mut sent = 0;
-                    for (n, answer) in wait_all(vectors).into_iter().enumerate() {
+                    for (n, answer) in wait_each(vectors).into_iter().enumerate() {
                         let vector = match answer {
                             Ok(vector) => {
                                 sent += 1;
@@ -87,7 +88,7 @@ fn a_receiver_that_dies() {
                 let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
                 rank.sender::<u8>("ready", 1, ready)?.send(&0)?;
                 let mut lost = 0;
-                for answer in wait_all(vectors) {
+                for answer in wait_each(vectors) {
                     if let Err(unsent) = answer {
                         peer_lost(&unsent.error, 1)?;
                         ensure!(unsent.message.len() == 10, "the vector is not whole");
@@ -124,7 +125,7 @@ fn a_receiver_that_panics() {
                 let buffer = to.send_buffer(rank.buffer_from(&[7; 100])?);
                 rank.sender::<u8>("ready", 1, Channel::degree(1))?.send(&0)?;
                 let mut lost = 0;
-                for (n, answer) in (0..).zip(wait_all(vectors)) {
+                for (n, answer) in (0..).zip(wait_each(vectors)) {
                     match answer {
                         Ok(vector) => ensure!(vector == [n; 10], "another vector"),
                         Err(unsent) => {
@@ -181,7 +182,7 @@ fn a_sender_that_dies_between_two_messages() {
                         to.send(vec![n]).wait()?;
                     }
                 }
-                ensure!(!stuck.test(), "it can't be lent");
+                ensure!(!stuck.is_done(), "it can't be lent");
                 match die() {}
             }
             let from = rank.receiver::<[u64]>("gap", 0, channel)?;
@@ -233,7 +234,7 @@ fn a_message_that_can_not_be_lent() {
                         to.send(Stray { panics, ..Stray::new([n]) })
                     })
                     .collect();
-                for (n, answer) in wait_all(requests).into_iter().enumerate() {
+                for (n, answer) in wait_each(requests).into_iter().enumerate() {
                     match answer {
                         Ok(stray) => ensure!(!stray.panics, "{n} was sent"),
                         Err(unsent) => {
@@ -321,7 +322,7 @@ fn a_message_that_can_not_be_dropped_by_who_gave_it() {
         // More than a lane begins with.
         for n in 0..100 {
             let request = to.send(Fragile(vec![n], Arc::clone(&dropped)));
-            until("it is sent", || request.test());
+            until("it is sent", || request.is_done());
             let drop = catch_unwind(AssertUnwindSafe(|| drop(request)));
             ensure!(drop.is_err(), "the panic is gone");
             ensure!(*from.receive()? == [n], "message {n}");
@@ -426,9 +427,9 @@ fn what_is_cancelled_comes_back() {
             let threads = CommThreads::start(2)?;
             let mut to = threads.delegate(rank.sender::<[u64]>("some", 1, channel)?);
             let requests: Vec<_> = (0..20).map(|n| to.send(vec![n])).collect();
-            until("two are sent", || requests[..2].iter().all(|request| request.test()));
+            until("two are sent", || requests[..2].iter().all(|request| request.is_done()));
             to.cancel();
-            let answers = wait_all(requests);
+            let answers = wait_each(requests);
             for (n, answer) in answers.iter().enumerate() {
                 match answer {
                     Ok(_) => ensure!(n < 2, "message {n} was sent"),
@@ -467,7 +468,7 @@ fn what_can_not_be_sent_at_all_says_so_at_once() {
         let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
         let from = rank.receiver::<[u64]>("self", 0, channel)?;
         let long = to.send(vec![1; 4]);
-        ensure!(long.test(), "it is known at once");
+        ensure!(long.is_done(), "it is known at once");
         let unsent = long.wait().expect_err("too long");
         ensure!(matches!(unsent.error, Error::TooLong { len: 4, max: 3, .. }), "{unsent:?}");
         ensure!(unsent.message == [1; 4], "not what was given");

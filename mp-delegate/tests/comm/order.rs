@@ -1,9 +1,10 @@
 //! Messages arrive in the order of the calls, all of them, and whole.
 
 use mp_core::{Channel, Error, Parties, Rank, Result, World};
-use mp_delegate::comm::{Choice, CommThreads, Delegated, wait_all};
+use mp_delegate::comm::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with};
+use crate::wait_each;
 
 const DEGREES: [u32; 5] = [0, 1, 3, 4, 100];
 const LEN: usize = 70;
@@ -36,7 +37,7 @@ fn produce(rank: &Rank, to: &mut Delegated<[u64]>, count: u64) -> Result<()> {
             }
         }
     }
-    for answer in wait_all(moved) {
+    for answer in wait_each(moved) {
         answer?;
     }
     for (n, request) in copied {
@@ -241,7 +242,7 @@ fn values_of_all_sizes() {
                 let mut to = threads.delegate(rank.sender::<T>("value", 1, channel)?);
                 let requests: Vec<_> = (0..100).map(|_| to.send(value)).collect();
                 let boxed = to.send(Box::new(value));
-                for answer in wait_all(requests) {
+                for answer in wait_each(requests) {
                     ensure!(answer? == value, "another value came back");
                 }
                 ensure!(*boxed.wait()? == value, "another value came back");

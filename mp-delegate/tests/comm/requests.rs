@@ -12,12 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mp_core::wait_any;
 use mp_core::{Channel, Parties, Rank, Result, World};
-use mp_delegate::comm::{CommThreads, Delegated, wait_all, wait_any};
+use mp_delegate::comm::{CommThreads, Delegated, Request};
 
 use crate::{
     stray::{Stray, until},
     support::{Random, Watchdog},
+    wait_each,
 };
 
 const SHORT: Duration = Duration::from_millis(5);
@@ -47,8 +49,8 @@ fn a_request_is_done_when_its_message_is_in_the_channel() {
         let mut first = to.send(vec![1]);
         let mut second = to.send(vec![2]);
         ensure!(first.wait_timeout(Duration::from_secs(8))?, "there was room");
-        ensure!(first.test(), "it was done");
-        ensure!(!second.test(), "there was no room");
+        ensure!(first.is_done(), "it was done");
+        ensure!(!second.is_done(), "there was no room");
         let started = Instant::now();
         ensure!(!second.wait_timeout(SHORT)?, "there was no room");
         ensure!(started.elapsed() >= SHORT, "sooner than the limit");
@@ -76,14 +78,14 @@ fn whichever_is_done_first() {
             let mut requests = vec![to.send([1]), others.send([2])];
             ensure!(*other.receive()? == [0], "another message");
             ensure!(wait_any(&mut requests)? == 1, "the first had no room");
-            ensure!(!requests[0].test(), "the first had no room");
+            ensure!(!requests[0].is_done(), "the first had no room");
             ensure!(*from.receive()? == [0], "another message");
-            for answer in wait_all(requests) {
+            for answer in wait_each(requests) {
                 answer?;
             }
             ensure!(*from.receive()? == [1] && *other.receive()? == [2], "other messages");
         }
-        ensure!(wait_any::<u8, u8>(&mut []).is_err(), "there was nothing to wait for");
+        ensure!(wait_any::<Request<u8>>(&mut []).is_err(), "there was nothing to wait for");
         Ok(())
     });
 }
@@ -96,13 +98,13 @@ fn what_is_not_sent_yet_can_be_taken_back() {
         let last = to.send(vec![5]);
         let mut take = |n: usize| requests[n].take().expect("taken once");
         let first = take(0);
-        until("there is room for one", || first.test());
+        until("there is room for one", || first.is_done());
         // The one that its thread waits with, one behind it, and a buffer.
         ensure!(take(1).cancel().expect("no room") == [1], "another message");
         ensure!(take(3).cancel().expect("no room") == [3], "another message");
         ensure!(*moved.cancel().expect("no room") == [4; 9], "another buffer");
         let sent = first.cancel().expect_err("it was sent");
-        ensure!(sent.test() && sent.wait()? == [0], "another answer");
+        ensure!(sent.is_done() && sent.wait()? == [0], "another answer");
         for n in [0, 2, 5] {
             ensure!(*from.receive()? == [n], "message {n}");
         }
@@ -153,7 +155,7 @@ fn taken_back_at_any_moment() {
                         match request.cancel() {
                             Ok(message) => ensure!(message == [n], "{message:?} came back"),
                             Err(request) => {
-                                ensure!(request.test(), "neither sent nor taken back");
+                                ensure!(request.is_done(), "neither sent nor taken back");
                                 ensure!(request.wait()? == [n], "another message");
                                 sent.push(n);
                             }
@@ -223,11 +225,11 @@ fn whichever_is_done_first_of_many() {
                         requests.push(to.send(vec![n]));
                         if requests.len() == 5 {
                             let done = wait_any(&mut requests)?;
-                            ensure!(requests[done].test(), "it is not done");
+                            ensure!(requests[done].is_done(), "it is not done");
                             requests.swap_remove(done).wait()?;
                         }
                     }
-                    wait_all(requests).into_iter().try_for_each(|answer| answer.map(drop))?;
+                    wait_each(requests).into_iter().try_for_each(|answer| answer.map(drop))?;
                     Ok(())
                 });
                 for n in 0..1500 {
@@ -274,7 +276,7 @@ fn futures_at_any_moment() {
                         (Some(message), _) => ensure!(message == [n], "another vector"),
                         (None, Some(last)) if random.below(4) > 0 => {
                             until("its task is woken", || last.0.load(Ordering::Acquire) > 0);
-                            until("it is done", || request.test());
+                            until("it is done", || request.is_done());
                             ensure!(request.wait()? == [n], "another vector");
                         }
                         (None, _) if random.below(2) == 0 => drop(request),
@@ -369,7 +371,7 @@ fn what_nobody_wants_back_is_dropped_once() {
             match n % 4 {
                 0 => drop(request),
                 1 => {
-                    until("it is sent", || request.test());
+                    until("it is sent", || request.is_done());
                     drop(request);
                 }
                 2 => drop(request.wait()?),
@@ -403,7 +405,7 @@ fn requests_that_are_leaked_or_outlive_their_world() {
     });
     drop(kept);
     for (i, request) in outlived.into_iter().enumerate() {
-        assert!(request.test());
+        assert!(request.is_done());
         if i % 2 == 0 {
             assert_eq!(request.wait().unwrap(), [3 * i as u64 + 1]);
         }

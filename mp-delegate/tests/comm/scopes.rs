@@ -62,12 +62,12 @@ fn what_was_lent_can_be_taken_back() {
         let rows = [[0, 0, 0], [1, 1, 1], [2, 2, 2]];
         comm::scope(|scope| {
             let first = scope.send(&mut to, &rows[0][..]);
-            until("there is room for one", || first.test());
+            until("there is room for one", || first.is_done());
             let (second, third) =
                 (scope.send(&mut to, &rows[1][..]), scope.send(&mut to, &rows[2][..]));
             ensure!(second.cancel().expect("no room") == rows[1], "another row");
             let first = first.cancel().expect_err("it was sent");
-            ensure!(first.test() && first.wait()? == rows[0], "another row");
+            ensure!(first.is_done() && first.wait()? == rows[0], "another row");
             ensure!(*from.receive()? == rows[0] && *from.receive()? == rows[2], "another row");
             ensure!(third.wait()? == rows[2], "another row");
             Ok(())
@@ -144,7 +144,7 @@ fn without_threads_the_caller_sends() {
         comm::scope(|scope| {
             for number in numbers.chunks(1) {
                 let request = scope.send(&mut to, number);
-                ensure!(request.test(), "it was sent at once");
+                ensure!(request.is_done(), "it was sent at once");
                 ensure!(request.wait()? == number, "another one came back");
             }
             Ok(())

@@ -10,12 +10,13 @@ use std::{
 };
 
 use mp_core::{Channel, Error, Result, WaitPolicy, World, report};
-use mp_delegate::comm::{Choice, CommThreads, Delegated, wait_all};
+use mp_delegate::comm::{Choice, CommThreads, Delegated};
 use std::future::Future;
 
 use crate::{
     stray::{processor_time, until},
     support::{Random, Watchdog, on_all},
+    wait_each,
 };
 
 const LONG: Duration = Duration::from_secs(8);
@@ -68,12 +69,12 @@ fn a_thread_that_is_off_is_given_nothing() {
         let mut n = 0;
         until("the caller sends", || {
             n += 1;
-            let here = to.send(n).test();
+            let here = to.send(n).is_done();
             assert_eq!(*from.receive().unwrap(), n);
             here
         });
         for n in 0..3 {
-            ensure!(to.send(n).test(), "the caller sends");
+            ensure!(to.send(n).is_done(), "the caller sends");
         }
         // Nobody else would make room.
         to.set_wait(Duration::from_millis(5));
@@ -87,7 +88,7 @@ fn a_thread_that_is_off_is_given_nothing() {
         until("the thread sends", || {
             n += 1;
             let request = to.send(n);
-            let there = !request.test();
+            let there = !request.is_done();
             assert_eq!(request.wait().unwrap(), n);
             assert_eq!(*from.receive().unwrap(), n);
             there
@@ -110,7 +111,7 @@ fn a_thread_that_is_stopped_hands_its_queue_on() {
             requests.extend((50..100).map(|n| to.send(vec![n; 4])));
             threads.stop(0);
             requests.extend((100..150).map(|n| to.send(vec![n; 4])));
-            for (n, answer) in wait_all(requests).into_iter().enumerate() {
+            for (n, answer) in wait_each(requests).into_iter().enumerate() {
                 ensure!(answer? == [n as u64; 4], "another vector");
             }
             return Ok(());
@@ -140,7 +141,7 @@ fn shut_down_with_requests_outstanding() {
                 let moved = to.send_buffer(rank.buffer_from(&[100; 4])?);
                 threads.shutdown();
                 let mut arrive = Vec::new();
-                for (n, answer) in wait_all(requests).into_iter().enumerate() {
+                for (n, answer) in wait_each(requests).into_iter().enumerate() {
                     match answer {
                         Ok(_) => arrive.push(n as u64),
                         Err(unsent) => {
@@ -157,7 +158,7 @@ fn shut_down_with_requests_outstanding() {
                 // By the caller, from now on.
                 for n in 101..110 {
                     let request = to.send(vec![n; 4]);
-                    ensure!(request.test(), "the caller sends");
+                    ensure!(request.is_done(), "the caller sends");
                     request.wait()?;
                     arrive.push(n);
                 }
@@ -212,7 +213,7 @@ fn a_thread_that_dies_hands_its_queue_on() {
                     ensure!(*from.receive_timeout(LONG)? == n, "message {n}");
                 }
             }
-            for (n, answer) in wait_all(after).into_iter().enumerate() {
+            for (n, answer) in wait_each(after).into_iter().enumerate() {
                 match answer {
                     Ok(value) => ensure!(value == n as u64 + 2, "another value"),
                     Err(unsent) => {
@@ -271,7 +272,7 @@ fn a_waker_that_panics_loses_no_other() {
         let woken = || tasks.iter().all(|task| task.calls.load(Ordering::Relaxed) > 0);
         until("every task is woken", woken);
         // The thread is gone with the panic, and its queue with it: no other serves this sender.
-        for (n, answer) in (1..).zip(wait_all(requests)) {
+        for (n, answer) in (1..).zip(wait_each(requests)) {
             match answer {
                 Ok(value) => ensure!(value == n, "another value"),
                 Err(unsent) => ensure!(unsent.message == n, "another value"),
@@ -311,7 +312,7 @@ fn drop_own_sender(last: bool) {
         let second = std::pin::Pin::new(&mut requests[1]);
         ensure!(second.poll(&mut task).is_pending(), "no room");
         let received = from.iter().map(|message| Ok(*message?)).collect::<Result<Vec<u64>>>()?;
-        let sent = wait_all(requests).into_iter().flatten().collect::<Vec<u64>>();
+        let sent = wait_each(requests).into_iter().flatten().collect::<Vec<u64>>();
         ensure!(sent == received, "{sent:?} were sent, {received:?} received");
         ensure!(sent.starts_with(&[0, 1]) && (last || sent.len() == 5), "{sent:?} were sent");
         Ok(())

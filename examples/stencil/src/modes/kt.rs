@@ -49,7 +49,7 @@ pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilErr
                     kernel::border_rows(now, next, size, north, south);
                 })?;
                 for request in [north, south].into_iter().flatten() {
-                    let open = (!request.test()).then(|| seat.recorder.begin(Kind::Wait));
+                    let open = (!request.is_done()).then(|| seat.recorder.begin(Kind::Wait));
                     request.wait().map_err(|unsent| unsent.error)?;
                     drop(open);
                 }

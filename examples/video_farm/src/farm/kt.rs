@@ -56,7 +56,7 @@ impl<B> UnderWay<B> {
         if self.requests.len() < self.most {
             return Ok(None);
         }
-        let done = self.requests.iter().position(Request::test).unwrap_or(0);
+        let done = self.requests.iter().position(Request::is_done).unwrap_or(0);
         self.requests.remove(done).map(|request| wait(seat, request)).transpose()
     }
 
@@ -71,7 +71,7 @@ impl<B> UnderWay<B> {
 }
 
 fn wait<B>(seat: &Seat, request: Request<B>) -> Result<B, Stop> {
-    let open = (!request.test()).then(|| seat.recorder.begin(Kind::Wait));
+    let open = (!request.is_done()).then(|| seat.recorder.begin(Kind::Wait));
     let message = request.wait().map_err(|unsent| unsent.error)?;
     if let Some(open) = open {
         open.end(Detail::default());

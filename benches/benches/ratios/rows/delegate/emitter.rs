@@ -131,7 +131,7 @@ impl Helper {
     /// Accepts what was sent and gives the KT as much to send; how many that were.
     fn look(&mut self) -> onchip::Result<u64> {
         let before = self.arrived;
-        while self.under_way.front().is_some_and(Request::test) {
+        while self.under_way.front().is_some_and(Request::is_done) {
             let Some(request) = self.under_way.pop_front() else { break };
             let message = self.accept(request)?;
             self.send(message);

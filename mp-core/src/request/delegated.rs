@@ -1,0 +1,28 @@
+//! A delegated send, as one of several requests that are waited for together.
+
+use std::sync::Arc;
+
+use super::Watch;
+use crate::{lane::Untyped, wait::Operation, world::Rank};
+
+impl Watch for Untyped {
+    fn rank(&self) -> Rank {
+        Rank::new(Arc::clone(self.context()))
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+
+    fn raise(&self) {
+        self.raise();
+    }
+
+    fn lower(&self) {
+        self.lower();
+    }
+
+    fn waited(&self) -> (Operation, Vec<u64>) {
+        (Operation::Send, vec![self.channel()])
+    }
+}

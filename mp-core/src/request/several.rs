@@ -1,0 +1,309 @@
+//! Waiting for several requests, of one rank and of whatever kinds.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
+use crate::{
+    channel::Select,
+    error::{Error, Result},
+    wait::{Doing, Flag, Operation, Wait},
+    world::Rank,
+};
+
+/// Waits until all of several requests are done (`MPI_Waitall`). What came of each,
+/// [`wait`](super::Request::wait) then says at once.
+///
+/// ```
+/// use mp_core::{Wait, wait_all};
+/// # use mp_core::Pending;
+/// # fn several(requests: &mut [&mut dyn Pending]) -> mp_core::Result<()> {
+/// wait_all(requests)
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::BadWorld`] when they are not all of one rank; what [`wait_with`](super::Request::wait_with) fails
+/// with.
+pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
+    work(requests, Wait::forever(), |done, active| done == active).map(drop)
+}
+
+/// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A persistent request that
+/// is not started is passed over.
+///
+/// # Errors
+/// As [`wait_all`]; [`Error::BadWorld`] also when there are none to wait for.
+pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
+    let none = || Error::BadWorld("there is no request to wait for".to_owned());
+    wait_some(requests)?.first().copied().ok_or_else(none)
+}
+
+/// Waits until at least one of several requests is done (`MPI_Waitsome`), and returns which are: none
+/// where there are none to wait for. A persistent request that is not started is passed over.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
+    Ok(work(requests, Wait::forever(), |done, active| done > 0 || active == 0)?.0)
+}
+
+/// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
+/// started.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn test_all<P: Pending>(requests: &mut [P]) -> Result<bool> {
+    let (done, active) = work(requests, Duration::ZERO.into(), |done, active| done == active)?;
+    Ok(done.len() == active)
+}
+
+/// Returns a request that is done, if one is (`MPI_Testany`). A persistent request that is not started
+/// is passed over.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn test_any<P: Pending>(requests: &mut [P]) -> Result<Option<usize>> {
+    Ok(test_some(requests)?.first().copied())
+}
+
+/// Returns which of several requests are done (`MPI_Testsome`). A persistent request that is not started
+/// is passed over.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn test_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
+    Ok(work(requests, Duration::ZERO.into(), |done, _| done > 0)?.0)
+}
+
+/// Waits for one, and returns whether it is done.
+pub(super) fn wait_one<P: Pending>(request: &mut P, wait: Wait) -> Result<bool> {
+    let mut one = [request];
+    let (done, active) = work(&mut one, wait, |done, active| done == active)?;
+    Ok(done.len() == active)
+}
+
+/// What else is waited for while an engine is driven.
+#[doc(hidden)]
+pub struct Beside<'a> {
+    rank: &'a Rank,
+    watched: &'a [(usize, &'a dyn Watch)],
+    /// Of other engines.
+    driven: &'a [(usize, Rc<dyn Driver>, usize)],
+    settled: &'a [Cell<bool>],
+}
+
+impl Beside<'_> {
+    /// Returns whether nothing else is under way.
+    pub fn is_empty(&self) -> bool {
+        self.watched.iter().all(|(place, _)| self.settled[*place].get())
+            && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
+    }
+
+    /// Returns whether anything is done that was not before.
+    fn has_news(&self) -> bool {
+        self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
+            || self.driven.iter().any(|(place, driver, handle)| {
+                !self.settled[*place].get() && driver.is_done(*handle)
+            })
+    }
+
+    /// Waits until any end of the select is ready, or anything beside is done; false when the limit of
+    /// `wait` was over before.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when the world's memory is broken.
+    pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
+        let (doing, flags) = select.waited();
+        let all = Watches { flags: Some(&flags), watched: self.watched };
+        let poll = || (select.is_ready() || self.has_news()).then_some(());
+        let context = self.rank.context();
+        Ok(context.wait(wait, doing, std::ptr::null(), &all, poll)?.is_some())
+    }
+}
+
+/// The flags of what is watched, and of what else is waited for.
+struct Watches<'a> {
+    flags: Option<&'a dyn Flag>,
+    watched: &'a [(usize, &'a dyn Watch)],
+}
+
+impl Flag for Watches<'_> {
+    fn raise(&self) {
+        self.flags.iter().for_each(|flags| flags.raise());
+        self.watched.iter().for_each(|(_, watch)| watch.raise());
+    }
+
+    fn lower(&self) {
+        self.flags.iter().for_each(|flags| flags.lower());
+        self.watched.iter().for_each(|(_, watch)| watch.lower());
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        let ticks = self.watched.iter().filter_map(|(_, watch)| watch.tick());
+        self.flags.and_then(Flag::tick).into_iter().chain(ticks).min()
+    }
+
+    fn further(&self) -> Vec<u64> {
+        if let Some(flags) = self.flags {
+            return flags.further();
+        }
+        let mut waited = self.watched.iter().map(|(_, watch)| watch.waited());
+        let Some((first, mut words)) = waited.next() else { return Vec::new() };
+        words.remove(0);
+        // Channels of several sends; of a flag, there is room for one.
+        for (other, channels) in waited {
+            if (first, other) == (Operation::Send, Operation::Send) {
+                words.extend(channels);
+            }
+        }
+        words
+    }
+}
+
+/// What is under way among some requests.
+struct Parted<'a> {
+    rank: Option<Rank>,
+    /// The engine of most of them, their places, and their handles.
+    main: Option<Rc<dyn Driver>>,
+    places: Vec<usize>,
+    handles: Vec<usize>,
+    landings: Vec<(usize, &'a mut dyn Landing)>,
+    driven: Vec<(usize, Rc<dyn Driver>, usize)>,
+    watched: Vec<(usize, &'a dyn Watch)>,
+}
+
+impl<'a> Parted<'a> {
+    fn of<P: Pending>(requests: &'a mut [P]) -> Result<Self> {
+        let mut parted = Self {
+            rank: None,
+            main: None,
+            places: Vec::new(),
+            handles: Vec::new(),
+            landings: Vec::new(),
+            driven: Vec::new(),
+            watched: Vec::new(),
+        };
+        for (place, request) in requests.iter_mut().enumerate() {
+            match request.under_way() {
+                None => {}
+                Some(UnderWay::Driven { driver, handle, landing }) => {
+                    let main = parted.main.get_or_insert_with(|| Rc::clone(&driver));
+                    if std::ptr::addr_eq(Rc::as_ptr(main), Rc::as_ptr(&driver)) {
+                        parted.places.push(place);
+                        parted.handles.push(handle);
+                        parted.landings.extend(landing.map(|landing| (handle, landing)));
+                        if parted.rank.is_none() {
+                            parted.is_of(&driver.rank())?;
+                        }
+                    } else {
+                        parted.is_of(&driver.rank())?;
+                        parted.driven.push((place, driver, handle));
+                    }
+                }
+                Some(UnderWay::Watched(watch)) => {
+                    parted.is_of(&watch.rank())?;
+                    parted.watched.push((place, watch));
+                }
+            }
+        }
+        Ok(parted)
+    }
+
+    /// Each would be rung at the doorbell of its own rank only.
+    fn is_of(&mut self, rank: &Rank) -> Result<()> {
+        let known = self.rank.get_or_insert_with(|| rank.clone());
+        if known.context().whose() == rank.context().whose() {
+            return Ok(());
+        }
+        let reason = "requests of different ranks or worlds can't be waited for together";
+        Err(Error::BadWorld(reason.to_owned()))
+    }
+
+    /// The places of all that are under way.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let driven = self.driven.iter().map(|(place, ..)| *place);
+        let watched = self.watched.iter().map(|(place, _)| *place);
+        self.places.iter().copied().chain(driven).chain(watched)
+    }
+}
+
+/// Works until `enough` requests are done, by their number and that of the active ones. Returns which
+/// are done, and how many are active.
+fn work<P: Pending>(
+    requests: &mut [P],
+    wait: Wait,
+    enough: impl Fn(usize, usize) -> bool,
+) -> Result<(Vec<usize>, usize)> {
+    let settled: Vec<Cell<bool>> =
+        requests.iter().map(|request| Cell::new(request.is_active())).collect();
+    let count = || settled.iter().filter(|settled| settled.get()).count();
+    let active = count();
+    let parted = Parted::of(requests)?;
+    parted.places().for_each(|place| settled[place].set(false));
+    bring_about(parted, &settled, wait, &|| enough(count(), active))?;
+    let done: Vec<usize> = (0..settled.len()).filter(|&place| settled[place].get()).collect();
+    done.iter().for_each(|&place| requests[place].settle());
+    Ok((done, active))
+}
+
+/// Works until `enough` is true of those that are settled, by their places.
+fn bring_about(
+    parted: Parted<'_>,
+    settled: &[Cell<bool>],
+    wait: Wait,
+    enough: &dyn Fn() -> bool,
+) -> Result<()> {
+    let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
+    let Some(rank) = &rank else { return Ok(()) };
+    let look = || {
+        for (place, driver, handle) in &driven {
+            settled[*place].set(settled[*place].get() || driver.is_done(*handle));
+        }
+        for (place, watch) in &watched {
+            settled[*place].set(settled[*place].get() || watch.is_done());
+        }
+        enough()
+    };
+    match &main {
+        // Whoever asks again and again brings the others on.
+        _ if enough() => {
+            rank.progress(0);
+            for (&place, &handle) in places.iter().zip(&handles) {
+                settled[place].set(main.as_ref().is_some_and(|main| main.is_done(handle)));
+            }
+            look();
+        }
+        Some(main) => {
+            let beside = Beside { rank, watched: &watched, driven: &driven, settled };
+            let mut enough = |engine: &mut dyn Driven| {
+                for (&place, &handle) in places.iter().zip(&handles) {
+                    settled[place].set(settled[place].get() || engine.is_done(handle));
+                }
+                look()
+            };
+            main.drive(&handles, &mut landings, wait, &beside, &mut enough)?;
+        }
+        None => watch(rank, &watched, wait, &look)?,
+    }
+    Ok(())
+}
+
+/// Waits until `enough` is true, as far as others bring it about.
+fn watch(
+    rank: &Rank,
+    watched: &[(usize, &dyn Watch)],
+    wait: Wait,
+    enough: &dyn Fn() -> bool,
+) -> Result<()> {
+    rank.progress(0);
+    if enough() || wait.limit == Some(Duration::ZERO) {
+        return Ok(());
+    }
+    let Some((_, first)) = watched.first() else { return Ok(()) };
+    let (operation, words) = first.waited();
+    let doing = Doing { operation, channel: words.first().copied().unwrap_or(0) };
+    let flags = Watches { flags: None, watched };
+    let poll = || enough().then_some(());
+    rank.context().wait(wait, doing, std::ptr::null(), &flags, poll)?;
+    Ok(())
+}
