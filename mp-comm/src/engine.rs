@@ -968,14 +968,13 @@ impl Engine {
         }
         let mut select = Select::new();
         self.wait_in(&mut select, to);
+        let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            let wait = limit.map_or(Wait::forever(), Wait::from);
             return Ok(beside.wait(&select, wait)?);
         }
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
-        let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         match select.ready_with(wait) {
             Ok(_) => Ok(true),
             Err(mp_core::Error::Timeout { .. }) => Ok(false),
