@@ -206,10 +206,11 @@ pub mod prelude {
     pub use mp_collectives::immediate::ImmediateCollectives;
     pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
-        Bind, Channel, Error, Guard, Parties, Plain, Rank, Receiver, Select, SendError, Sender,
-        SharedBuffer, Slot, Wait, WaitPolicy, World,
+        Bind, Channel, Error, Guard, Parties, Pending, Plain, Rank, Receiver, Request, Select,
+        SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
+        wait_some,
     };
-    pub use mp_delegate::comm::{self, Choice, CommThreads, Delegated, Request};
+    pub use mp_delegate::comm::{self, Choice, CommThreads, Delegated};
 }
 
 /// Compiles and runs what the README shows.

@@ -37,7 +37,7 @@
 //! | `MPI_Probe`, `MPI_Iprobe`, `MPI_Get_count` | [`probe`](Communicator::probe), [`try_probe`](Communicator::try_probe), [`Status::count`] |
 //! | `MPI_ANY_SOURCE`, `MPI_ANY_TAG`, `MPI_PROC_NULL` | [`ANY_SOURCE`], [`ANY_TAG`], `None` where there is no neighbour |
 //! | `MPI_Isend`, `MPI_Issend`, `MPI_Irecv` | [`immediate_send`](Communicator::immediate_send), [`immediate_synchronous_send`](Communicator::immediate_synchronous_send), [`immediate_receive`](Communicator::immediate_receive); [`exchange`](Communicator::exchange) of what is borrowed |
-//! | `MPI_Wait`, `MPI_Test`, `MPI_Cancel` | [`ReceiveRequest::wait`], [`test`](ReceiveRequest::test), [`cancel`](ReceiveRequest::cancel) |
+//! | `MPI_Wait`, `MPI_Test`, `MPI_Cancel` | [`Request::wait`], [`test`](Request::test), [`cancel`](Request::cancel) |
 //! | `MPI_Waitall`, `any`, `some`; `MPI_Testall`, `any`, `some` | [`wait_all`], [`wait_any`], [`wait_some`]; [`test_all`], [`test_any`], [`test_some`] |
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |
 //! | `MPI_Group_*` | [`Group`] |
@@ -74,13 +74,12 @@
 //! send. A rank that gives up a communicator because of a death [revokes](Communicator::revoke) it, so that
 //! nobody waits for this rank there; those that are left go on in a [smaller](Communicator::shrink) one.
 //!
-//! **Progress.** What is under way gets further while its rank is in a call of a communicator made
-//! from the same [`world`](Communicator::world), and at no other time. A rank that computes makes
-//! no progress; communication threads serve channels for that. What is still to be sent when the last
-//! communicator is dropped goes during calls of other communicators, and is waited for when the rank's
-//! code has returned; when that returns an error, or panics, it is given up. A payload that stays with the sender
-//! until it is asked for ([limit](Communicator::set_unexpected_limit)) goes during calls of any communicator.
-//! [`flush`](Communicator::flush) waits for it before.
+//! **Progress.** What is under way gets further while the thread that began it waits in any call of the
+//! library, for whatever: a message, a collective operation, a channel, a critical section; and in tests of
+//! requests. A rank that computes makes no progress with messages; communication threads serve channels, and
+//! carry on collective operations, for that. What is still to be sent when the last communicator is dropped
+//! goes during other calls, and is waited for when the rank's code has returned; when that returns an error, or
+//! panics, it is given up. [`flush`](Communicator::flush) waits for it before.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is
 //! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them

@@ -51,6 +51,7 @@ pub enum Job {
     BarrierIdle,
     Tagged(Tagged),
     TaggedRate(Tagged),
+    Request(rows::request::Life),
     Critical(Critical),
     /// What the caller pays for delegating.
     Delegate(Delegations),
@@ -92,6 +93,7 @@ impl Job {
             Job::BarrierIdle => rows::barrier::wait_in_one(rank),
             Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
             Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
+            Job::Request(life) => rows::request::perform(rank, life),
             Job::Critical(plan) => rows::critical::perform(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),

@@ -34,7 +34,7 @@
 //!
 //! **Who carries them on** is the choice of [`Progress`](mp_delegate::comm::Progress): a communication
 //! thread, while the rank computes; or, where there is no core for that, the rank itself, within
-//! whatever call it makes to a request, of any front. Ranks need not choose the same, and peers that
+//! whatever call of the library it waits in. Ranks need not choose the same, and peers that
 //! call blocking forms of the same algorithms are in other fronts.
 //!
 //! **Order.** All ranks make the calls of one front in the same order, as with a communicator of MPI.

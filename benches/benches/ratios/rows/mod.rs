@@ -16,6 +16,7 @@ pub mod oversubscribed;
 pub mod park;
 pub mod pingpong;
 pub mod reduce;
+pub mod request;
 mod start;
 pub mod stencil;
 pub mod stream;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Row> {
         reduce::rows(),
         exchange::rows(),
         tagged::rows(),
+        request::rows(),
         stencil::rows(),
         critical::rows(),
         model::rows(),
