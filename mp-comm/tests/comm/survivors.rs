@@ -380,7 +380,10 @@ fn threads_that_fail_are_left_out() {
             _ => {}
         }
         let left = world.shrink()?;
-        ensure!(left.group().size() == 3 && world.failed_ranks() == [3], "{left:?}");
+        // Who panics leaves its communicators first, and is lost a moment after that.
+        let failed = world.failed_ranks();
+        ensure!(left.group().size() == 3, "{left:?}");
+        ensure!(failed.is_empty() || failed == [3], "{failed:?}");
         all_talk(&left)
     });
     let text = ran.unwrap_err().to_string();
