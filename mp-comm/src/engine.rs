@@ -786,6 +786,11 @@ impl Engine {
         self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
     }
 
+    /// Whether this rank is known to be lost: its world says so, or its channel.
+    pub(crate) fn is_lost(&self, rank: u32) -> bool {
+        self.rank.is_lost(rank as usize) || matches!(self.ended(rank), Some(End::Lost))
+    }
+
     /// Why no message and no acknowledgement comes from this rank any more.
     fn ended(&self, rank: u32) -> Option<&End> {
         match &self.inward[rank as usize] {

@@ -644,14 +644,20 @@ pub(crate) fn hopeless<'a>(
     if only_from_itself(pattern, members.all(), me) {
         return None;
     }
-    let mut broken = None;
+    let mut first = None;
     for rank in members.all().iter().copied().filter(|&rank| rank != me) {
         let end = end(rank)?;
-        if matches!(end, End::Broken(_)) {
-            broken.get_or_insert_with(|| end.error(rank));
+        let is_known = match end {
+            End::Ended => true,
+            // The channel of a rank that panics says so before its world does.
+            End::Lost => members.has_acknowledged(rank),
+            End::Broken(_) => false,
+        };
+        if !is_known {
+            first.get_or_insert_with(|| end.error(rank));
         }
     }
-    Some(broken.unwrap_or(Error::NobodyLeft))
+    Some(first.unwrap_or(Error::NobodyLeft))
 }
 
 /// Bytes of a whole line.

@@ -247,7 +247,7 @@ struct Channels {
     rank: Rank,
     to: usize,
     serial: u64,
-    /// The world's news after which a patient send goes on waiting.
+    /// The world's news that this rank has heard of: others end a patient send.
     heard: u32,
 }
 

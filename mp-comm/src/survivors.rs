@@ -88,7 +88,7 @@ impl Communicator {
     pub fn failed_ranks(&self) -> Vec<usize> {
         let engine = self.engine.borrow();
         let world = self.members.all().iter().enumerate();
-        let lost = world.filter(|&(_, &world)| engine.rank.is_lost(world as usize));
+        let lost = world.filter(|&(_, &world)| engine.is_lost(world));
         lost.map(|(rank, _)| rank).collect()
     }
 

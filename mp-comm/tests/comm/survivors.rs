@@ -107,6 +107,29 @@ fn each_communicator_acknowledges_for_itself() {
     });
 }
 
+/// A rank that panics closes its channels before the world says that it is lost: it is lost all the same.
+#[test]
+fn the_last_one_is_lost_by_a_panic() {
+    let _watchdog = Watchdog::start();
+    for _ in 0..200 {
+        let ran = World::threads(2).run(|rank| {
+            let world = Communicator::world(rank);
+            if world.rank() == 1 {
+                world.send(&[1u8], 0, 1)?;
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+            world.receive::<u8>(1, 1)?;
+            lost(world.receive::<u8>(ANY_SOURCE, 1), 1)?;
+            ensure!(world.failed_ranks() == [1] && world.acknowledge() == [1], "who was lost");
+            let error = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
+            ensure!(matches!(error, Error::NobodyLeft), "{error}");
+            Ok(())
+        });
+        let text = ran.unwrap_err().to_string();
+        assert!(text.contains("rank 1") && !text.contains("rank 0"), "{text}");
+    }
+}
+
 /// Threads that panic are lost; those that return an error have ended.
 #[test]
 fn threads_are_lost_by_panics() {
