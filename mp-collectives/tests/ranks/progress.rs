@@ -6,7 +6,7 @@
 
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
-    immediate::{Failed, ImmediateCollectives, Settings as ImmediateSettings},
+    immediate::{ImmediateCollectives, Settings as ImmediateSettings},
     reduce::Sum,
 };
 use mp_comm::{ANY_SOURCE, Communicator};
@@ -134,7 +134,7 @@ fn an_immediate_send_goes_on_in_the_wait_for_an_immediate_barrier() {
                 world.set_immediate(progress.clone(), ImmediateSettings::default())?;
                 let sending = world.immediate_send(numbers(rank.id()), other, 3);
                 let barrier = world.immediate()?.barrier();
-                barrier.wait().map_err(Failed::from)?;
+                barrier.wait()?;
                 sending.wait()?;
                 Ok(())
             },
@@ -144,7 +144,7 @@ fn an_immediate_send_goes_on_in_the_wait_for_an_immediate_barrier() {
                 world.receive_into(&mut got, other, 3)?;
                 received(&got, other)?;
                 let barrier = world.immediate()?.barrier();
-                barrier.wait().map_err(Failed::from)?;
+                barrier.wait()?;
                 Ok(())
             },
         );
@@ -189,7 +189,7 @@ fn an_immediate_all_reduce_goes_on_in_blocking_calls() {
                 if rank.id() == last {
                     meet()?;
                 }
-                let sums: Vec<u64> = sum.wait().map_err(Failed::from)?;
+                let sums: Vec<u64> = sum.wait()?;
                 ensure!(sums == vec![total; length], "another sum");
                 if rank.id() < last {
                     meet()?;

@@ -27,6 +27,8 @@ pub fn job(plan: Stencil, workers: usize) -> Job {
         grid: [workers, 1],
         trace: false,
         keep: true,
+        checkpoint: 10,
+        lose: Vec::new(),
     }
 }
 
