@@ -65,7 +65,7 @@ impl Untyped {
     /// Waits until the send is answered; false when the limit of `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
+    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken.
     pub fn wait(&mut self, wait: Wait) -> Result<bool> {
         if self.is_done() {
             return Ok(true);
