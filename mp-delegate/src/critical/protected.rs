@@ -67,12 +67,21 @@ enum Access<O: Object> {
 struct Crowd<O: Object> {
     family: Arc<Family<O>>,
     region: Region,
+    seat: Seat,
     /// Held while one of them executes an operation or waits for it: in the middle of an operation it
     /// can't be waited for.
     core: Mutex<Core<O>>,
 }
 
 impl<O: Object> Crowd<O> {
+    /// Refuses what another handle has submitted that is none of these.
+    fn check_owner(&self, owner: Owner) -> Result<()> {
+        match owner == (self.region.id(), self.seat) {
+            true => Ok(()),
+            false => Err(of_another(self.region.name())),
+        }
+    }
+
     fn turn(&self) -> Result<MutexGuard<'_, Core<O>>> {
         let served = self.family.section.scheme.needs_server();
         if nesting::is_deep() && nesting::refuses(self.region.id(), served) {
@@ -115,13 +124,25 @@ struct Family<O: Object> {
     crowd: Mutex<Weak<Crowd<O>>>,
 }
 
+#[cold]
+fn of_another(object: &str) -> Error {
+    Error::bad(object, "the request was submitted by another handle; wait for it there")
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A result that is asked for later: see [`Protected::submit`].
 #[must_use = "the result of an operation comes from `wait`"]
-pub struct Request<O: Object>(Submitted<O::Ret>);
+pub struct Request<O: Object> {
+    submitted: Submitted<O::Ret>,
+    /// The handle that has submitted it.
+    of: Owner,
+}
+
+/// Tells a handle from all others of this process: its region, and its seat there.
+type Owner = (u64, Seat);
 
 enum Submitted<Ret> {
     Done(Outcome<Ret>),
@@ -208,7 +229,7 @@ impl<O: Object> Protected<O> {
         let me = place.shared_seat();
         let region = place.region.clone();
         let core = Mutex::new(Core::at(Arc::clone(&family), place, me)?);
-        let shared = Arc::new(Crowd { family: Arc::clone(&family), region, core });
+        let shared = Arc::new(Crowd { family: Arc::clone(&family), region, seat: me, core });
         *crowd = Arc::downgrade(&shared);
         Ok(Self(Access::Shared(shared)))
     }
@@ -244,7 +265,10 @@ impl<O: Object> Protected<O> {
     #[inline]
     pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
         match &mut self.0 {
-            Access::Own(core) => core.submit(op).map(Request),
+            Access::Own(core) => {
+                let submitted = core.submit(op)?;
+                Ok(Request { submitted, of: core.owner() })
+            }
             Access::Shared(crowd) => submit_among(crowd, op),
         }
     }
@@ -252,11 +276,14 @@ impl<O: Object> Protected<O> {
     /// Waits for the result of an operation that this handle has submitted.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Forgotten`].
+    /// As [`apply`](Self::apply); [`Error::Forgotten`]; [`Error::Bad`] for a request of another handle.
     #[inline]
     pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
         match &mut self.0 {
-            Access::Own(core) => core.wait(request.0),
+            Access::Own(core) => {
+                core.check_owner(request.of)?;
+                core.wait(request.submitted)
+            }
             Access::Shared(crowd) => wait_among(crowd, request),
         }
     }
@@ -265,12 +292,15 @@ impl<O: Object> Protected<O> {
     /// had without waiting.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply).
+    /// As [`wait`](Self::wait).
     pub fn test(&mut self, request: &Request<O>) -> Result<bool> {
         match &mut self.0 {
-            Access::Own(core) => core.test(&request.0),
+            Access::Own(core) => {
+                core.check_owner(request.of)?;
+                core.test(&request.submitted)
+            }
             // It was executed when it was submitted.
-            Access::Shared(_) => Ok(true),
+            Access::Shared(crowd) => crowd.check_owner(request.of).map(|()| true),
         }
     }
 
@@ -373,12 +403,14 @@ fn apply_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<O::Ret> {
 fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Request<O>> {
     let mut core = crowd.turn()?;
     let submitted = core.submit(op)?;
-    core.collect(submitted).map(|outcome| Request(Submitted::Done(outcome)))
+    let of = core.owner();
+    core.collect(submitted).map(|outcome| Request { submitted: Submitted::Done(outcome), of })
 }
 
 #[inline(never)]
 fn wait_among<O: Object>(crowd: &Crowd<O>, request: Request<O>) -> Result<O::Ret> {
-    match request.0 {
+    crowd.check_owner(request.of)?;
+    match request.submitted {
         Submitted::Done(Outcome { fate: Fate::Done, ret }) => Ok(ret),
         Submitted::Done(Outcome { fate, .. }) => {
             let place = Place::new(crowd.region.clone(), crowd.family.section.seats + 1);
@@ -642,6 +674,20 @@ impl<O: Object> Core<O> {
         match outcome {
             Ok(outcome) => Ok(Submitted::Done(outcome)),
             Err(stop) => Err(self.stopped(stop)),
+        }
+    }
+
+    #[inline(always)]
+    fn owner(&self) -> Owner {
+        (self.place.region.id(), self.me)
+    }
+
+    /// Refuses what another handle has submitted.
+    #[inline(always)]
+    fn check_owner(&self, owner: Owner) -> Result<()> {
+        match owner == self.owner() {
+            true => Ok(()),
+            false => Err(of_another(self.place.region.name())),
         }
     }
 

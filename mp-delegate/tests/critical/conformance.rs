@@ -228,3 +228,27 @@ fn what_cannot_be_is_refused() {
     drop(counter);
     assert!(rank.memory().in_use < 100 << 10, "{:?}", rank.memory());
 }
+
+/// The handle that has submitted an operation gives its result, and no other one does.
+#[test]
+fn a_request_is_refused_by_another_handle() {
+    on_all(2, |rank| {
+        for scheme in Scheme::ALL {
+            let refused = |result: Result<u64, Error>| matches!(result, Err(Error::Bad { .. }));
+            let mut other = Protected::<Counter>::open(rank, "other", Scheme::Tas, |_| ())?;
+            with::<Counter, _>(rank, Section::new(scheme), |counter| {
+                let (first, second) = (counter.submit(1)?, counter.submit(1)?);
+                ensure!(refused(other.wait(first)), "{scheme}: the result of another object");
+                ensure!(
+                    counter.test(&other.submit(5)?).is_err(),
+                    "{scheme}: asked for another one"
+                );
+                let alien = other.submit(5)?;
+                ensure!(refused(counter.wait(alien)), "{scheme}: the result of another object");
+                counter.wait(second)?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    });
+}
