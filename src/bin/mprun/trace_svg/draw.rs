@@ -140,7 +140,7 @@ impl Picture<'_> {
         let digits = (0..10).find(whole).unwrap_or(9) as usize;
         let mut tick = self.from.div_euclid(step) * step;
         if tick < self.from {
-            tick += step;
+            tick = tick.saturating_add(step);
         }
         while tick <= self.to {
             let x = pixels(self.x(tick, left));
@@ -153,7 +153,8 @@ impl Picture<'_> {
             let number = tick as f64 / unit as f64;
             let number = format!("{number:.digits$}");
             write_text(f, &number, self.x(tick, left), y + 15.0, "middle", "#333333")?;
-            tick += step;
+            let Some(next) = tick.checked_add(step) else { break };
+            tick = next;
         }
         let middle = left + plot / 2.0;
         write_text(f, &format!("time ({name})"), middle, y + 32.0, "middle", "#333333")
@@ -311,7 +312,7 @@ fn step(length: i64, most: i64) -> i64 {
         .into_iter()
         .map(|times| times * power)
         .find(|&step| step >= least)
-        .unwrap_or(10 * power)
+        .unwrap_or_else(|| power.saturating_mul(10))
 }
 
 /// Nanoseconds as milliseconds, for a message.

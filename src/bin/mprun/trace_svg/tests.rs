@@ -355,3 +355,13 @@ proptest! {
         }
     }
 }
+
+/// Times as far apart as 64 bits of nanoseconds can tell.
+#[test]
+fn the_longest_traces_are_drawn() {
+    let longest = r#"[
+        {"ph":"X","ts":2.878e15,"dur":2.868e15,"pid":0,"tid":0,"name":"late"},
+        {"ph":"X","ts":-2.915e15,"dur":0,"pid":0,"tid":0,"name":"early"}
+    ]"#;
+    assert_well_formed(&draw(&read(longest)));
+}
