@@ -66,7 +66,7 @@ impl Communicator {
             return misuse("no context is left");
         };
         // Also where the calls differ: whatever a rank takes it for, it is not used.
-        self.engine.borrow_mut().next_context = context + 1;
+        self.engine.work().next_context = context + 1;
         self.compare(tag, &rows, &told)?;
         Ok(Agreed { rows: rows.iter().map(|row| [row[2], row[3], row[4]]).collect(), context })
     }
@@ -75,7 +75,7 @@ impl Communicator {
     fn row(&self, call: u64) -> (u32, Row) {
         let number = self.agreements.get();
         self.agreements.set(number.wrapping_add(1));
-        let unused = self.engine.borrow().next_context;
+        let unused = self.engine.work().next_context;
         (TAGS + number % (1 << 30), [call, u64::from(unused), 0, 0, 0])
     }
 

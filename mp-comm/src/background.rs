@@ -18,28 +18,29 @@ use mp_core::{
 };
 
 use crate::{
-    engine::{Engine, Handle, Shared},
+    engine::{Engine, Handle},
     error::Error,
+    owner::{Owner, Shared, Working},
 };
 
 /// See the [module](self). Also what drives the engine for requests that are waited for together with others.
-/// An engine keeps its own, which it [adds](Rank::progress_with) while it has something
+/// An owner keeps its own, which it [adds](Rank::progress_with) while its engine has something
 /// under way.
 pub(crate) struct Background {
     rank: Rank,
-    engine: Weak<RefCell<Engine>>,
+    owner: Weak<Owner>,
     /// The same, once it has no communicators any more and has something to send.
     kept: RefCell<Option<Shared>>,
 }
 
 impl Background {
-    pub(crate) fn new(rank: &Rank, engine: Weak<RefCell<Engine>>) -> Rc<Self> {
-        Rc::new(Self { rank: rank.clone(), engine, kept: RefCell::default() })
+    pub(crate) fn new(rank: &Rank, owner: Weak<Owner>) -> Rc<Self> {
+        Rc::new(Self { rank: rank.clone(), owner, kept: RefCell::default() })
     }
 
     /// Tells it from the other parts of its rank.
     fn key(&self) -> usize {
-        self.engine.as_ptr().addr()
+        self.owner.as_ptr().addr()
     }
 
     /// Has this thread's waits bring the engine on, until it [leaves](Self::leave).
@@ -52,21 +53,20 @@ impl Background {
         self.rank.progress_without(self.key());
     }
 
-    /// Calls `with` with all that the engine waits for. While one of the engine's own calls waits, it is
-    /// borrowed; that call waits for all of this by itself.
+    /// Calls `with` with everything that the engine waits for. While one of the engine's own calls waits, the
+    /// engine is borrowed, and this returns `None`: that call waits for the same by itself.
     fn with_select<T>(&self, with: impl FnOnce(&Select<'_>) -> T) -> Option<T> {
-        let engine = self.engine.upgrade()?;
-        let engine = engine.try_borrow().ok()?;
-        let mut select = Select::new();
-        engine.wait_in(&mut select, &[]);
-        Some(with(&select))
+        let owner = self.owner.upgrade()?;
+        let engine = owner.try_here()?;
+        Some(engine.with_select(with))
     }
 }
 
 impl Part for Background {
+    /// Takes the engine back, if it is lent, until the wait is over.
     fn advance(&self) -> Advanced {
-        let Some(engine) = self.engine.upgrade() else { return Advanced::Over };
-        let Ok(mut engine) = engine.try_borrow_mut() else { return Advanced::Waits };
+        let Some(owner) = self.owner.upgrade() else { return Advanced::Over };
+        let Some(mut engine) = owner.try_work().map(Working::keep) else { return Advanced::Waits };
         let moved = engine.bring_on();
         if !engine.has_to_send() {
             self.kept.take();
@@ -79,12 +79,28 @@ impl Part for Background {
         }
     }
 
+    /// Lends it again.
+    fn pause(&self) {
+        if let Some(owner) = self.owner.upgrade() {
+            owner.lend_again();
+        }
+    }
+
+    fn failure(&self) -> Option<mp_core::Error> {
+        // One that is borrowed sits in a wait of its own, which tells by itself.
+        let owner = self.owner.upgrade()?;
+        let mut engine = owner.try_here()?;
+        engine.desk.tell().map(mp_core::Error::from)
+    }
+
     fn is_gone(&self) -> bool {
-        self.engine.strong_count() == 0
+        self.owner.strong_count() == 0
     }
 
     fn is_ready(&self) -> bool {
-        self.with_select(|select| select.is_ready()).unwrap_or(false)
+        let Some(owner) = self.owner.upgrade() else { return true };
+        // A call within the wait may have lent it again.
+        owner.is_lent() || self.with_select(|select| select.is_ready()).unwrap_or(false)
     }
 
     fn raise(&self) {
@@ -106,9 +122,8 @@ impl Driver for Background {
     }
 
     fn is_done(&self, handle: usize) -> bool {
-        let Some(engine) = self.engine.upgrade() else { return true };
-        let handle = Handle::from_number(handle);
-        engine.try_borrow_mut().is_ok_and(|mut engine| engine.is_settled(handle))
+        let Some(owner) = self.owner.upgrade() else { return true };
+        owner.is_settled(Handle::from_number(handle))
     }
 
     fn drive(
@@ -119,8 +134,8 @@ impl Driver for Background {
         beside: &Beside<'_>,
         enough: &mut dyn FnMut(&mut dyn Driven) -> bool,
     ) -> mp_core::Result<bool> {
-        let Some(engine) = self.engine.upgrade() else { return Ok(true) };
-        let Ok(mut engine) = engine.try_borrow_mut() else {
+        let Some(owner) = self.owner.upgrade() else { return Ok(true) };
+        let Some(mut engine) = owner.try_work() else {
             let reason = "a request is waited for within another call of its communicator";
             return Err(Error::Misuse(reason.to_owned()).into());
         };
@@ -142,7 +157,7 @@ impl Driven for Engine {
 }
 
 /// Keeps an engine without communicators until everything is sent, or its rank has failed.
-pub(crate) fn keep(rank: &Rank, engine: &Shared) {
+pub(crate) fn keep(owner: &Shared) {
     /// Gives up what is left when it is dropped.
     struct Keeper(Rc<Background>);
     impl Drop for Keeper {
@@ -150,21 +165,21 @@ pub(crate) fn keep(rank: &Rank, engine: &Shared) {
             drop(self.0.kept.take());
         }
     }
-    let background = Rc::clone(engine.borrow().background());
-    *background.kept.borrow_mut() = Some(Rc::clone(engine));
+    let background = Rc::clone(owner.background());
+    *background.kept.borrow_mut() = Some(Rc::clone(owner));
     background.join();
     let keeper = Keeper(background);
     let finish = move || {
-        let engine = keeper.0.kept.borrow().clone();
-        if let Some(engine) = engine
-            && let Ok(mut engine) = engine.try_borrow_mut()
+        let owner = keeper.0.kept.borrow().clone();
+        if let Some(owner) = owner
+            && let Some(mut engine) = owner.try_work().map(Working::keep)
         {
             // The program has no call left that could fail.
             while let Err(Error::Unsent { .. }) = engine.finish() {}
         }
     };
     // Another thread of the rank, of which nobody knows how it ends.
-    if let Some(finish) = rank.at_end(finish) {
+    if let Some(finish) = owner.rank.at_end(finish) {
         finish();
     }
 }

@@ -1,5 +1,6 @@
 //! What the ranks of a communicator tell each other when some of them were lost: whether it is revoked, and
-//! what they decide. A region of theirs, in which no death ends a wait. Nobody has one before anybody needs it.
+//! what they decide. A region of theirs, in which no death ends a wait. It is made by the first of them that needs it,
+//! or that drops the communicator while it has others.
 //!
 //! ```text
 //! 1   whether it is revoked        set by whoever revokes it
@@ -7,7 +8,7 @@
 //! *   the words of a Consensus
 //! ```
 
-use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 
 use mp_core::{
     Rank,
@@ -35,7 +36,7 @@ pub(crate) struct Board {
     /// Members that had dropped all their communicators of this set before this was opened.
     absent: Vec<bool>,
     /// Decisions that this rank has a part in.
-    round: Cell<u64>,
+    round: Mutex<u64>,
     contribution: usize,
     proposal: usize,
 }
@@ -73,7 +74,7 @@ impl Board {
         let [lines, _] = names(whose.serial);
         let absent = ranks.iter().map(|&member| rank.has_withdrawn(&lines, LINE_CHANNEL, member));
         let absent = absent.collect::<mp_core::Result<_>>()?;
-        let (rank, prefix, round) = (rank.clone(), whose.prefix(), Cell::new(0));
+        let (rank, prefix, round) = (rank.clone(), whose.prefix(), Mutex::new(0));
         Ok(Self { rank, region, prefix, absent, round, contribution, proposal })
     }
 
@@ -127,8 +128,11 @@ impl Board {
         let Some(consensus) = Consensus::new(words, of, self.contribution, self.proposal) else {
             return misuse("a region that is too short");
         };
-        let round = self.round.get() + 1;
-        self.round.set(round);
+        let round = {
+            let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+            *round += 1;
+            *round
+        };
         consensus.contribute(round, contribution);
         self.region.wake_all();
         let decided = self.region.wait(0, None, None, || {

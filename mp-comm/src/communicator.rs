@@ -4,6 +4,7 @@ use std::{
     any::Any,
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,12 +16,13 @@ use crate::{
     desk::{Posted, Receiving},
     eager::Unexpected,
     elements::{ElementType, Grown, Taken, misuse},
-    engine::{Engine, Handle, OWN, Shared},
+    engine::{Handle, OWN},
     error::{Error, Failed, Result},
     group::Group,
     ledger::Ledger,
     members::Members,
     outward::{Cargo, Course, Kept, Step},
+    owner::{Owner, Shared, Working},
     shelf::Shelf,
     status::{Source, Status, Tag},
     store::Pattern,
@@ -36,7 +38,7 @@ use crate::{
 /// those that are made of it afterwards.
 pub struct Communicator {
     pub(crate) engine: Shared,
-    pub(crate) members: Rc<Members>,
+    pub(crate) members: Arc<Members>,
     /// Agreed on by all members, and used by no other communicator of any of them.
     pub(crate) context: u32,
     /// See [`Joint::keep`](crate::Joint::keep).
@@ -74,7 +76,7 @@ impl Communicator {
     /// other in it must make it as their first, or second, and so on. Mostly one is enough;
     /// [`duplicate`](Self::duplicate) gives contexts for less.
     pub fn world(rank: &Rank) -> Self {
-        let engine = Engine::new(rank, rank.ordinal());
+        let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
         let members = Members::new(all, rank.size(), rank.id() as u32);
         Self::new(engine, members, 0)
@@ -83,7 +85,7 @@ impl Communicator {
     /// This rank alone (`MPI_COMM_SELF`).
     pub fn own(rank: &Rank) -> Self {
         let me = rank.id() as u32;
-        let engine = Engine::new(rank, OWN);
+        let engine = Owner::new(rank, OWN);
         let members = Members::new(vec![me], rank.size(), me);
         Self::new(engine, members, 0)
     }
@@ -98,9 +100,9 @@ impl Communicator {
     }
 
     fn new(engine: Shared, members: Members, context: u32) -> Self {
-        let members = Rc::new(members);
-        engine.borrow_mut().add(context, &members);
-        let news = engine.borrow().rank.news();
+        let members = Arc::new(members);
+        engine.work().add(context, &members);
+        let news = engine.rank.news();
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
         let of = Self {
             heard: Cell::new(news.number().wrapping_sub(1)),
@@ -153,7 +155,7 @@ impl Communicator {
 
     /// The ranks as a group (`MPI_Comm_group`).
     pub fn group(&self) -> Group {
-        Group::new(self.members.all().to_vec(), self.engine.borrow().me)
+        Group::new(self.members.all().to_vec(), self.engine.me)
     }
 
     #[inline(always)]
@@ -188,14 +190,15 @@ impl Communicator {
     #[cold]
     fn look_whether_revoked(&self) -> Result<()> {
         let number = self.news.number();
-        self.engine.borrow_mut().hear();
-        if self.members.revoked.get() {
+        self.engine.work().hear();
+        if self.members.is_revoked() {
             return Err(Error::Revoked);
         }
         self.heard.set(number);
         Ok(())
     }
 
+    #[inline(always)]
     pub(crate) fn pattern(&self, stream: Stream, source: Source, tag: Tag) -> Result<Pattern> {
         self.check_revoked()?;
         let source = match source {
@@ -252,28 +255,28 @@ impl Communicator {
     ) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(stream);
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.here();
         if engine.send_at_once(context, to, tag, elements) {
             return Ok(());
         }
+        let mut engine = self.engine.work_with(engine);
         if let Some(sent) = engine.send_directly(context, to, tag, elements) {
             return sent.map_err(|error| self.localized(error));
         }
-        drop(engine);
-        self.send_slowly(context, elements, to, tag, false)
+        self.send_slowly(engine, context, elements, to, tag, false)
     }
 
     #[cold]
     fn send_slowly<T: Plain>(
         &self,
+        mut engine: Working<'_>,
         context: u32,
         elements: &[T],
         to: u32,
         tag: u32,
         synchronous: bool,
     ) -> Result<()> {
-        let mut engine = self.engine.borrow_mut();
-        let mut envelope = engine.envelope(context, tag, elements);
+        let mut envelope = engine.envelope(context, tag, elements)?;
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         let mut place = None;
         let sent = (|| {
@@ -314,11 +317,13 @@ impl Communicator {
     /// receive was [posted](Self::immediate_receive) for. It stays receivable.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
-        self.send_slowly(self.context_of(Stream::Program), elements, to, tag, true)
+        let context = self.context_of(Stream::Program);
+        self.send_slowly(self.engine.work(), context, elements, to, tag, true)
     }
 
     /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`): what there is no room for is copied, and
-    /// goes during later calls of any communicator, at the latest when the rank's code has returned
+    /// goes while the rank waits in any later call of the library, or while it computes if there is
+    /// [a thread for that](crate::Joint::lend_messages_to), at the latest when the rank's code has returned
     /// without an error. [`flush`](Self::flush) waits for it. The copy stays here until it is received, if
     /// the receiver's [limit](Self::set_unexpected_limit) says so.
     ///
@@ -328,11 +333,12 @@ impl Communicator {
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.here();
         if engine.send_at_once(context, to, tag, elements) {
             return Ok(());
         }
-        let envelope = engine.envelope(context, tag, elements);
+        let mut engine = self.engine.work_with(engine);
+        let envelope = engine.envelope(context, tag, elements)?;
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         let sent = (|| {
             engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
@@ -359,7 +365,7 @@ impl Communicator {
     /// # Errors
     /// [`Error::Unsent`]; [`Error::World`] when the world's memory is broken.
     pub fn flush(&self) -> Result<()> {
-        self.engine.borrow_mut().finish().map_err(|error| self.localized(error))
+        self.engine.work().finish().map_err(|error| self.localized(error))
     }
 
     /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
@@ -380,9 +386,12 @@ impl Communicator {
             Ok(to) => to,
             Err(error) => return fail(error, buffer),
         };
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.work();
         let context = self.context_of(Stream::Program);
-        let envelope = engine.envelope(context, tag, &buffer);
+        let envelope = match engine.envelope(context, tag, &buffer) {
+            Ok(envelope) => envelope,
+            Err(error) => return fail(error, buffer),
+        };
         let bytes = match buffer.recast::<u8>(envelope.bytes) {
             Ok(bytes) => bytes,
             Err(buffer) => {
@@ -408,7 +417,7 @@ impl Communicator {
     /// Returns what this rank keeps of messages that nobody has received yet, in all communicators made from
     /// the same [`world`](Self::world) together.
     pub fn unexpected(&self) -> Unexpected {
-        self.engine.borrow().desk.unexpected()
+        self.engine.work().desk.unexpected()
     }
 
     /// Limits the bytes of unexpected messages that this rank keeps, in all communicators made from the same
@@ -458,7 +467,7 @@ impl Communicator {
     /// # Ok::<(), mp_core::Error>(())
     /// ```
     pub fn set_unexpected_limit(&self, bytes: usize) {
-        self.engine.borrow_mut().set_unexpected_limit(bytes);
+        self.engine.work().set_unexpected_limit(bytes);
     }
 
     // --- receiving ---
@@ -510,8 +519,7 @@ impl Communicator {
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
         if let Source::Rank(source) = source
-            && let Some(received) =
-                self.engine.borrow_mut().receive_at_once(&pattern, exact, true, into)
+            && let Some(received) = self.engine.here().receive_at_once(&pattern, exact, true, into)
         {
             let (tag, count) = received.map_err(|error| self.localized(error))?;
             return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
@@ -586,8 +594,7 @@ impl Communicator {
         tag: impl Into<Tag>,
     ) -> Result<(SharedBuffer<T>, Status)> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
-        let rank = self.engine.borrow().rank.clone();
-        let mut taken = Taken { rank: &rank, buffer: None };
+        let mut taken = Taken { rank: &self.engine.rank, buffer: None };
         let status = self.receive_slowly::<T>(pattern, None, false, &mut taken, None)?;
         match taken.buffer {
             Some(buffer) => Ok((buffer, status)),
@@ -604,9 +611,9 @@ impl Communicator {
         landing: &mut dyn Landing,
         limit: Option<Duration>,
     ) -> Result<Status> {
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.work();
         let want = engine.want::<T>(room, exact);
-        let members = Rc::clone(&self.members);
+        let members = Arc::clone(&self.members);
         let posted = Posted { pattern, want, members, state: Receiving::Waiting };
         let place = engine.post(posted).map_err(|error| self.localized(error))?;
         let handle = Handle::Receive(place);
@@ -651,7 +658,7 @@ impl Communicator {
         let (source, receive_tag) = (source.into(), receive_tag.into());
         let context = self.context_of(Stream::Program);
         let world = self.destination(to)?;
-        if self.engine.borrow_mut().send_at_once(context, world, send_tag, elements) {
+        if self.engine.here().send_at_once(context, world, send_tag, elements) {
             return self.receive_in(Stream::Program, into, source, receive_tag, false);
         }
         let mut exchange = self.exchange();
@@ -671,12 +678,14 @@ impl Communicator {
     /// As [`receive_into`](Self::receive_into), which could never get one.
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
+        // The probe keeps the engine from each look to the sleep after it. So no thread brings messages in between.
+        let mut engine = self.engine.work();
+        engine.open_for(&pattern, self.members.all())?;
         loop {
-            if let Some(status) = self.look_for(&pattern)? {
-                return Ok(status);
+            if let Some(envelope) = engine.look_for(&pattern) {
+                return Ok(self.status(&envelope));
             }
-            self.check_revoked()?;
-            let mut engine = self.engine.borrow_mut();
+            engine.desk.check_revoked(pattern.context)?;
             if let Some(error) = engine.hopeless(&pattern, &self.members) {
                 return Err(self.localized(error));
             }
@@ -697,19 +706,15 @@ impl Communicator {
         tag: impl Into<Tag>,
     ) -> Result<Option<Status>> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
-        if let Some(status) = self.look_for(&pattern)? {
-            return Ok(Some(status));
+        let mut engine = self.engine.work();
+        engine.open_for(&pattern, self.members.all())?;
+        if let Some(envelope) = engine.look_for(&pattern) {
+            return Ok(Some(self.status(&envelope)));
         }
-        match self.engine.borrow().hopeless(&pattern, &self.members) {
+        match engine.hopeless(&pattern, &self.members) {
             None => Ok(None),
             Some(error) => Err(self.localized(error)),
         }
-    }
-
-    fn look_for(&self, pattern: &Pattern) -> Result<Option<Status>> {
-        let mut engine = self.engine.borrow_mut();
-        engine.open_for(pattern, self.members.all())?;
-        Ok(engine.look_for(pattern).map(|envelope| self.status(&envelope)))
     }
 
     // --- what others are made of ---
@@ -722,7 +727,7 @@ impl Communicator {
     /// had sent was looked at.
     pub(crate) fn still_there(&self, rank: usize) -> Result<()> {
         let rank = self.to_world(rank)?;
-        let there = self.engine.borrow_mut().still_there(rank);
+        let there = self.engine.work().still_there(rank);
         there.map_err(|error| self.localized(error))
     }
 
@@ -760,16 +765,15 @@ pub(crate) fn localized(members: &Members, error: Error) -> Error {
 impl Drop for Communicator {
     fn drop(&mut self) {
         // It is borrowed only where a panic came out of it.
-        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
+        let Some(mut engine) = self.engine.try_work() else { return };
         engine.remove(self.context, &self.members);
         if engine.communicators > 0 {
             return;
         }
         // What a rank that panics had to send is given up.
         if !std::thread::panicking() && engine.is_left() {
-            let rank = engine.rank.clone();
             drop(engine);
-            background::keep(&rank, &self.engine);
+            background::keep(&self.engine);
         }
     }
 }
@@ -781,5 +785,38 @@ impl std::fmt::Debug for Communicator {
             .field("ranks", &self.members.all())
             .field("context", &self.context)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+
+    /// What has looked whether the communicator is revoked before the engine heard that it is, and begins
+    /// something after that.
+    #[test]
+    fn nothing_begins_in_a_communicator_that_the_engine_knows_to_be_revoked() {
+        let rank = World::solo().unwrap();
+        let world = Communicator::world(&rank);
+        let copy = world.duplicate().unwrap();
+        let context = copy.context_of(Stream::Program);
+        copy.revoke().unwrap();
+        let revoked =
+            |ended: Result<()>| assert!(matches!(ended, Err(Error::Revoked)), "{ended:?}");
+
+        for synchronous in [false, true] {
+            revoked(copy.send_slowly(copy.engine.work(), context, &[1u8], 0, 0, synchronous));
+        }
+        for source in [None, Some(0)] {
+            let pattern = Pattern { context, source, tag: None };
+            let mut byte = [0u8];
+            let mut into = &mut byte[..];
+            revoked(copy.receive_slowly::<u8>(pattern, Some(1), false, &mut into, None).map(drop));
+        }
+        let mut engine = copy.engine.work();
+        assert!(engine.envelope(context, 0, &[1u8]).is_err());
+        assert!(engine.desk.receives.is_empty() && engine.desk.sends.is_empty());
     }
 }

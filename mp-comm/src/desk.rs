@@ -4,7 +4,7 @@
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},
-    rc::Rc,
+    sync::Arc,
 };
 
 use mp_core::requests::Landing;
@@ -15,9 +15,9 @@ use crate::{
     elements::ElementType,
     error::{Error, Result},
     members::Members,
-    outward::Kept,
+    outward::{End, Kept},
     store::{Arrived, Content, Pattern, Store},
-    wire::Envelope,
+    wire::{Answer, Envelope},
 };
 
 /// What a receive can take.
@@ -75,7 +75,7 @@ pub(crate) struct Posted {
     pub(crate) pattern: Pattern,
     pub(crate) want: Want,
     /// Among whom the source is.
-    pub(crate) members: Rc<Members>,
+    pub(crate) members: Arc<Members>,
     pub(crate) state: Receiving,
 }
 
@@ -92,9 +92,11 @@ pub(crate) struct Sending {
     /// What stays here until the receiver has a receive for it; [`Kept::Nothing`] where a call that lasts has it.
     pub(crate) held: Option<Kept>,
     /// What was sent, to be given back.
-    pub(crate) back: Option<Box<dyn Any>>,
+    pub(crate) back: Option<Box<dyn Any + Send>>,
     /// Nobody waits for it any more.
     pub(crate) abandoned: bool,
+    /// It was revoked. The receiver may not know yet, and say something of its number.
+    pub(crate) retired: bool,
 }
 
 /// A send that failed for a reason that lies in this rank, which no call has returned yet.
@@ -103,6 +105,14 @@ pub(crate) struct Untold {
     place: Option<usize>,
     to: u32,
     reason: String,
+}
+
+/// The answer to a message that has a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) to: u32,
+    pub(crate) sync: u32,
+    pub(crate) answer: Answer,
 }
 
 impl Sending {
@@ -118,7 +128,17 @@ impl Sending {
             held: None,
             back: None,
             abandoned: false,
+            retired: false,
         }
+    }
+
+    /// What stays in the place of one that is [retired](Self::retired), so that no other gets its number.
+    fn tombstone(to: u32, context: u32) -> Self {
+        Self { failed: Some(Error::Revoked), retired: true, ..Self::new(to, context) }
+    }
+
+    fn is_tombstone(&self) -> bool {
+        self.retired && self.sync == 0
     }
 
     /// Whether nothing is missing but what the receiver says.
@@ -147,8 +167,8 @@ pub(crate) struct Desk {
     pub(crate) unacknowledged: HashMap<u32, usize>,
     /// Types that any sender announced, by fingerprint.
     pub(crate) types: Vec<(u32, ElementType)>,
-    /// Acknowledgements that are to be sent.
-    pub(crate) due: Vec<(u32, u32)>,
+    /// Answers that are to be sent.
+    pub(crate) due: Vec<Due>,
     /// What unexpected messages take.
     pub(crate) backlog: Backlog,
     /// Rendezvous that were matched here and whose payload has not begun to come, by source and number; and
@@ -158,6 +178,8 @@ pub(crate) struct Desk {
     holding: usize,
     /// Those of them that were matched.
     pub(crate) released: Vec<usize>,
+    /// Ranks of the world that live and can send nothing more.
+    pub(crate) broken: Vec<u32>,
     /// Communicators that are revoked.
     revoked: Vec<u32>,
 }
@@ -173,6 +195,14 @@ impl Desk {
         !self.revoked.is_empty() && self.revoked.contains(&(context >> 1))
     }
 
+    /// Returns an error if the communicator of this context is revoked. Every call that begins something asks this
+    /// while it has the engine. What the communicator itself has seen may be older: a thread to which the engine was
+    /// lent may have heard of the revocation since, and has failed only what was under way by then.
+    #[inline]
+    pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
+        if self.is_revoked(context) { Err(Error::Revoked) } else { Ok(()) }
+    }
+
     /// Whether any communicator is.
     pub(crate) fn has_revoked(&self) -> bool {
         !self.revoked.is_empty()
@@ -185,6 +215,7 @@ impl Desk {
         let is_of = |context: u32| context >> 1 == communicator;
         for arrived in self.store.forget(|arrived| is_of(arrived.envelope.context)) {
             self.backlog.remove(self.kept(&arrived));
+            self.refuse(&arrived.envelope);
         }
         let receives = &self.receives;
         let (revoked, waiting): (Vec<usize>, Vec<usize>) =
@@ -200,6 +231,15 @@ impl Desk {
         let sends = sends.filter(|(_, send)| is_of(send.context) && !send.is_done());
         for place in sends.map(|(place, _)| place).collect::<Vec<_>>() {
             self.revoke_send(place);
+        }
+    }
+
+    /// Keeps the numbers of all sends of a communicator that is about to be revoked from other sends: their receivers
+    /// may not know yet, and say something of them.
+    pub(crate) fn retire(&mut self, communicator: u32) {
+        for (_, send) in &mut self.sends {
+            let is_over = send.gone && send.acknowledged || send.to == self.me;
+            send.retired |= send.context >> 1 == communicator && send.sync != 0 && !is_over;
         }
     }
 
@@ -296,8 +336,21 @@ impl Desk {
 
     /// Says to a synchronous sender that its message was received.
     pub(crate) fn matched(&mut self, envelope: &Envelope) {
-        if envelope.sync != 0 {
-            self.due.push((envelope.source, envelope.sync));
+        self.answer(envelope, Answer::Matched);
+    }
+
+    /// Says to a sender that waits for it that its message was dropped, because its communicator is revoked.
+    pub(crate) fn refuse(&mut self, envelope: &Envelope) {
+        // What this rank sends to itself is revoked at the same time.
+        if envelope.source != self.me {
+            self.answer(envelope, Answer::Refused);
+        }
+    }
+
+    fn answer(&mut self, envelope: &Envelope, answer: Answer) {
+        let Envelope { source: to, sync, .. } = *envelope;
+        if sync != 0 {
+            self.due.push(Due { to, sync, answer });
         }
     }
 
@@ -332,6 +385,7 @@ impl Desk {
     /// So many bytes of it were counted as unexpected before.
     pub(crate) fn arrived(&mut self, arrived: Arrived, counted: usize) {
         if self.is_revoked(arrived.envelope.context) {
+            self.refuse(&arrived.envelope);
             return self.backlog.remove(counted);
         }
         match self.offer(&arrived.envelope) {
@@ -360,11 +414,22 @@ impl Desk {
     }
 
     /// Nothing comes from this rank any more: neither do the payloads of its rendezvous.
-    pub(crate) fn source_has_ended(&mut self, source: u32, error: impl Fn() -> Error) {
+    pub(crate) fn source_has_ended(&mut self, source: u32, end: &End) {
         self.store.forget_away(source);
+        // The receiver answers nothing any more. Sends without a request are over.
+        let unanswered =
+            |send: &Sending| send.to == source && send.abandoned && send.awaits_answer();
+        let sends = self.sends.iter().filter(|(_, send)| unanswered(send));
+        for place in sends.map(|(place, _)| place).collect::<Vec<_>>() {
+            self.take_send(place);
+        }
+        self.sends.retain(|_, send| send.to != source || !send.is_tombstone());
+        if matches!(end, End::Broken(_)) {
+            self.broken.push(source);
+        }
         let awaited = self.awaited.extract_if(|&(from, _), _| from == source);
         for (_, (_, place)) in awaited.collect::<Vec<_>>() {
-            self.fail(place, error());
+            self.fail(place, end.error(source));
         }
     }
 
@@ -430,18 +495,23 @@ impl Desk {
         }
     }
 
-    /// A synchronous send was matched.
-    pub(crate) fn acknowledge(&mut self, to: u32, sync: u32) {
+    /// The receiver has matched the send of this number, or dropped its message.
+    pub(crate) fn answered(&mut self, to: u32, sync: u32, answer: Answer) {
         let Some(place) = (sync as usize).checked_sub(1) else { return };
         if let Some(sending) = self.sends.get_mut(place)
             && (sending.to, sending.sync, sending.acknowledged) == (to, sync, false)
         {
             sending.acknowledged = true;
-            if sending.held.as_ref().is_some_and(|held| !held.is_nothing()) {
+            if answer == Answer::Matched
+                && sending.held.as_ref().is_some_and(|held| !held.is_nothing())
+            {
                 self.released.push(place);
             }
             self.awaits_one_less(to);
-            self.forget_if_abandoned(place);
+            match answer {
+                Answer::Matched => self.forget_if_abandoned(place),
+                Answer::Refused => self.revoke_send(place),
+            }
         }
     }
 
@@ -542,7 +612,13 @@ impl Desk {
 
     pub(crate) fn take_send(&mut self, place: usize) -> Option<Sending> {
         self.take_held(place);
-        let sending = self.sends.try_remove(place)?;
+        let sending = match self.sends.get_mut(place) {
+            Some(sending) if sending.retired => {
+                let tombstone = Sending::tombstone(sending.to, sending.context);
+                std::mem::replace(sending, tombstone)
+            }
+            _ => self.sends.try_remove(place)?,
+        };
         self.untold.retain(|untold| untold.place != Some(place));
         if sending.sync != 0 && !sending.acknowledged {
             self.awaits_one_less(sending.to);
@@ -551,7 +627,8 @@ impl Desk {
     }
 
     /// Gives a send a number, under which its receiver is to acknowledge it: its place here. Another one
-    /// gets it when this one was acknowledged, or when nothing comes from the receiver any more.
+    /// gets it when this one was acknowledged, or when nothing comes from the receiver any more. If this one
+    /// is revoked, only then.
     pub(crate) fn number(&mut self, place: usize) -> Option<u32> {
         let sync = u32::try_from(place + 1).ok()?;
         let sending = self.sends.get_mut(place)?;

@@ -90,9 +90,9 @@ impl Fingerprints {
 }
 
 /// A buffer that the engine keeps while its content is under way.
-pub(crate) trait Payload: Any {
+pub(crate) trait Payload: Any + Send {
     fn bytes(&self) -> &[u8];
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
 impl<B: Buffer + 'static> Payload for B {
@@ -100,7 +100,7 @@ impl<B: Buffer + 'static> Payload for B {
         cast_slice(self.elements())
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
         self
     }
 }

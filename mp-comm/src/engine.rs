@@ -2,21 +2,19 @@
 //! a call of the communicators lasts, and never otherwise.
 
 use std::{
-    cell::RefCell,
-    rc::{Rc, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use mp_core::{
     Plain, Rank, Select, Wait,
     requests::{Beside, Landing},
-    waits::News,
+    waits::{News, tell_messages},
 };
 
 use crate::{
-    background::Background,
     board::{Board, Whose},
-    desk::{Desk, Posted, Receiving, Sending, Want},
+    desk::{Desk, Due, Posted, Receiving, Sending, Want},
     elements::{ElementType, Fingerprints},
     error::{Error, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
@@ -25,7 +23,7 @@ use crate::{
     outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
     store::{Arrived, Content, Pattern},
     survivors,
-    wire::{self, Envelope, INLINE_BYTES, Inline, Kind, Line},
+    wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line},
 };
 
 /// A request that is under way.
@@ -123,13 +121,14 @@ pub(crate) struct Engine {
     lost: Vec<u32>,
     /// The communicators that there are, by context.
     live: Vec<(u32, Weak<Members>)>,
-    /// The contexts of those that were dropped and had no board.
+    /// The contexts of those that were dropped and of which no board says so.
     dropped: Vec<u32>,
     /// How many there are that were not dropped.
     pub(crate) communicators: usize,
-    background: Rc<Background>,
-    /// Whether whatever the rank waits in brings this engine on, because it has something under way.
-    joined: bool,
+    /// Whether whatever the rank waits in is to bring this engine on, because it has something under way.
+    pub(crate) joined: bool,
+    /// Whether that is so already: see [`Owner`](crate::owner::Owner).
+    pub(crate) registered: bool,
     /// Whether the others are to hear that this rank matches nothing any more.
     finalizing: bool,
 }
@@ -137,15 +136,17 @@ pub(crate) struct Engine {
 /// Instead of a number: a rank's communicators with itself alone, which open no channel.
 pub(crate) const OWN: u64 = u64::MAX;
 
-pub(crate) type Shared = Rc<RefCell<Engine>>;
-
 impl Engine {
-    pub(crate) fn new(rank: &Rank, serial: u64) -> Shared {
-        Rc::new_cyclic(|this| RefCell::new(Self::of(rank, serial, this.clone())))
+    pub(crate) fn new(rank: &Rank, serial: u64) -> Self {
+        Self::of(rank, serial, rank.size())
     }
 
-    fn of(rank: &Rank, serial: u64, this: Weak<RefCell<Self>>) -> Self {
-        let size = rank.size();
+    /// Returns one that knows no rank, in place of one that is lent.
+    pub(crate) fn stand_in(rank: &Rank) -> Self {
+        Self::of(rank, OWN, 0)
+    }
+
+    fn of(rank: &Rank, serial: u64, size: usize) -> Self {
         Self {
             rank: rank.clone(),
             me: rank.id() as u32,
@@ -167,15 +168,10 @@ impl Engine {
             live: Vec::new(),
             dropped: Vec::new(),
             communicators: 0,
-            background: Background::new(rank, this),
             joined: false,
+            registered: false,
             finalizing: false,
         }
-    }
-
-    /// Which of the sets of communicators of this rank it is.
-    pub(crate) fn serial(&self) -> u64 {
-        self.serial
     }
 
     fn out(&mut self, to: u32) -> Result<&mut Outward> {
@@ -275,7 +271,10 @@ impl Engine {
         if !self.is_alone(0) {
             return None;
         }
-        let envelope = self.envelope(context, tag, elements);
+        let envelope = match self.envelope(context, tag, elements) {
+            Ok(envelope) => envelope,
+            Err(error) => return Some(Err(error)),
+        };
         let heard = self.heard;
         let way = self.outward.get_mut(to as usize)?.as_deref_mut()?;
         if !way.is_ready_for(envelope.fingerprint) || !way.is_eager(envelope.bytes) {
@@ -291,15 +290,17 @@ impl Engine {
         })
     }
 
+    /// Returns the envelope of a message that is to be sent.
     pub(crate) fn envelope<T: Plain>(
         &mut self,
         context: u32,
         tag: u32,
         elements: &[T],
-    ) -> Envelope {
+    ) -> Result<Envelope> {
+        self.desk.check_revoked(context)?;
         let fingerprint = self.fingerprints.of::<T>();
         let (count, bytes) = (elements.len(), size_of_val(elements));
-        Envelope { context, source: self.me, tag, fingerprint, count, bytes, sync: 0 }
+        Ok(Envelope { context, source: self.me, tag, fingerprint, count, bytes, sync: 0 })
     }
 
     /// Sees to it that the type is known where the message goes.
@@ -407,7 +408,8 @@ impl Engine {
         let envelope = course.envelope(self.me);
         let place = self.hold_for_call(to, &envelope)?;
         let sent = self.send_held(to, place, envelope, bytes);
-        if sent.is_err() {
+        // Of a communicator that is revoked the receiver waits for nothing.
+        if sent.as_ref().is_err_and(|error| !matches!(error, Error::Revoked)) {
             self.forsake(to, place);
         }
         if envelope.sync == 0 {
@@ -421,7 +423,7 @@ impl Engine {
         let mut course = Course::rendezvous(&Envelope { sync, ..envelope });
         match self.out(to)?.lend_rendezvous(&mut course, bytes) {
             Ok(true) => {
-                self.desk.acknowledge(to, sync);
+                self.desk.answered(to, sync, Answer::Matched);
                 return Ok(());
             }
             Ok(false) if course.has_begun() => {}
@@ -486,16 +488,15 @@ impl Engine {
         }
     }
 
-    pub(crate) fn background(&self) -> &Rc<Background> {
-        &self.background
+    /// A send of the program's has failed at once. The wait that the program sits in next says so.
+    pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
+        self.desk.not_sent(place, cargo, error);
+        self.join();
     }
 
     /// Has whatever the rank waits in bring this engine on until nothing is under way.
     fn join(&mut self) {
-        if !self.joined {
-            self.joined = true;
-            self.background.join();
-        }
+        self.joined = true;
     }
 
     /// Whether anything goes on beside the calls that wait for it.
@@ -504,6 +505,7 @@ impl Engine {
             self.inward[from as usize].as_ref().is_some_and(|way| way.is_in_a_message())
         };
         self.has_to_send()
+            || !self.desk.untold.is_empty()
             || !self.desk.due.is_empty()
             || !self.desk.unacknowledged.is_empty()
             || self.desk.is_receiving()
@@ -534,9 +536,10 @@ impl Engine {
         }
     }
 
-    /// Whether the receiver has asked for the payload of a send.
+    /// Whether the receiver has a receive for a send, and waits for its payload if that is still here.
     fn is_matched(&self, place: usize) -> bool {
-        self.desk.sends.get(place).is_some_and(|sending| sending.acknowledged)
+        let matched = |sending: &Sending| sending.acknowledged && sending.failed.is_none();
+        self.desk.sends.get(place).is_some_and(matched)
     }
 
     /// The error of a send, if it has failed.
@@ -633,14 +636,15 @@ impl Engine {
     }
 
     fn send_acknowledgements(&mut self) {
-        for (to, sync) in std::mem::take(&mut self.desk.due) {
+        for due in std::mem::take(&mut self.desk.due) {
+            let Due { to, sync, answer } = due;
             if to == self.me {
-                self.desk.acknowledge(to, sync);
+                self.desk.answered(to, sync, answer);
             } else if self.out(to).is_ok() {
-                self.queue(to, Course::ack(sync), Kept::Nothing, None);
+                self.queue(to, Course::ack(sync, answer), Kept::Nothing, None);
             } else if self.closed(to).is_none() {
                 // No memory for a way there now; the sender waits for this.
-                self.desk.due.push((to, sync));
+                self.desk.due.push(due);
                 self.join();
             }
         }
@@ -733,6 +737,7 @@ impl Engine {
 
     /// Posts a receive.
     pub(crate) fn post(&mut self, posted: Posted) -> Result<usize> {
+        self.desk.check_revoked(posted.pattern.context)?;
         self.open_for(&posted.pattern, posted.members.all())?;
         let place = self.desk.post(posted);
         self.send_acknowledgements();
@@ -758,7 +763,8 @@ impl Engine {
 
     /// Why nothing can come that the pattern takes, if nothing can.
     pub(crate) fn hopeless(&self, pattern: &Pattern, members: &Members) -> Option<Error> {
-        hopeless(pattern, members, self.me, &self.lost, |rank| self.ended(rank))
+        let lost = self.lost.iter().chain(&self.desk.broken).copied();
+        hopeless(pattern, members, self.me, lost, |rank| self.ended(rank))
     }
 
     /// Whether only this very rank can send what the pattern takes.
@@ -783,6 +789,8 @@ impl Engine {
     /// Returns an error if nothing more comes from this rank.
     pub(crate) fn still_there(&mut self, rank: u32) -> Result<()> {
         self.open_from(rank)?;
+        // What has come from there says whether it has ended.
+        self.bring_on();
         self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
     }
 
@@ -812,7 +820,7 @@ impl Engine {
     /// Brings on what can be brought on, here and whatever else the rank has under way. Returns whether
     /// anything was.
     pub(crate) fn progress(&mut self, call: &mut Call<'_, '_>) -> bool {
-        let moved = self.rank.progress(usize::from(self.joined));
+        let moved = self.rank.progress(usize::from(self.registered));
         self.bring_on_own(call) || moved
     }
 
@@ -822,6 +830,10 @@ impl Engine {
     }
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
+        tell_messages(|| self.move_messages(call))
+    }
+
+    fn move_messages(&mut self, call: &mut Call<'_, '_>) -> bool {
         let mut moved = self.hear();
         moved |= !self.busy.is_empty() && self.flush();
         if self.listening.as_ref().is_some_and(Listening::has_news) {
@@ -847,7 +859,6 @@ impl Engine {
         }
         if self.joined && !self.is_under_way() {
             self.joined = false;
-            self.background.leave();
         }
         moved
     }
@@ -863,6 +874,11 @@ impl Engine {
         any
     }
 
+    /// Whether there are news that it has not heard of.
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.number() != self.heard
+    }
+
     #[cold]
     fn hear_news(&mut self, number: u32) {
         self.heard = number;
@@ -876,8 +892,8 @@ impl Engine {
             let (context, members) = &self.live[place];
             let (context, Some(members)) = (*context, members.upgrade()) else { continue };
             // Of a broken segment every other call says so.
-            if !members.revoked.get() && self.looks_revoked(context, &members).unwrap_or(false) {
-                members.revoked.set(true);
+            if !members.is_revoked() && self.looks_revoked(context, &members).unwrap_or(false) {
+                members.set_revoked();
                 self.revoke(context);
             }
         }
@@ -900,20 +916,18 @@ impl Engine {
     }
 
     /// The communicator's board, opened if it is not.
-    pub(crate) fn board(&self, context: u32, members: &Members) -> Result<Rc<Board>> {
-        let mut board = members.board.borrow_mut();
-        Ok(match &*board {
-            Some(board) => Rc::clone(board),
-            None => {
-                let words = survivors::words(members.len());
-                let opened = Board::open(&self.rank, self.whose(context), members, words)?;
-                Rc::clone(board.insert(Rc::new(opened)))
-            }
-        })
+    pub(crate) fn board(&self, context: u32, members: &Members) -> Result<Arc<Board>> {
+        members.board(|| self.open_board(context, members))
+    }
+
+    fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
+        let words = survivors::words(members.len());
+        Board::open(&self.rank, self.whose(context), members, words)
     }
 
     /// Fails what is under way in a communicator.
     fn revoke(&mut self, context: u32) {
+        self.desk.retire(context);
         for to in 0..self.outward.len() {
             let Some(way) = &mut self.outward[to] else { continue };
             for (ticket, cargo) in way.revoke(context) {
@@ -924,19 +938,27 @@ impl Engine {
             self.flush_to(to as u32);
         }
         self.desk.revoke(context);
+        self.send_acknowledgements();
     }
 
     /// There is another communicator.
-    pub(crate) fn add(&mut self, context: u32, members: &Rc<Members>) {
+    pub(crate) fn add(&mut self, context: u32, members: &Arc<Members>) {
         self.communicators += 1;
         self.live.retain(|(_, members)| members.strong_count() > 0);
-        self.live.push((context, Rc::downgrade(members)));
+        self.live.push((context, Arc::downgrade(members)));
+        // Another member may have revoked it already, of which this engine has heard when it did not know it.
+        self.heard = self.news.number().wrapping_sub(1);
     }
 
     /// A communicator is dropped: no member waits for this rank in it.
     pub(crate) fn remove(&mut self, context: u32, members: &Members) {
         self.communicators -= 1;
-        if members.len() > 1 && members.board.take().is_none() {
+        if members.len() == 1 || members.take_board().is_some() {
+            return;
+        }
+        // It opens the board and closes it, so that those that decide something later see that it has gone. Where there
+        // is no memory for that, they wait until its engine ends. That of its last communicator is about to.
+        if self.communicators == 0 || self.open_board(context, members).is_err() {
             Board::decline(&self.rank, self.whose(context));
             self.dropped.push(context);
         }
@@ -974,21 +996,25 @@ impl Engine {
         let mut select = Select::new();
         self.wait_in(&mut select, to);
         let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
+        let wait = if self.can_be_left(to) { wait.or_failure() } else { wait };
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
             return Ok(beside.wait(&select, wait)?);
         }
         if select.is_empty() {
             return Err(Error::WaitsForItself);
         }
-        match select.ready_with(wait) {
-            Ok(_) => Ok(true),
-            Err(mp_core::Error::Timeout { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(select.wait(wait)?)
+    }
+
+    /// Calls `with` with everything that this engine waits for.
+    pub(crate) fn with_select<T>(&self, with: impl FnOnce(&Select<'_>) -> T) -> T {
+        let mut select = Select::new();
+        self.wait_in(&mut select, &[]);
+        with(&select)
     }
 
     /// Adds what this engine waits for, and room for what the caller has for the ranks `to`.
-    pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
+    fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
         if let Some(listening) = &self.listening {
             listening.wait_in(select);
         }
@@ -1185,11 +1211,10 @@ impl Engine {
             if sent && done(self) {
                 return Ok(true);
             }
-            let left = match deadline.map(|end| end.checked_duration_since(Instant::now())) {
-                Some(None) => return Ok(false),
-                Some(left) => left,
-                None => None,
-            };
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
             if moved {
                 continue;
             }
@@ -1293,9 +1318,6 @@ impl Drop for Engine {
     /// Says to those that this rank has no channel with that there will be none. (The channels that there
     /// are close after this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
-        if self.joined {
-            self.background.leave();
-        }
         // Before the others see the end of what comes from this rank, so that they find nobody to send to.
         self.inward.clear();
         if self.serial != OWN && !std::thread::panicking() {
@@ -1364,3 +1386,9 @@ fn take_line<T: Plain>(
     }
     Some(count)
 }
+
+/// An engine goes from thread to thread: see [`owner`](crate::owner).
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Engine>();
+};

@@ -81,10 +81,13 @@ pub enum Error {
     },
     /// An immediate or buffered send failed for a reason that lies in this rank, mostly for want of memory.
     /// The call that fails with this is another one, which would have waited: perhaps for an answer to that
-    /// message. The request of the send says it too.
+    /// message. Any wait of this library can be that call, also one for a channel, a flag or a collective
+    /// operation; then it is [`Error::Other`](mp_core::Error::Other), with this inside. Not so the wait of a
+    /// critical section, nor [`wait`](mp_core::Request::wait) of a collective request, whose operation owns
+    /// its buffer. The request of the send says it, too.
     #[error("a message to rank {rank} of the communicator could not be sent: {reason}")]
     Unsent {
-        /// The receiver.
+        /// The receiver: its rank in the communicator of the call, or in the world where the call has none.
         rank: usize,
         /// Why.
         reason: String,

@@ -1,6 +1,6 @@
 //! Several sends and receives of borrowed elements, all under way at once.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use mp_core::{Plain, requests::Landing};
 
@@ -79,13 +79,15 @@ impl<'a> Exchange<'a> {
         match self.communicator.destination(to) {
             Ok(to) => {
                 let context = self.communicator.context_of(self.stream);
-                let mut engine = self.communicator.engine.borrow_mut();
-                self.sends.push(Send {
-                    bytes: bytemuck::cast_slice(elements),
-                    envelope: engine.envelope(context, tag, elements),
-                    element: ElementType::of::<T>,
-                    to,
-                });
+                match self.communicator.engine.work().envelope(context, tag, elements) {
+                    Ok(envelope) => self.sends.push(Send {
+                        bytes: bytemuck::cast_slice(elements),
+                        envelope,
+                        element: ElementType::of::<T>,
+                        to,
+                    }),
+                    Err(error) => drop(self.failed.get_or_insert(error)),
+                }
             }
             Err(error) => drop(self.failed.get_or_insert(error)),
         }
@@ -102,7 +104,7 @@ impl<'a> Exchange<'a> {
     ) -> &mut Self {
         match self.communicator.pattern(self.stream, source.into(), tag.into()) {
             Ok(pattern) => {
-                let mut engine = self.communicator.engine.borrow_mut();
+                let mut engine = self.communicator.engine.work();
                 let room = Some(into.len());
                 let want = engine.want::<T>(room, false);
                 self.receives.push(Receive { pattern, want, landing: Box::new(into) });
@@ -130,14 +132,14 @@ impl Exchange<'_> {
 
 impl Communicator {
     fn carry_out(&self, sends: Vec<Send<'_>>, receives: &mut [Receive<'_>]) -> Result<Vec<Status>> {
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.work();
         let engine = &mut *engine;
         // First, so that what comes meanwhile goes where it belongs at once.
         let posted: Vec<Result<usize>> = receives
             .iter()
             .map(|receive| {
                 let Receive { pattern, want, .. } = *receive;
-                let members = Rc::clone(&self.members);
+                let members = Arc::clone(&self.members);
                 engine.post(Posted { pattern, want, members, state: Receiving::Waiting })
             })
             .collect();

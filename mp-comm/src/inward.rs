@@ -239,7 +239,7 @@ impl Inward {
     pub(crate) fn pump(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
         let moved = self.bring_in(rank, desk, call);
         let Some(end) = self.end.as_ref().filter(|_| !self.end_is_known) else { return moved };
-        desk.source_has_ended(self.from, || end.error(self.from));
+        desk.source_has_ended(self.from, end);
         self.end_is_known = true;
         true
     }
@@ -278,7 +278,7 @@ impl Inward {
             };
             let to = match kind {
                 Kind::Ack => {
-                    desk.acknowledge(self.from, envelope.sync);
+                    desk.answered(self.from, envelope.sync, envelope.answer());
                     self.head = None;
                     moved = true;
                     continue;
@@ -309,11 +309,15 @@ impl Inward {
                     }
                 },
                 Kind::Rendezvous if desk.is_revoked(envelope.context) => {
+                    desk.refuse(&envelope);
                     self.head = None;
                     moved = true;
                     continue;
                 }
-                _ if desk.is_revoked(envelope.context) => To::Receive(NOBODY),
+                _ if desk.is_revoked(envelope.context) => {
+                    desk.refuse(&envelope);
+                    To::Receive(NOBODY)
+                }
                 _ => match desk.offer(&envelope) {
                     Some(place) => To::Receive(place),
                     // The first that a probe would take is not passed over.
@@ -622,24 +626,25 @@ pub(crate) fn only_from_itself(pattern: &Pattern, members: &[u32], me: u32) -> b
 }
 
 /// Why nothing can come that `pattern` takes from ranks that have come to an end; from any source, also if
-/// one of the `lost` ranks is a member that was not acknowledged, and all that it had sent was looked at.
+/// one of the `lost` ranks, or of those that can send nothing more, is a member that was not acknowledged, and
+/// all that it had sent was looked at.
 pub(crate) fn hopeless<'a>(
     pattern: &Pattern,
     members: &Members,
     me: u32,
-    lost: &[u32],
+    mut lost: impl Iterator<Item = u32>,
     end: impl Fn(u32) -> Option<&'a End>,
 ) -> Option<Error> {
     if let Some(source) = pattern.source {
         return end(source).map(|end| end.error(source));
     }
-    let not_known = |&&rank: &&u32| {
+    let not_known = |&rank: &u32| {
         members.local(rank).is_some()
             && !members.has_acknowledged(rank)
-            && matches!(end(rank), Some(End::Lost))
+            && matches!(end(rank), Some(End::Lost | End::Broken(_)))
     };
-    if let Some(&rank) = lost.iter().find(not_known) {
-        return Some(End::Lost.error(rank));
+    if let Some(error) = lost.find(not_known).and_then(|rank| Some(end(rank)?.error(rank))) {
+        return Some(error);
     }
     if only_from_itself(pattern, members.all(), me) {
         return None;
@@ -650,8 +655,7 @@ pub(crate) fn hopeless<'a>(
         let is_known = match end {
             End::Ended => true,
             // The channel of a rank that panics says so before its world does.
-            End::Lost => members.has_acknowledged(rank),
-            End::Broken(_) => false,
+            End::Lost | End::Broken(_) => members.has_acknowledged(rank),
         };
         if !is_known {
             first.get_or_insert_with(|| end.error(rank));

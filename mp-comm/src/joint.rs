@@ -2,7 +2,7 @@
 
 use std::{any::Any, rc::Rc, time::Duration};
 
-use mp_core::{Plain, Rank};
+use mp_core::{Plain, Rank, progress::Helper};
 
 use crate::{
     board::Whose,
@@ -70,7 +70,7 @@ impl<'a> Joint<'a> {
 
     /// This rank of the world, to open channels and make buffers.
     pub fn rank(self) -> Rank {
-        self.communicator.engine.borrow().rank.clone()
+        self.communicator.engine.rank.clone()
     }
 
     /// Returns [`Error::Revoked`](crate::Error::Revoked) if the communicator was
@@ -93,8 +93,7 @@ impl<'a> Joint<'a> {
     /// A name for the channels or message passing buffers of `what`: the same in all ranks of this
     /// communicator, and of no other among them. MPBs of such a name are revoked with the communicator.
     pub fn name(self, what: &str) -> String {
-        let (serial, context) =
-            (self.communicator.engine.borrow().serial(), self.communicator.context);
+        let (serial, context) = (self.communicator.engine.serial, self.communicator.context);
         format!("{}{what}", Whose { serial, context }.prefix())
     }
 
@@ -148,6 +147,16 @@ impl<'a> Joint<'a> {
     pub fn handed_down<T: Any>(self) -> Option<Rc<T>> {
         let all = self.communicator.handed_down.borrow();
         all.iter().find_map(|value| Rc::clone(value).downcast().ok())
+    }
+
+    /// Names who brings on the tagged messages of this rank between its calls: those of all communicators
+    /// made from the same [`world`](Communicator::world). With `None` they go on in its calls alone, as they
+    /// do before this is called.
+    ///
+    /// Whatever call ends with something under way lends it to the helper, and the next call takes it back, for
+    /// which it waits at most until the helper has moved what there is to move just then.
+    pub fn lend_messages_to(self, helper: Option<Box<dyn Helper>>) {
+        self.communicator.engine.lend_to(helper);
     }
 
     /// Whether ranks compare what they call together, from the next call on: also in communicators that

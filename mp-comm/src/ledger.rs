@@ -49,8 +49,7 @@ const ENTRIES: usize = 32;
 const TEXT_LINES: usize = 16;
 const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
 
-/// How long a thread waits without looking after messages that it has to bring on, or after a rank that
-/// has not opened the ledger.
+/// How long a thread waits without looking after a rank that has not opened the ledger.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// One rank's view of what the ranks of a communicator call together: see [`Joint::ledger`]. Clones are
@@ -374,8 +373,12 @@ impl Entered {
             }
             // A rank that dropped its communicators before its first call never opens the ledger.
             let there = shared.polled.mpb().has_opened(missing.rank);
-            if !there {
-                of.still_there(missing.rank)?;
+            if !there && let Err(ended) = of.still_there(missing.rank) {
+                // It may have come, and gone, since it was missing.
+                match self.look()? {
+                    Some(still) if still.rank == missing.rank => return Err(ended),
+                    _ => continue,
+                }
             }
             let slice = (!there).then_some(SLICE);
             let wait = match left.into_iter().chain(slice).min() {

@@ -121,6 +121,7 @@ mod members;
 #[cfg(doctest)]
 mod must_not_compile;
 mod outward;
+mod owner;
 mod persistent;
 mod request;
 mod shelf;

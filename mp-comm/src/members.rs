@@ -1,12 +1,9 @@
 //! Which ranks of the world belong to a communicator, and in which order; what is known of those that were
 //! lost.
 
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::board::Board;
+use crate::{board::Board, error::Result};
 
 /// World ranks by rank of the communicator, and the other way round.
 pub(crate) struct Members {
@@ -14,12 +11,18 @@ pub(crate) struct Members {
     /// By world rank; `NOBODY` for those that are no members.
     local: Vec<u32>,
     pub(crate) me: usize,
+    known: Mutex<Known>,
+}
+
+/// What has become known of the communicator: to the rank, or to the thread that its engine is lent to.
+#[derive(Default)]
+struct Known {
     /// World ranks that are lost and that this rank has acknowledged, in ascending order.
-    acknowledged: RefCell<Vec<u32>>,
-    /// Whether this rank has heard that the communicator is revoked.
-    pub(crate) revoked: Cell<bool>,
+    acknowledged: Vec<u32>,
+    /// Whether it is revoked.
+    revoked: bool,
     /// Opened when it is first needed, closed with the communicator.
-    pub(crate) board: RefCell<Option<Rc<Board>>>,
+    board: Option<Arc<Board>>,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -36,8 +39,7 @@ impl Members {
     }
 
     fn of(world: Vec<u32>, local: Vec<u32>, me: usize) -> Self {
-        let (acknowledged, revoked, board) = Default::default();
-        Self { world, local, me, acknowledged, revoked, board }
+        Self { world, local, me, known: Mutex::default() }
     }
 
     /// The same for another communicator.
@@ -45,21 +47,48 @@ impl Members {
         Self::of(self.world.clone(), self.local.clone(), self.me)
     }
 
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for no message of these lost ranks of the world any more, where it waits for any.
     pub(crate) fn acknowledge(&self, lost: &[u32]) {
-        let mut acknowledged = self.acknowledged.borrow_mut();
+        let acknowledged = &mut self.known().acknowledged;
         acknowledged.extend(lost);
         acknowledged.sort_unstable();
         acknowledged.dedup();
     }
 
     pub(crate) fn has_acknowledged(&self, world: u32) -> bool {
-        self.acknowledged.borrow().binary_search(&world).is_ok()
+        self.known().acknowledged.binary_search(&world).is_ok()
+    }
+
+    /// Whether this rank has heard that the communicator is revoked.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.known().revoked
+    }
+
+    pub(crate) fn set_revoked(&self) {
+        self.known().revoked = true;
+    }
+
+    /// Returns the board, opened if it is not.
+    pub(crate) fn board(&self, open: impl FnOnce() -> Result<Board>) -> Result<Arc<Board>> {
+        let board = &mut self.known().board;
+        Ok(Arc::clone(match board {
+            Some(board) => board,
+            None => board.insert(Arc::new(open()?)),
+        }))
     }
 
     /// The board, if it is open here.
-    pub(crate) fn open_board(&self) -> Option<Rc<Board>> {
-        self.board.borrow().clone()
+    pub(crate) fn open_board(&self) -> Option<Arc<Board>> {
+        self.known().board.clone()
+    }
+
+    /// Closes the board, if it is open.
+    pub(crate) fn take_board(&self) -> Option<Arc<Board>> {
+        self.known().board.take()
     }
 
     #[inline(always)]

@@ -12,8 +12,8 @@ use crate::{
     eager::is_eager,
     elements::{ElementType, Payload},
     wire::{
-        CHUNK, CHUNKS, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
-        LINES_MOST, Line, Words,
+        Answer, CHUNK, CHUNKS, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE,
+        LINES, LINES_MOST, Line, Words,
     },
 };
 
@@ -104,8 +104,8 @@ impl Course {
         Self::of(envelope, Kind::Moved, &[])
     }
 
-    pub(crate) fn ack(sync: u32) -> Self {
-        Self::of(&Envelope { sync, ..Envelope::default() }, Kind::Ack, &[])
+    pub(crate) fn ack(sync: u32, answer: Answer) -> Self {
+        Self::of(&Envelope { sync, tag: answer as u32, ..Envelope::default() }, Kind::Ack, &[])
     }
 
     /// What is said of a message whose payload the receiver has to ask for.
@@ -424,7 +424,7 @@ impl Kept {
     }
 
     /// What the request is to give back.
-    pub(crate) fn back(self) -> Option<Box<dyn Any>> {
+    pub(crate) fn back(self) -> Option<Box<dyn Any + Send>> {
         match self {
             Self::Owned(payload) => Some(payload.into_any()),
             _ => None,

@@ -2,6 +2,7 @@
 
 use std::{
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,10 +16,11 @@ use crate::{
     communicator::{Communicator, Stream, localized, status},
     desk::{Posted, Receiving, Sending},
     elements::ElementType,
-    engine::{Handle, Shared},
+    engine::{Engine, Handle},
     error::{Failed, Result},
     members::Members,
     outward::{Cargo, Course, Kept, Step},
+    owner::Shared,
     status::{Source, Status, Tag},
 };
 
@@ -26,7 +28,7 @@ use crate::{
 #[derive(Clone)]
 struct Place {
     engine: Shared,
-    members: Rc<Members>,
+    members: Arc<Members>,
     handle: Handle,
 }
 
@@ -43,13 +45,11 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         // It is borrowed only where a panic came out of it.
-        if let Some(Place { engine, handle, .. }) = self.0.take()
-            && let Ok(mut engine) = engine.try_borrow_mut()
-        {
-            match handle {
+        if let Some(Place { engine, handle, .. }) = self.0.take() {
+            engine.amend(|engine| match handle {
                 Handle::Receive(place) => engine.desk.abandon(place),
                 Handle::Send(place) => engine.desk.abandon_send(place),
-            }
+            });
         }
     }
 }
@@ -89,7 +89,7 @@ pub struct ReceiveOperation<B: BufferMut> {
 
 impl Communicator {
     fn ticket(&self, handle: Handle) -> Ticket {
-        let (engine, members) = (Rc::clone(&self.engine), Rc::clone(&self.members));
+        let (engine, members) = (Rc::clone(&self.engine), Arc::clone(&self.members));
         Ticket(Some(Place { engine, members, handle }))
     }
 
@@ -99,13 +99,13 @@ impl Communicator {
     /// with others in an [`exchange`](Self::exchange), or as a copy by
     /// [`buffered_send`](Self::buffered_send).
     ///
-    /// What there is no room for goes during later calls of any communicator made from the same
-    /// [`world`](Self::world).
+    /// What there is no room for goes while the rank waits in any later call of the library, or while it computes
+    /// if there is [a thread for that](crate::Joint::lend_messages_to).
     ///
     /// Errors, also of this call, come from [`wait`](Request::wait). When this rank has no memory to send
-    /// to `to`, calls that would sleep do not, but return [`Error::Unsent`](crate::Error::Unsent) once,
-    /// unless the request was asked first; and `to` receives all that went before, then
-    /// [`Error::Broken`](crate::Error::Broken).
+    /// to `to`, the next wait of the rank, of whatever kind, returns [`Error::Unsent`](crate::Error::Unsent)
+    /// instead of sleeping, unless the request was asked before. Rank `to` receives all that went before. Then its
+    /// receives from here, and those from any source, return [`Error::Broken`](crate::Error::Broken).
     ///
     /// ```
     /// use mp_comm::{ANY_TAG, Communicator};
@@ -131,7 +131,7 @@ impl Communicator {
         if let Ok(world) = self.destination(to) {
             let context = self.context_of(Stream::Program);
             let elements = buffer.elements();
-            if self.engine.borrow_mut().send_at_once(context, world, tag, elements) {
+            if self.engine.here().send_at_once(context, world, tag, elements) {
                 let outcome = Some(Ok(()));
                 return Request::new(SendOperation { ticket: None, outcome, buffer: Some(buffer) });
             }
@@ -165,9 +165,12 @@ impl Communicator {
             Ok(to) => to,
             Err(error) => return failed(error, buffer),
         };
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.work();
         let elements = buffer.elements();
-        let mut envelope = engine.envelope(self.context_of(Stream::Program), tag, elements);
+        let mut envelope = match engine.envelope(self.context_of(Stream::Program), tag, elements) {
+            Ok(envelope) => envelope,
+            Err(error) => return failed(error, buffer),
+        };
         let element = ElementType::of::<B::Element>;
         let begun = (|| {
             engine.announce(to, envelope.fingerprint, element)?;
@@ -198,7 +201,7 @@ impl Communicator {
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
                 let place = engine.desk.sends.insert(Sending::new(to, envelope.context));
-                engine.desk.not_sent(place, Kept::Owned(Box::new(buffer)), error);
+                engine.not_sent(place, Kept::Owned(Box::new(buffer)), error);
                 let ticket = Some(self.ticket(Handle::Send(place)));
                 return Request::new(SendOperation { ticket, outcome: None, buffer: None });
             }
@@ -261,7 +264,7 @@ impl Communicator {
                 };
             }
         };
-        let mut engine = self.engine.borrow_mut();
+        let mut engine = self.engine.here();
         if let Some(Ok((tag, count))) =
             engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
         {
@@ -270,8 +273,9 @@ impl Communicator {
             let outcome = Some(Ok(Status { source, tag, count, bytes }));
             return ReceiveOperation { ticket: None, outcome, buffer: Some(buffer) };
         }
+        let mut engine = self.engine.work_with(engine);
         let want = engine.want::<B::Element>(Some(buffer.elements().len()), false);
-        let members = Rc::clone(&self.members);
+        let members = Arc::clone(&self.members);
         let posted = Posted { pattern, want, members, state: Receiving::Waiting };
         let outcome = match engine.post(posted) {
             Ok(place) => match engine.desk.land(place, &mut buffer) {
@@ -296,13 +300,25 @@ trait Ticketed {
 
 /// Works for one request at most for so long, and returns whether it is done.
 fn drive(request: &mut (impl Ticketed + Pending), limit: Option<Duration>) -> Result<bool> {
+    drive_or(request, limit, |_, _| ())
+}
+
+/// [`drive`], with `failed` for the engine and the request's place in it where that fails, before the engine is
+/// lent again.
+fn drive_or(
+    request: &mut (impl Ticketed + Pending),
+    limit: Option<Duration>,
+    failed: impl FnOnce(&mut Engine, usize),
+) -> Result<bool> {
     let Some(Place { engine, handle, .. }) = request.place().cloned() else { return Ok(true) };
     let mut landings = Vec::new();
     if let (Handle::Receive(place), Some(landing)) = (handle, request.landing()) {
         landings.push((place, landing));
     }
-    let mut working = engine.borrow_mut();
-    let settled = working.work_on(&[handle], &mut landings, &mut [], limit);
+    let mut working = engine.work();
+    let settled = working
+        .work_on(&[handle], &mut landings, &mut [], limit)
+        .inspect_err(|_| failed(&mut working, handle.place()));
     drop(working);
     drop(landings);
     let settled = settled?;
@@ -313,14 +329,12 @@ fn drive(request: &mut (impl Ticketed + Pending), limit: Option<Duration>) -> Re
 }
 
 fn is_done(request: &impl Ticketed) -> bool {
-    request.place().is_none_or(|Place { engine, handle, .. }| {
-        engine.try_borrow_mut().is_ok_and(|mut engine| engine.is_settled(*handle))
-    })
+    request.place().is_none_or(|Place { engine, handle, .. }| engine.is_settled(*handle))
 }
 
 fn under_way(request: &mut impl Ticketed) -> Option<UnderWay<'_>> {
     let Place { engine, handle, .. } = request.place()?;
-    let (driver, handle) = (Rc::clone(engine.borrow().background()), handle.number());
+    let (driver, handle) = (Rc::clone(engine.background()), handle.number());
     Some(UnderWay::Driven { driver, handle, landing: request.landing() })
 }
 
@@ -340,14 +354,15 @@ impl<B: Buffer + 'static> Pending for SendOperation<B> {
     }
 
     fn settle(&mut self) {
-        let Some(place) = self.ticket.as_ref().and_then(|ticket| ticket.0.clone()) else { return };
-        let Place { engine, members, handle: Handle::Send(at) } = place else { return };
-        let mut engine = engine.borrow_mut();
-        if !engine.is_settled(Handle::Send(at)) {
+        let Some(Place { engine, members, handle: Handle::Send(at) }) = self.place().cloned()
+        else {
             return;
-        }
-        let sending = engine.desk.take_send(at);
-        drop(engine);
+        };
+        let settled = engine.glance(|engine| {
+            let settled = engine.is_settled(Handle::Send(at));
+            settled.then(|| engine.desk.take_send(at))
+        });
+        let Some(Some(sending)) = settled else { return };
         if let Some(ticket) = self.ticket.take() {
             ticket.forget();
         }
@@ -413,7 +428,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
         if self.buffer.is_none()
             && let Some(Place { engine, handle: Handle::Send(place), .. }) = self.place().cloned()
         {
-            engine.borrow_mut().break_off(place);
+            engine.work().break_off(place);
             self.settle();
             outcome = outcome.and(self.outcome.take().unwrap_or(Ok(())));
         }
@@ -429,7 +444,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
         let Place { engine, handle: Handle::Send(place), .. } = self.place()?.clone() else {
             return None;
         };
-        let back = engine.borrow_mut().desk.sends.get_mut(place)?.back.take()?;
+        let back = engine.work().desk.sends.get_mut(place)?.back.take()?;
         Some(*back.downcast::<B>().ok()?)
     }
 
@@ -437,7 +452,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
         let Place { engine, handle: Handle::Send(place), .. } = self.place()?.clone() else {
             return None;
         };
-        let mut engine = engine.borrow_mut();
+        let mut engine = engine.work();
         let to = engine.desk.sends.get(place)?.to;
         let kept = engine.take_back(to, place)?;
         engine.desk.take_send(place);
@@ -463,15 +478,16 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
     }
 
     fn settle(&mut self) {
-        let Some(place) = self.ticket.as_ref().and_then(|ticket| ticket.0.clone()) else { return };
-        let Place { engine, members, handle: Handle::Receive(at) } = place else { return };
-        let Some(buffer) = &mut self.buffer else { return };
-        let mut engine = engine.borrow_mut();
-        if !engine.is_settled(Handle::Receive(at)) {
+        let Some(Place { engine, members, handle: Handle::Receive(at) }) = self.place().cloned()
+        else {
             return;
-        }
-        let Some(landed) = engine.desk.land(at, buffer) else { return };
-        drop(engine);
+        };
+        let Some(buffer) = &mut self.buffer else { return };
+        let landed = engine.glance(|engine| {
+            let settled = engine.is_settled(Handle::Receive(at));
+            settled.then(|| engine.desk.land(at, buffer))?
+        });
+        let Some(Some(landed)) = landed else { return };
         self.outcome = Some(match landed {
             Ok(envelope) => Ok(status(&members, &envelope)),
             Err(error) => Err(localized(&members, error)),
@@ -488,17 +504,14 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
     type Back = B;
 
     fn wait(mut self) -> Result<(B, Status), Failed<B>> {
-        let outcome = match drive(&mut self, None) {
-            Ok(_) => self.outcome.take(),
-            Err(error) => Some(Err(error)),
-        };
-        let Self { ticket, buffer, .. } = self;
-        drop(ticket);
-        match (outcome, buffer) {
-            (Some(Ok(status)), Some(buffer)) => Ok((buffer, status)),
-            (Some(Err(error)), Some(buffer)) => Err(Failed { error, buffer }),
-            _ => panic!("the request has given its answer as a future"),
+        // Withdrawn later, it could take a message along.
+        let driven = drive_or(&mut self, None, |engine, place| engine.desk.abandon(place));
+        if driven.is_err()
+            && let Some(ticket) = self.ticket.take()
+        {
+            ticket.forget();
         }
+        self.finish(driven)
     }
 
     fn is_done(&self) -> bool {
@@ -510,7 +523,7 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
         else {
             return Err(self);
         };
-        if !engine.borrow_mut().withdraw(place) {
+        if !engine.work().withdraw(place) {
             return Err(self);
         }
         if let Some(ticket) = self.ticket.take() {
@@ -526,15 +539,27 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
                 Poll::Pending
             }
             driven => {
-                let outcome = driven.err().map(Err).or_else(|| self.outcome.take());
-                let (ticket, buffer) = (self.ticket.take(), self.buffer.take());
-                Poll::Ready(Self { ticket, outcome, buffer }.wait())
+                let (ticket, outcome) = (self.ticket.take(), self.outcome.take());
+                let done = Self { ticket, outcome, buffer: self.buffer.take() };
+                Poll::Ready(done.finish(driven))
             }
         }
     }
 
     fn wait_within(&mut self, wait: Wait) -> mp_core::Result<bool> {
         Ok(drive(self, wait.time_limit())?)
+    }
+}
+
+impl<B: BufferMut> ReceiveOperation<B> {
+    /// Returns what has come of it, after a call that had this outcome.
+    fn finish(self, driven: Result<bool>) -> Result<(B, Status), Failed<B>> {
+        let outcome = driven.map_or_else(|error| Some(Err(error)), |_| self.outcome);
+        match (outcome, self.buffer) {
+            (Some(Ok(status)), Some(buffer)) => Ok((buffer, status)),
+            (Some(Err(error)), Some(buffer)) => Err(Failed { error, buffer }),
+            _ => panic!("the request has given its answer as a future"),
+        }
     }
 }
 

@@ -123,8 +123,7 @@ impl Communicator {
     }
 
     fn of_the_world(&self) -> (usize, u32) {
-        let engine = self.engine.borrow();
-        (engine.rank.size(), engine.me)
+        (self.engine.rank.size(), self.engine.me)
     }
 }
 

@@ -86,7 +86,7 @@ impl Communicator {
     /// Returns the ranks that are known to be lost: they panicked or died (`MPI_Comm_get_failed`). In
     /// ascending order. Who has ended in order, with an error too, is not lost.
     pub fn failed_ranks(&self) -> Vec<usize> {
-        let engine = self.engine.borrow();
+        let engine = self.engine.work();
         let world = self.members.all().iter().enumerate();
         let lost = world.filter(|&(_, &world)| engine.is_lost(world));
         lost.map(|(rank, _)| rank).collect()
@@ -99,7 +99,8 @@ impl Communicator {
     /// fails with [`PeerLost`](crate::Error::PeerLost) that no message has come for: it may be the one that
     /// was to come from there. What the lost rank had sent is received before. A receive that was posted
     /// before fails when it is waited for or tested, and gives its buffer back. It takes no message then, so
-    /// that none is lost: the next receive gets it.
+    /// that none is lost: the next receive gets it. The same goes for a rank that lives and has no memory to
+    /// send to this one: then the error is [`Broken`](crate::Error::Broken).
     ///
     /// ```
     /// use mp_comm::{ANY_SOURCE, Communicator, Error};
@@ -127,8 +128,10 @@ impl Communicator {
     /// ```
     pub fn acknowledge(&self) -> Vec<usize> {
         let lost = self.failed_ranks();
-        let world: Vec<u32> = lost.iter().filter_map(|&rank| self.members.world(rank)).collect();
-        self.members.acknowledge(&world);
+        let mut known: Vec<u32> =
+            lost.iter().filter_map(|&rank| self.members.world(rank)).collect();
+        known.extend(&self.engine.work().desk.broken);
+        self.members.acknowledge(&known);
         lost
     }
 
@@ -166,9 +169,9 @@ impl Communicator {
     /// # Errors
     /// [`Error::World`] for lack of memory, or when the world's memory is broken.
     pub fn revoke(&self) -> Result<()> {
-        let board = self.engine.borrow().board(self.context, &self.members)?;
+        let board = self.engine.work().board(self.context, &self.members)?;
         board.revoke()?;
-        self.engine.borrow_mut().hear();
+        self.engine.work().hear();
         Ok(())
     }
 
@@ -218,7 +221,7 @@ impl Communicator {
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
             return misuse("no context is left");
         };
-        self.engine.borrow_mut().next_context = context + 1;
+        self.engine.work().next_context = context + 1;
         self.of_ranks(group, context)
     }
 
@@ -256,7 +259,7 @@ impl Communicator {
 
     fn decide(&self, called: u64, flag: u64) -> Result<Decision> {
         let (rank, unused, board) = {
-            let engine = self.engine.borrow();
+            let engine = self.engine.work();
             let board = engine.board(self.context, &self.members)?;
             (engine.rank.clone(), engine.next_context, board)
         };

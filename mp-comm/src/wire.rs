@@ -18,7 +18,7 @@
 //! | `LINES` | follows in the same channel, 56 bytes in each line |
 //! | `CHUNKS` | comes through a second channel with larger slots, in the order of the lines |
 //! | `MOVED` | is the shared buffer that comes through the second channel, in the order of the lines |
-//! | `ACK` | nothing: the synchronous send, or `RENDEZVOUS`, of this number was matched |
+//! | `ACK` | nothing: the synchronous send, or `RENDEZVOUS`, of this number was matched, or dropped if the tag is 1 |
 //! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 //! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
@@ -96,6 +96,15 @@ impl Kind {
     }
 }
 
+/// What an `ACK` says of a message. The tag in its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Answer {
+    Matched = 0,
+    /// It was dropped, because its communicator is revoked.
+    Refused = 1,
+}
+
 /// The elements of a message that is one line, and what comes after them.
 pub(crate) type Inline = [u64; INLINE_BYTES / 8];
 
@@ -127,6 +136,11 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
+    /// What it says if it is that of an `ACK`.
+    pub(crate) fn answer(&self) -> Answer {
+        if self.tag == Answer::Refused as u32 { Answer::Refused } else { Answer::Matched }
+    }
+
     /// Whether the line has room for all that is said of a message of no more than [`INLINE_BYTES`].
     pub(crate) fn fits_a_line(&self) -> bool {
         self.count <= 255 && self.sync <= u32::from(u16::MAX)

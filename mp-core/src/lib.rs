@@ -34,8 +34,8 @@ pub mod launch {
 /// Sends handed to other threads of the process: what communication threads are made of.
 pub mod delegate {
     pub use crate::lane::{
-        Attempt, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped, Watch,
-        discard,
+        Attempt, Awaited, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped,
+        Watch, discard,
     };
     pub use crate::wait::Backoff;
 }
@@ -79,13 +79,13 @@ pub mod memory {
 /// Listening to the waits of a thread, what recordings are made of, and what ends waits for no rank in
 /// particular. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
-    pub use crate::wait::{Listener, News, listen};
+    pub use crate::wait::{Listener, News, listen, tell_messages};
 }
 
 /// What goes on in a rank's thread while it waits for something else: the rank's progress engine. Not for
 /// programs, so the `onchip` crate does not export it.
 pub mod progress {
-    pub use crate::wait::progress::{Advanced, Part};
+    pub use crate::wait::progress::{Advanced, Helper, Lent, Part, ring};
 }
 
 /// What [requests](Request) are made of. Not for programs, so the `onchip` crate does not export it.

@@ -6,11 +6,11 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 /// A type whose values are plain data: no pointers, no padding, every bit pattern valid.
 ///
-/// Implemented for all that is [`NoUninit`] and [`AnyBitPattern`]; derive those with `bytemuck`
-/// for a type of your own. Such values can cross from one process to another as they are.
-pub trait Plain: NoUninit + AnyBitPattern {}
+/// Implemented for all that is [`NoUninit`], [`AnyBitPattern`], `Send` and `Sync`; derive the first two with
+/// `bytemuck` for a type of your own. Such values can cross from one thread or process to another as they are.
+pub trait Plain: NoUninit + AnyBitPattern + Send + Sync {}
 
-impl<T: NoUninit + AnyBitPattern> Plain for T {}
+impl<T: NoUninit + AnyBitPattern + Send + Sync> Plain for T {}
 
 /// What a channel can carry: a [`Plain`] value, or a slice of them.
 ///

@@ -76,7 +76,7 @@ fn median(mut times: Vec<u64>) -> u64 {
 /// Two ranks ask for one operation after the other. How long it takes after the other's.
 fn handed(rank: &Rank, scheme: Scheme) -> Result<u64> {
     let me = rank.id() as u64;
-    let mut relay = Protected::<Relay>::open(rank, "relay", scheme, |_| ())?;
+    let relay = Protected::<Relay>::open(rank, "relay", scheme, |_| ())?;
     let (peer, one) = (1 - rank.id(), Channel::degree(1));
     rank.sender::<u8>("there", peer, one)?.send(&0)?;
     drop(rank.receiver::<u8>("there", peer, one)?.receive()?);
@@ -93,7 +93,7 @@ fn handed(rank: &Rank, scheme: Scheme) -> Result<u64> {
 fn follow(rank: &Rank, scheme: Scheme, waits: bool) -> Result<()> {
     let me = rank.id() as u64;
     let _ = ME.set(me);
-    let mut relay = Protected::<Relay>::open(rank, "relay", scheme, |_| ())?;
+    let relay = Protected::<Relay>::open(rank, "relay", scheme, |_| ())?;
     if me == 1 {
         // Rank 0 has the value.
         while relay.apply([me, NOTHING])?[1] != 0 {}

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use mp_core::{Rank, Result, World};
-use mp_delegate::critical::{Object, Protected, Scheme, Server};
+use mp_delegate::critical::{Object, Protected, Request, Scheme, Server};
 
 struct Counter;
 
@@ -24,7 +24,7 @@ const IN_FLIGHT: usize = 32;
 
 /// Operations that this rank has had executed within the time.
 fn count(rank: &Rank, scheme: Scheme, in_flight: usize, time: Duration) -> Result<u64> {
-    let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+    let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
     if scheme.needs_server() && rank.id() == 0 {
         let mut server = Server::new();
         server.add(counter)?;
@@ -34,7 +34,7 @@ fn count(rank: &Rank, scheme: Scheme, in_flight: usize, time: Duration) -> Resul
     // Once all are there.
     counter.apply(1)?;
     let (started, mut done) = (Instant::now(), 0);
-    let mut window = std::collections::VecDeque::with_capacity(in_flight);
+    let mut window = std::collections::VecDeque::<Request<'_, Counter>>::with_capacity(in_flight);
     while started.elapsed() < time {
         for _ in 0..1000 {
             if in_flight == 1 {
@@ -44,7 +44,7 @@ fn count(rank: &Rank, scheme: Scheme, in_flight: usize, time: Duration) -> Resul
             if window.len() == in_flight
                 && let Some(oldest) = window.pop_front()
             {
-                counter.wait(oldest)?;
+                oldest.wait()?;
             }
             window.push_back(counter.submit(1)?);
         }

@@ -175,3 +175,41 @@ struct AChangeWhileItIsDelegated;
 /// }
 /// ```
 struct ABufferUsedAfterItWasDelegated;
+
+/// A handle of a protected value is of one thread at a time: it can go to another one, and can't be used by
+/// two.
+///
+/// ```no_run
+/// # use mp_delegate::critical::{Protected, objects::Counter};
+/// fn count(hits: Protected<Counter>) {
+///     std::thread::spawn(move || hits.fetch_add(1).map(drop));
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use mp_delegate::critical::{Protected, objects::Counter};
+/// fn count(hits: &Protected<Counter>) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| hits.fetch_add(1).map(drop));
+///     });
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use mp_delegate::critical::Caller;
+/// fn count(hits: &Caller<u64>) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| hits.run(|hits| *hits += 1));
+///     });
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use mp_delegate::critical::nonblocking::TreiberStack;
+/// fn push(stack: &TreiberStack) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| stack.push(1).map(drop));
+///     });
+/// }
+/// ```
+struct AHandleOfTwoThreads;

@@ -131,7 +131,7 @@ pub trait Mpb {
 
     /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
     /// the one in its place from line `from` on. A machine may do so while it gets them.
-    fn get_with<T: NoUninit + AnyBitPattern>(
+    fn get_with<T: NoUninit + AnyBitPattern + Send + Sync>(
         &mut self,
         from: Line,
         target: &mut [T],
@@ -149,7 +149,7 @@ pub trait Mpb {
 
     /// [`get_with`](Mpb::get_with), and a [`put`](Mpb::put) of what the target then is. A machine may
     /// do both as the elements come; the lines that are put may be those that are got.
-    fn pass_with<T: NoUninit + AnyBitPattern>(
+    fn pass_with<T: NoUninit + AnyBitPattern + Send + Sync>(
         &mut self,
         from: Line,
         target: &mut [T],

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use onchip::{RanksFailed, mpb::Mpbs, prelude::*};
+use onchip::{Pending, RanksFailed, immediate, mpb::Mpbs, prelude::*, wait_any};
 
 pub fn run(name: &str, args: &[String]) -> ExitCode {
     let number = |index: usize| args[index].parse::<usize>().unwrap();
@@ -29,6 +29,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "mended" => mended(),
         "hang" => hang(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
+        "beside" => beside(&args[0], &args[1], &args[2]),
         "pingpong" => pingpong(&args[0]),
         "select" => select(&args[0], &args[1]),
         "finish" => finish(),
@@ -337,6 +338,63 @@ fn cycle(kind: &str, ranks: usize, operation: &str) -> onchip::Result<()> {
             _ => panic!("{operation}"),
         };
         to.send(&got)
+    })?;
+    Ok(())
+}
+
+/// Rank 0 waits for a message that rank 1 sends later; rank 1 waits as `what` says, with a tagged send beside that
+/// nobody receives. Rank 2 computes, or waits for rank 0, before it does its part.
+fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
+    const UNWANTED: u32 = 1;
+    const LATER: u32 = 2;
+    world_of(kind, 3).run(|rank| {
+        let (all, me) = (Communicator::world(rank), rank.id());
+        let two = all.split((me < 2).then_some(1), 0)?;
+        let progress = match what {
+            "thread" => CommThreads::start(1)?.into(),
+            _ => immediate::Progress::InCalls,
+        };
+        all.set_immediate(progress, immediate::Settings::default())?;
+        let begin = || -> onchip::Result<_> { Ok(all.immediate()?.barrier()) };
+        let is_request = matches!(what, "thread" | "calls");
+        // All have what these calls open.
+        begin()?.wait()?;
+        if let Some(two) = &two {
+            two.barrier()?;
+        }
+        if me == 0 {
+            let _barrier = is_request.then(begin).transpose()?;
+            return rank.receiver::<u8>("later", 1, Channel::degree(1))?.receive().map(drop);
+        }
+        if me == 2 {
+            // Takes one of two messages.
+            let from = rank.receiver::<u8>("delegated", 1, Channel::degree(1))?;
+            match third {
+                "computes" => std::thread::sleep(Duration::from_secs(600)),
+                _ => drop(all.receive::<u8>(0, LATER)?),
+            }
+            if is_request {
+                begin()?.wait()?;
+            }
+            return from.receive().map(drop);
+        }
+        let to = if what == "barrier beside 2" { 2 } else { 0 };
+        let _sent = all.immediate_synchronous_send([1u8], to, UNWANTED);
+        match (what, &two) {
+            ("any", _) => {
+                let threads = CommThreads::start(1)?;
+                let channel = Channel::degree(1);
+                let mut to = threads.delegate(rank.sender::<u8>("delegated", 2, channel)?);
+                to.send(1).wait()?;
+                let mut sent = to.send(2);
+                let mut got = all.immediate_receive([0u8], 0, LATER);
+                let mut both: [&mut dyn Pending; 2] = [&mut got, &mut sent];
+                wait_any(&mut both)?;
+            }
+            (_, Some(two)) if !is_request => two.barrier()?,
+            _ => begin()?.wait()?,
+        }
+        rank.sender::<u8>("later", 0, Channel::degree(1))?.send(&1)
     })?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `mprun ps` and `mprun report` on running worlds.
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use serde_json::Value;
 
@@ -10,6 +10,7 @@ super::trials![
     cycles_are_named_in_worlds_of_all_kinds,
     flags_that_are_waited_for_are_named,
     a_cycle_with_a_way_out_is_none,
+    what_goes_on_beside_a_wait_may_end_it,
     ranks_that_wait_for_each_other_in_turn_are_not_stuck,
     any_process_of_a_world_leads_to_it,
     worlds_are_listed,
@@ -115,9 +116,8 @@ fn a_cycle_with_a_way_out_is_none() {
 
     // Now it waits for the other one: nobody is left to begin.
     let run = alone(&["select", "threads", "waits"]);
-    let world = report_until(&run, "a deadlock", |world| !cycles(world).is_empty());
+    let world = report_until(&run, "a deadlock", |world| stuck(world) == [true; 3]);
     assert_eq!(cycles(&world), [[0, 1]]);
-    assert_eq!(stuck(&world), [true, true, true]);
     let text = mprun(&["report", &run.pid().to_string()]).done().out;
     assert!(text.contains("rank 2 waits for ranks that will never go on"), "{text}");
 
@@ -127,6 +127,49 @@ fn a_cycle_with_a_way_out_is_none() {
     assert!(cycles(&world).is_empty());
     let left = world["world"]["ranks"][0]["wait"]["gives_up_in_seconds"].as_f64().unwrap();
     assert!(left > 400.0 && left <= 600.0, "{left}");
+}
+
+/// Ranks 0 and 1 wait for each other. Whether rank 2 can help them depends on what rank 1 has under way beside:
+/// a tagged send, with a barrier that it waits in or has begun, or with a delegated send.
+fn what_goes_on_beside_a_wait_may_end_it() {
+    let names = |what: &str| {
+        for kind in ["threads", "processes"] {
+            let run = alone(&["beside", kind, what, "waits"]);
+            let world = report_until(&run, what, |world| stuck(world) == [true; 3]);
+            assert_eq!(cycles(&world), [[0, 1]], "{what}: {world:#}");
+            let text = mprun(&["report", &run.pid().to_string()]).done().expect_code(0).out;
+            let line = "deadlock: rank 0 waits for rank 1, which waits for rank 0\n";
+            assert!(text.contains(line), "{what}: {text}");
+        }
+    };
+    let names_none = |what: &str| {
+        for kind in ["threads", "processes"] {
+            let run = alone(&["beside", kind, what, "computes"]);
+            // The two wait for each other at the start, too, and for rank 2.
+            let is_there = |world: &Value| {
+                let [zero, one, two] = [0, 1, 2].map(|rank| &world["world"]["ranks"][rank]["wait"]);
+                zero["channels"][0]["name"] == "later"
+                    && one["peers"].as_array().is_some_and(|peers| peers.contains(&2.into()))
+                    && two.is_null()
+            };
+            for _ in 0..3 {
+                let world = report_until(&run, what, is_there);
+                assert!(
+                    cycles(&world).is_empty() && stuck(&world) == [false; 3],
+                    "{what}: {world:#}"
+                );
+            }
+        }
+    };
+    // Of ranks 0 and 1 alone.
+    names("barrier");
+    // The tagged send is to rank 2.
+    names_none("barrier beside 2");
+    // Of all.
+    for what in ["calls", "thread", "any"] {
+        names_none(what);
+        names(what);
+    }
 }
 
 fn ranks_that_wait_for_each_other_in_turn_are_not_stuck() {
@@ -201,11 +244,12 @@ fn nothing_to_report_is_said() {
 fn what_only_looks_like_a_world_is_listed_as_such() {
     use nix::sys::memfd::{MFdFlags, memfd_create};
     let memfd = memfd_create("onchip-world", MFdFlags::MFD_CLOEXEC).unwrap();
+    let mut file = std::fs::File::from(memfd);
+    file.write_all(&[7; 100]).unwrap();
     let me = std::process::id().to_string();
     let done = mprun(&["report", &me]).done().expect_code(0);
     assert!(done.out.contains("can't be read") && done.out.contains("too small"), "{done:#?}");
-    std::io::Write::write_all(&mut std::fs::File::from(memfd.try_clone().unwrap()), &[7; 1 << 22])
-        .unwrap();
+    file.write_all(&[7; 1 << 22]).unwrap();
     let done = mprun(&["ps"]).done().expect_code(0);
     assert!(done.out.contains("not a segment"), "{done:#?}");
     let done = mprun(&["report", "--json", &me]).done().expect_code(0);

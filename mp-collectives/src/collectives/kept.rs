@@ -1,6 +1,6 @@
 //! What a communicator keeps for its collective operations, and how they find it.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,9 +25,33 @@ pub(super) struct Fronts {
     exchanges: Slot<Exchanges>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
-    /// The rank that was lost, in the communicator and in the world: then this one may have ended a call in
-    /// the middle, and lines that others had set for it would be taken for those of the next call.
-    lost: Cell<Option<(usize, usize)>>,
+    /// Why this rank has ended a call in the middle: a rank that was lost, or a message of its own that could not
+    /// be sent. Lines that others had set for it would be taken for those of the next call.
+    out_of_step: RefCell<Option<OutOfStep>>,
+}
+
+/// See [`Fronts`].
+#[derive(Clone)]
+enum OutOfStep {
+    Lost { rank: usize, world_rank: usize },
+    Unsent { rank: usize, reason: String },
+}
+
+impl OutOfStep {
+    fn after(error: &Error) -> Option<Self> {
+        Some(match error {
+            &Error::PeerLost { rank, world_rank } => Self::Lost { rank, world_rank },
+            Error::Unsent { rank, reason } => Self::Unsent { rank: *rank, reason: reason.clone() },
+            _ => return None,
+        })
+    }
+
+    fn error(self) -> Error {
+        match self {
+            Self::Lost { rank, world_rank } => Error::PeerLost { rank, world_rank },
+            Self::Unsent { rank, reason } => Error::Unsent { rank, reason },
+        }
+    }
 }
 
 /// Settings, and how many ranks they are for.
@@ -47,7 +71,7 @@ impl Fronts {
             let board = Arc::new(Board::new(rank, members, joint.name("called")));
             Ok(Fronts {
                 board,
-                lost: Cell::default(),
+                out_of_step: RefCell::default(),
                 broadcasts: RefCell::default(),
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
@@ -133,9 +157,23 @@ impl Fronts {
         Ok(())
     }
 
+    /// After a call that failed. If a rank was lost, or a message of this one could not be sent, this one makes
+    /// no calls any more, which the others hear of.
+    fn leave_after(&self, error: &Error) {
+        let out_of_step = OutOfStep::after(error);
+        if out_of_step.is_some() {
+            self.out_of_step.replace(out_of_step);
+            self.close();
+        }
+    }
+
     #[cold]
     fn check(&self, of: &Communicator, call: impl FnOnce(&Settings) -> Call) -> Result<()> {
-        of.joint().check_if_set(|| call(&self.settings.borrow()))
+        if let Some(reason) = self.out_of_step.borrow().clone() {
+            return Err(reason.error());
+        }
+        let checked = of.joint().check_if_set(|| call(&self.settings.borrow()));
+        checked.inspect_err(|error| self.leave_after(error))
     }
 }
 
@@ -225,8 +263,7 @@ pub(super) fn call<'a, F: Front>(
     }
 }
 
-/// After a call that failed. If ranks called something else, or one was lost, this one makes no calls any
-/// more.
+/// Returns the error of a call that failed, as one of the communicator.
 #[cold]
 pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
     let fronts = match Fronts::of(of) {
@@ -234,14 +271,9 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         Err(error) => return error,
     };
     let error = of_communicator(of, fronts.board.after(error));
-    match error {
-        Error::CallsDiffer(_) => fronts.close(),
-        Error::PeerLost { rank, world_rank } => {
-            fronts.lost.set(Some((rank, world_rank)));
-            fronts.close();
-        }
-        Error::Revoked => fronts.close(),
-        _ => {}
+    fronts.leave_after(&error);
+    if let Error::CallsDiffer(_) | Error::Revoked = error {
+        fronts.close();
     }
     error
 }
@@ -251,8 +283,8 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     if let Some(error) = fronts.board.ended() {
         return Err(of_communicator(of, error));
     }
-    if let Some((rank, world_rank)) = fronts.lost.get() {
-        return Err(Error::PeerLost { rank, world_rank });
+    if let Some(reason) = fronts.out_of_step.borrow().clone() {
+        return Err(reason.error());
     }
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
@@ -265,16 +297,16 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
 /// With the communicator's numbers.
 #[cold]
 fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
+    let local = |world: usize| of.joint().world_ranks().iter().position(|&rank| rank == world);
     if let mp_core::Error::PeerLost { rank: world_rank, .. } = error
-        && let Some(rank) = of.joint().world_ranks().iter().position(|&rank| rank == world_rank)
+        && let Some(rank) = local(world_rank)
     {
         return Error::PeerLost { rank, world_rank };
     }
-    match error {
-        mp_core::Error::Other(other) => match other.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(other) => Error::World(mp_core::Error::Other(other)),
-        },
-        error => error.into(),
+    match error.into() {
+        Error::Unsent { rank, reason } => {
+            Error::Unsent { rank: local(rank).unwrap_or(rank), reason }
+        }
+        error => error,
     }
 }

@@ -67,6 +67,7 @@ use crate::said;
 /// Of all methods: [`Error::PeerLost`](mp_comm::Error::PeerLost) when a rank of the communicator was lost that the others could
 /// have waited for, and [`Error::World`](mp_comm::Error::World) with [`Disconnected`](mp_core::Error::Disconnected) when one has
 /// ended that does, with [`Timeout`](mp_core::Error::Timeout) where a [limit](Settings::wait) was set.
+/// [`Error::Unsent`](mp_comm::Error::Unsent) when a message of this rank could not be sent and no other call has said so.
 /// After these this rank is out of step with the others, and the communicator good for tagged messages
 /// alone: those that are left go on in a [smaller one](mp_comm::Communicator::shrink).
 /// [`Error::Revoked`](mp_comm::Error::Revoked) when any rank has revoked it. [`Error::Misuse`](mp_comm::Error::Misuse) inside of an operation's closure, or between [`arrive`](Self::arrive) and

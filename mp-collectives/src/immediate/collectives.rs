@@ -284,6 +284,15 @@ impl Immediate {
         self.front.errands()
     }
 
+    /// Names who carries on operations that are called when all before them are done. Each rank says that for
+    /// itself.
+    ///
+    /// # Errors
+    /// As [`Errands::of`].
+    pub fn set_progress(&mut self, progress: impl Into<Progress>) -> Result<()> {
+        self.front.set_progress(progress)
+    }
+
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
         let told = Told::new::<u8>("immediate barrier", 0, |name, settings| {

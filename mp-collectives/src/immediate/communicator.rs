@@ -61,6 +61,44 @@ pub trait ImmediateCollectives {
     /// # Errors
     /// As [`immediate`](Self::immediate).
     fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
+
+    /// Names who carries on, between the calls of this rank, whatever it has begun by calls that do not block:
+    /// tagged messages, of all communicators made from the same [`world`](Communicator::world), and immediate
+    /// operations of this communicator and those that are made of it afterwards. Each rank says that for itself.
+    ///
+    /// Without this call it is [`Progress::InCalls`] for tagged messages, and [`Progress::Automatic`] for
+    /// immediate operations. That is so because each call that leaves messages under way hands them over to the
+    /// thread and the next one takes them back, which costs some microseconds: about as much as a short
+    /// message. It pays where the rank computes for longer than that while long messages are on their way.
+    ///
+    /// A message of which a receive is posted comes into memory of the library's, and is copied once more when
+    /// the request is waited for.
+    ///
+    /// ```
+    /// use mp_collectives::immediate::ImmediateCollectives;
+    /// use mp_comm::Communicator;
+    /// use mp_delegate::comm::CommThreads;
+    ///
+    /// mp_core::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     world.set_progress(CommThreads::start(1)?)?;
+    ///     let other = 1 - world.rank();
+    ///     let sent = world.immediate_send(vec![world.rank(); 125_000], other, 0);
+    ///     let received = world.immediate_receive(vec![0; 125_000], other, 0);
+    ///     // The messages go while this computes.
+    ///     let sum: u64 = (0..1_000_000).sum();
+    ///     assert_eq!(received.wait()?.0[124_999], other);
+    ///     sent.wait()?;
+    ///     assert_eq!(sum, 499_999_500_000);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
+    /// [`Error::Misuse`] while what [`immediate`](Self::immediate) returned before is kept.
+    fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
 }
 
 /// Opened at the first call, closed with the communicator.
@@ -119,6 +157,17 @@ impl ImmediateCollectives for Communicator {
         slot.take();
         *slot = Some(open(self, progress.clone(), settings.clone())?);
         self.joint().hand_down(HandedDown { ranks: self.size(), progress, settings });
+        Ok(())
+    }
+
+    fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
+        let (joint, progress) = (self.joint(), progress.into());
+        if let Some(immediate) = &mut *slot(self)? {
+            immediate.set_progress(progress.clone())?;
+        }
+        joint.lend_messages_to(progress.clone().helper(&joint.rank())?);
+        let (_, settings) = inherited(self);
+        joint.hand_down(HandedDown { ranks: self.size(), progress, settings });
         Ok(())
     }
 }

@@ -49,13 +49,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Dropping it waits for what was submitted; see the [module](super).
 pub struct Front<A: Send + 'static> {
+    errands: Errands,
     shared: Arc<Shared<A>>,
 }
 
 struct Shared<A> {
     /// The rank's number in the world.
     rank: usize,
-    errands: Errands,
     waits: Arc<Waits>,
     desk: Mutex<Desk<A>>,
 }
@@ -81,15 +81,19 @@ enum Broken {
     /// Another rank was lost. This one may have ended an operation in the middle, so that lines which others
     /// set for it would be taken for those of the next operation.
     Lost { rank: usize, operation: Operation, channel: Arc<str> },
+    /// The MPBs were revoked, which has ended an operation in the middle as well.
+    Revoked { mpbs: Arc<str> },
 }
 
 impl Broken {
-    fn of_loss(error: &Error) -> Option<Self> {
+    /// Why the operations after one that ended with this error are refused, if they are.
+    fn of(error: &Error) -> Option<Self> {
         match error {
             Error::PeerLost { rank, operation, channel } => {
                 let channel = Arc::clone(channel);
                 Some(Broken::Lost { rank: *rank, operation: *operation, channel })
             }
+            Error::Revoked { mpbs } => Some(Broken::Revoked { mpbs: Arc::clone(mpbs) }),
             _ => None,
         }
     }
@@ -100,6 +104,7 @@ impl Broken {
             Broken::Lost { rank, operation, channel } => {
                 Error::PeerLost { rank, operation, channel }
             }
+            Broken::Revoked { mpbs } => Error::Revoked { mpbs },
         }
     }
 }
@@ -138,8 +143,8 @@ struct Finished<A> {
     panicked: Option<Arc<str>>,
     /// The error that another rank's leaving has ended it with.
     left: Option<Arc<str>>,
-    /// The loss that has ended it.
-    lost: Option<Broken>,
+    /// What has ended it in the middle.
+    broken: Option<Broken>,
 }
 
 struct Submitted<B, F> {
@@ -174,11 +179,11 @@ where
                 Err(error @ Error::Disconnected { .. }) => Some(error.to_string().into()),
                 _ => None,
             };
-            let lost = outcome.as_ref().err().and_then(Broken::of_loss);
+            let broken = outcome.as_ref().err().and_then(Broken::of);
             reply.answer(outcome, buffer);
             // With the buffer, where nobody wants it any more.
             discard(reply);
-            Finished { algorithms, panicked, left, lost }
+            Finished { algorithms, panicked, left, broken }
         })
     }
 
@@ -270,7 +275,7 @@ impl<A: Send + 'static> Errand for Run<A> {
             {
                 let mut desk = self.shared.lock();
                 desk.algorithms = Some(finished.algorithms);
-                desk.broken = desk.broken.take().or(finished.lost);
+                desk.broken = desk.broken.take().or(finished.broken);
             }
             if let Some(panicked) = finished.panicked {
                 self.shared.break_off(panicked);
@@ -317,7 +322,7 @@ impl<A: Send + 'static> Front<A> {
             leaving: None,
         };
         let (rank, desk) = (rank.id(), Mutex::new(desk));
-        Ok(Self { shared: Arc::new(Shared { rank, errands, waits, desk }) })
+        Ok(Self { errands, shared: Arc::new(Shared { rank, waits, desk }) })
     }
 
     /// Calls an operation on the algorithms and a buffer, after those called before, and returns at
@@ -355,14 +360,23 @@ impl<A: Send + 'static> Front<A> {
         let idle = !mem::replace(&mut desk.under_way, true);
         drop(desk);
         if idle {
-            shared.errands.begin(Box::new(Run { shared: Arc::clone(shared), current: None }));
+            self.errands.begin(Box::new(Run { shared: Arc::clone(shared), current: None }));
         }
-        CollectiveOperation::request(reply, shared.errands.clone())
+        CollectiveOperation::request(reply, self.errands.clone())
     }
 
     /// Who carries on what is submitted.
     pub fn errands(&self) -> &Errands {
-        &self.shared.errands
+        &self.errands
+    }
+
+    /// Names who carries on what is submitted when nothing is under way any more.
+    ///
+    /// # Errors
+    /// As [`Errands::of`].
+    pub fn set_progress(&mut self, progress: impl Into<Progress>) -> Result<()> {
+        self.errands = Errands::of(self.errands.rank(), progress)?;
+        Ok(())
     }
 }
 
@@ -371,15 +385,14 @@ impl<A: Send + 'static> Drop for Front<A> {
         if thread::panicking() {
             self.shared.break_off("the rank has panicked".into());
             // Where nobody else does: every wait has ended by now.
-            return self.shared.errands.advance();
+            return self.errands.advance();
         }
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());
         let polled = self.shared.waits.now();
         let mut backoff = Backoff::new();
         // In a world too broken to sleep in, everything ends all the same.
-        while !self.shared.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle)
-            && !idle()
+        while !self.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle) && !idle()
         {
             backoff.pause();
         }

@@ -1,17 +1,16 @@
 //! What the caller holds while a collective operation goes on.
 
-use std::cell::Cell;
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mp_core::delegate::{Backoff, discard};
+use mp_core::delegate::Backoff;
+use mp_core::mpb::{Polled, Tick};
 use mp_core::requests::{Operation, UnderWay, Watch};
-use mp_core::{Error, Pending, Rank, Request, Result, Wait, mpb::Polled};
-use mp_delegate::comm::Errands;
+use mp_core::{Error, Pending, Rank, Request, Result, Wait};
+use mp_delegate::comm::{Awaiting, Errands};
 use thiserror::Error;
 
 /// Why an operation was not carried out, besides what its MPBs say.
@@ -68,7 +67,7 @@ struct State<B> {
     answer: Option<Answer<B>>,
     /// Who sleeps until it is done.
     waiting: Option<ThreadId>,
-    task: Option<Waker>,
+    task: Option<Arc<Awaiting>>,
 }
 
 type Answer<B> = Result<B, Failed<B>>;
@@ -95,8 +94,9 @@ impl<B> Reply<B> {
         if waiting.is_some_and(|thread| thread != thread::current().id()) {
             self.polled.ring();
         }
-        // Whatever it does, it is the task's.
-        discard(catch_unwind(AssertUnwindSafe(|| task.map(Waker::wake))));
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -117,12 +117,12 @@ pub struct CollectiveOperation<B> {
     reply: Arc<Reply<B>>,
     errands: Errands,
     /// When it is to be looked at next whether it is in vain.
-    next_look: Cell<Option<Instant>>,
+    next_look: Tick,
 }
 
 impl<B> CollectiveOperation<B> {
     pub(super) fn request(reply: Arc<Reply<B>>, errands: Errands) -> CollectiveRequest<B> {
-        Request::new(Self { reply, errands, next_look: Cell::default() })
+        Request::new(Self { reply, errands, next_look: Tick::default() })
     }
 }
 
@@ -133,13 +133,8 @@ impl<B> Watch for CollectiveOperation<B> {
 
     fn is_done(&self) -> bool {
         let done = self.reply.is_done();
-        if !done && let Some(interval) = self.tick() {
-            let now = Instant::now();
-            if self.next_look.get().is_none_or(|next| now >= next)
-                && self.next_look.replace(Some(now + interval)).is_some()
-            {
-                self.reply.polled.look();
-            }
+        if !done && self.next_look.is_due(self.tick()) {
+            self.reply.polled.look();
         }
         done
     }
@@ -157,7 +152,7 @@ impl<B> Watch for CollectiveOperation<B> {
     }
 
     fn waited(&self) -> (mp_core::Operation, Vec<u64>) {
-        self.reply.polled.waited()
+        self.reply.polled.waited(self.errands.are_in_calls())
     }
 }
 
@@ -200,9 +195,17 @@ impl<B> Operation for CollectiveOperation<B> {
         self.errands.advance();
         let mut state = self.reply.lock();
         if !state.done {
-            state.task = Some(task.waker().clone());
+            state
+                .task
+                .get_or_insert_with(|| {
+                    let awaiting = Arc::default();
+                    self.errands.wake_when_left(&awaiting);
+                    awaiting
+                })
+                .set(task.waker());
             drop(state);
-            if self.errands.are_in_calls() {
+            // No thread carries the operation on, so none will wake the task.
+            if self.errands.are_in_calls() || self.errands.are_left_to_rank() {
                 task.waker().wake_by_ref();
             }
             return Poll::Pending;

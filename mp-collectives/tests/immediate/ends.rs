@@ -7,10 +7,14 @@ use std::{
 };
 
 use mp_collectives::{
-    immediate::{Failed, ImmediateError},
+    immediate::{Failed, Front, ImmediateError, PolledMpb},
     reduce::Sum,
 };
-use mp_core::{Cause, Error, Result, World};
+use mp_core::{
+    Cause, Error, Result, World,
+    mpb::{Line, Mpbs},
+};
+use mp_model::mpb::Mpb as _;
 
 use crate::{
     ALL, By, open,
@@ -273,4 +277,41 @@ fn operations_after_a_loss_take_nothing_that_was_for_others() {
         });
         scenarios::check(result, 1).unwrap_or_else(|error| panic!("{seed}: {error}"));
     }
+}
+
+/// An operation that a revocation has ended in the middle leaves lines of other ranks untaken: no later one takes them
+/// for its own.
+#[test]
+fn nothing_goes_on_after_a_revocation() {
+    on_all(2, |rank| {
+        for by in ALL {
+            let mpb = rank.mpb("revoked", Mpbs::lines(1))?;
+            let come = rank.mpb("come", Mpbs::lines(1))?;
+            if rank.id() == 1 {
+                come.wait_flag(0, |flag| flag == 1)?;
+                // What the first one has waited for.
+                mpb.set_flag(Line { rank: 0, line: 0 }, 1)?;
+                come.set_flag(Line { rank: 0, line: 0 }, 1)?;
+                continue;
+            }
+            let mpb = PolledMpb::new(mpb);
+            let waits = mpb.waits().clone();
+            let mut front = Front::open(rank, by.progress(rank)?, waits, mpb)?;
+            let mut begin = || {
+                front.submit((), |mpb: &mut PolledMpb, _| {
+                    Box::pin(async { Ok(mpb.wait_flag(0, |flag| flag > 0).await.map(drop)?) })
+                })
+            };
+            let is_revoked = |ended: Result<(), Failed<()>>| {
+                matches!(ended, Err(Failed { error: Error::Revoked { .. }, .. }))
+            };
+            let first = begin();
+            rank.revoke_mpbs("revoked")?;
+            ensure!(is_revoked(first.wait()), "{by:?}");
+            come.set_flag(Line { rank: 1, line: 0 }, 1)?;
+            come.wait_flag(0, |flag| flag == 1)?;
+            ensure!(is_revoked(begin().wait()), "{by:?}: another took what the first waited for");
+        }
+        Ok(())
+    });
 }

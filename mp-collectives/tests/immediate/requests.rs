@@ -1,9 +1,12 @@
 //! What requests promise: they are waited for, tested, dropped, leaked and awaited, in any number.
 
 use std::{
-    pin::pin,
-    sync::{Arc, mpsc},
-    task::{Context, Poll, Wake},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
 };
@@ -16,28 +19,10 @@ use mp_core::{
 };
 use mp_delegate::comm::{CommThreads, Progress};
 
-use crate::{ALL, By, open, support::on_all};
-
-struct Bell(mpsc::Sender<()>);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        let _ = self.0.send(());
-    }
-}
-
-/// As little of a runtime as there can be.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let (ring, rung) = mpsc::channel();
-    let waker = Arc::new(Bell(ring)).into();
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        rung.recv_timeout(Duration::from_secs(30)).expect("a wake-up");
-    }
-}
+use crate::{
+    ALL, By, open,
+    support::{block_on, on_all},
+};
 
 #[test]
 fn several_of_different_types_are_waited_for() {
@@ -102,6 +87,66 @@ fn requests_are_awaited() {
             }
         }
         Ok(())
+    });
+}
+
+/// Then the rank carries them on itself.
+#[test]
+fn requests_are_awaited_while_the_threads_are_switched_off() {
+    on_all(3, |rank| {
+        let threads = CommThreads::start(1)?;
+        let mut front = open(rank, "awaited", &Progress::from(&threads))?;
+        threads.switch_all(false);
+        let sums = (0..10).map(|n| front.all_reduce([n], Sum)).collect::<Vec<_>>();
+        for (n, sum) in sums.into_iter().enumerate() {
+            ensure!(block_on(sum)? == [3 * n], "{n}");
+        }
+        Ok(())
+    });
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Then they go on only where they are polled.
+#[test]
+fn a_request_that_a_thread_has_had_is_polled_when_that_has_ended() {
+    on_all(2, |rank| {
+        let signal = rank.mpb("signal", Mpbs::lines(1))?;
+        let threads = CommThreads::start(1)?;
+        let mut front = open(rank, "ended", &Progress::from(&threads))?;
+        if rank.id() == 1 {
+            signal.wait_flag(0, |value| value > 0)?;
+            ensure!(front.all_reduce([1u32], Sum).wait()? == [2], "rank 1");
+            return Ok(());
+        }
+        let mut sum = front.all_reduce([1u32], Sum);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut task = Context::from_waker(&waker);
+        let mut poll = || Pin::new(&mut sum).poll(&mut task);
+        // The other rank's part is missing.
+        ensure!(poll().is_pending(), "before its threads ended");
+        let before = woken.0.load(Ordering::SeqCst);
+        threads.shutdown();
+        let is_woken = woken.0.load(Ordering::SeqCst) > before;
+        // Its part goes on also when this test has failed.
+        signal.set_flag(Line { rank: 1, line: 0 }, 1)?;
+        ensure!(is_woken, "it is never polled again");
+        loop {
+            if let Poll::Ready(sum) = poll() {
+                ensure!(sum? == [2], "rank 0");
+                return Ok(());
+            }
+            thread::yield_now();
+        }
     });
 }
 

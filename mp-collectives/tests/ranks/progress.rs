@@ -10,7 +10,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_comm::{ANY_SOURCE, Communicator};
-use mp_core::{Channel, Rank, Result};
+use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};
 use mp_delegate::{
     comm::Progress,
     critical::{Scheme, Server, objects::Counter},
@@ -51,6 +51,14 @@ fn received(got: &[u64], from: usize) -> Result<()> {
     Ok(())
 }
 
+/// The odd rank's part where the even one sends: it receives before it comes to the barrier.
+fn receives_first(_: &Rank, world: &Communicator, other: usize) -> Result<()> {
+    let mut got = vec![0u64; LONG];
+    world.receive_into(&mut got, other, 3)?;
+    received(&got, other)?;
+    Ok(world.barrier()?)
+}
+
 /// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
 #[test]
 fn an_immediate_send_goes_on_in_a_barrier() {
@@ -61,12 +69,7 @@ fn an_immediate_send_goes_on_in_a_barrier() {
             sending.wait()?;
             Ok(())
         },
-        |_, world, other| {
-            let mut got = vec![0u64; LONG];
-            world.receive_into(&mut got, other, 3)?;
-            received(&got, other)?;
-            Ok(world.barrier()?)
-        },
+        receives_first,
     );
 }
 
@@ -116,12 +119,7 @@ fn a_buffered_send_goes_on_in_a_barrier() {
             world.buffered_send(&numbers(rank.id()), other, 3)?;
             Ok(world.barrier()?)
         },
-        |_, world, other| {
-            let mut got = vec![0u64; LONG];
-            world.receive_into(&mut got, other, 3)?;
-            received(&got, other)?;
-            Ok(world.barrier()?)
-        },
+        receives_first,
     );
 }
 
@@ -222,7 +220,7 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
     );
     on_all(2, |rank| {
         let world = Communicator::world(rank);
-        let mut hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
+        let hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
         if rank.id() == 0 {
             let sending = world.immediate_send(numbers(0), 1, 3);
             // Nobody serves before rank 1 has received.
@@ -237,6 +235,52 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
         server.add(hits)?;
         Ok(server.serve()?)
     });
+}
+
+/// A message, a sum of all ranks and an operation on a value, each of which waits for another rank, in one wait
+/// for all of them and in waits for whichever is done.
+#[test]
+fn messages_collectives_and_critical_sections_are_waited_for_together() {
+    for (scheme, ranks) in [
+        (Scheme::SlotServer, 3),
+        (Scheme::SlotServer, 6),
+        (Scheme::MpServer(0), 3),
+        (Scheme::MpServer(0), 6),
+        (Scheme::HybComb, 4),
+    ] {
+        on_all(ranks, |rank| {
+            let hits = Counter::open(rank, "hits", scheme)?;
+            let serves = scheme.needs_server() && rank.id() == 0;
+            let clients = Communicator::world(rank).split((!serves).then_some(0), 0)?;
+            let Some(world) = clients else {
+                let mut server = Server::new();
+                server.add(hits)?;
+                return Ok(server.serve()?);
+            };
+            let (me, size) = (world.rank(), world.size());
+            let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+            for round in 0..20u64 {
+                let mut hit = hits.submit(1)?;
+                let mut receiving = world.immediate_receive([0u64], before, 3);
+                let mut sending = world.immediate_send([round], next, 3);
+                let mut sum = world.immediate()?.all_reduce([1u64], Sum);
+                let mut all: [&mut dyn Pending; 4] =
+                    [&mut hit, &mut receiving, &mut sending, &mut sum];
+                if round % 2 == 0 {
+                    wait_all(&mut all)?;
+                } else {
+                    while wait_some(&mut all)?.len() < all.len() {}
+                }
+                ensure!(hit.is_done(), "it is not done");
+                let hit = hit.wait()?;
+                ensure!(hit >= round && hit < 20 * size as u64, "{hit} in round {round}");
+                ensure!(receiving.wait()?.0 == [round], "another number");
+                sending.wait()?;
+                ensure!(sum.wait()? == [size as u64], "another sum");
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Two sets of communicators, of which each rank waits in one for what goes on in the other: receives too.

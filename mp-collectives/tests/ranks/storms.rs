@@ -1,14 +1,16 @@
-//! Storms of messages, on ranks of every kind. For more of them: the example `storm`.
+//! Storms of all that ranks do together, on ranks of every kind. For more of them: the example `storm`.
 
 use crate::{
-    storm,
-    support::{SIZES, on_all},
+    storm::{self, Told},
+    support::{SIZES, Watchdog, on_all},
 };
 
 #[test]
 fn every_receive_gets_the_message_that_it_must() {
     for size in SIZES {
         for (seed, limit) in (0..).zip(storm::LIMITS) {
+            let told = Told::new(seed, size, limit);
+            let _watchdog = Watchdog::telling(told.text());
             on_all(size, |rank| storm::run(rank, seed, limit));
         }
     }

@@ -1,10 +1,52 @@
-//! Storms: random programs over all operations on tagged messages, mixed with collective operations that
-//! block and that do not, which MPI's rules allow, run by real ranks and compared with a sequential model.
+//! Storms: random programs over all that ranks can do together, which MPI's rules allow, run by real ranks and
+//! compared with a sequential model: tagged messages in every way, collective operations, communicators that
+//! are made, revoked and shrunk in the middle of all that, and beside them channels, delegated sends and
+//! critical sections.
 //!
-//! - `program.rs` makes a program: one order of events for all ranks, from which each takes its own.
+//! - `program.rs` is what a program consists of.
+//! - `draft.rs` draws one: one order of events for all ranks, from which each takes its own.
 //! - `run.rs` executes one rank's part and compares what it receives with the model.
+//! - `requests.rs` is what a rank has under way.
+//! - `beside.rs` is what it does beside its communicators.
 
+mod beside;
+mod draft;
 mod program;
+mod requests;
 mod run;
 
-pub use run::{LIMITS, run};
+pub use run::{LIMITS, Limit, run};
+
+/// Shows the program when it fails, and how to run it again.
+#[derive(Clone, Debug)]
+pub struct Told {
+    seed: u64,
+    ranks: usize,
+    limit: Limit,
+}
+
+impl Told {
+    pub fn new(seed: u64, ranks: usize, limit: Limit) -> Self {
+        Self { seed, ranks, limit }
+    }
+
+    /// The program, and how to run it again.
+    pub fn text(&self) -> String {
+        let Self { seed, ranks, limit } = *self;
+        let place = LIMITS.iter().position(|other| *other == limit).unwrap_or(0);
+        let program = program::Program::new(seed, ranks);
+        format!(
+            "{program}\nThis was seed {seed} for {ranks} ranks, with the limit {limit:?}. To run it again:\n\
+             cargo run --release -p mp-collectives --example storm -- 0 {seed} {ranks} {place}\n"
+        )
+    }
+}
+
+/// While it unwinds from a failure.
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.text());
+        }
+    }
+}

@@ -1,31 +1,41 @@
 //! One rank's part of a program.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
-    immediate::{self, CollectiveRequest, ImmediateCollectives},
+    immediate::{self, ImmediateCollectives},
     reduce::Sum,
 };
 use mp_comm::{
-    ANY_SOURCE, ANY_TAG, Communicator, Pending, PersistentReceive, PersistentSend, ReceiveRequest,
-    SendRequest, Source, Status, Tag, test_all, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, PersistentReceive, PersistentSend, Source,
+    Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
 use mp_core::{Rank, Result};
 use mp_delegate::comm::{CommThreads, Progress};
 
-use super::program::{
-    ANY_LONGEST, Act, Blocking, COMMUNICATORS, Collective, DIRECT, Later, Message, Program,
-    Receive, Taken, Waited,
+use super::{
+    beside::{Channels, Counters, Handles},
+    program::{
+        ANY_LONGEST, Act, Blocking, Collective, Heard, Kind, Later, Message, Posted, Program,
+        Receive, Taken, Waited,
+    },
+    requests::{Done, Request, awaited},
 };
 
 /// Longer than any test: a limit that is never reached.
 const FOREVER: Duration = Duration::from_secs(600);
-/// A tag that nothing is sent with.
+/// A tag that nothing is received with.
 const NO_TAG: u32 = 99;
+/// The tag of messages for which no receive is posted that names it.
+const HEARING: u32 = 98;
 
 /// Bytes of unexpected messages that ranks keep: as usual, none, a few, and on each rank another number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Usual,
     Bytes(usize),
@@ -43,130 +53,158 @@ const CHANNELS: usize = 264 << 10;
 /// Runs this rank's part of the program of this seed.
 pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
     let program = Program::new(seed, rank.size());
+    let me = rank.id();
+    let within = |what: &str| {
+        let what = format!("seed {seed}, {limit:?}, rank {me}, {what}");
+        move |error: mp_core::Error| mp_core::Error::other(format!("{what}: {error}"))
+    };
     let world = Communicator::world(rank);
     let second = Communicator::world(rank);
     for set in [&world, &second] {
         match limit {
             Limit::Usual => {}
             Limit::Bytes(bytes) => set.set_unexpected_limit(bytes),
-            Limit::Different => set.set_unexpected_limit([0, 500, LARGEST][rank.id() % 3]),
+            Limit::Different => set.set_unexpected_limit([0, 500, LARGEST][me % 3]),
         }
     }
-    let mut comms = Vec::new();
-    for comm in 2..COMMUNICATORS {
-        comms.push(if comm % 2 == 0 { &world } else { &second }.duplicate()?);
-    }
-    comms.extend([second, world]);
-    // Some compare all that they call, some have a thread that carries immediate operations on.
+    // Some compare all that they call, some have a thread that carries on between their calls what they have
+    // begun: everything, or immediate operations alone.
     let check = if seed.is_multiple_of(2) { Check::On } else { Check::Off };
-    let progress: Progress = match seed % 3 {
-        0 => CommThreads::start(1)?.into(),
-        _ => Progress::InCalls,
+    let progress: Progress = match seed % 4 {
+        2 => Progress::InCalls,
+        _ => CommThreads::start(1)?.into(),
     };
-    for comm in &comms {
-        comm.set_collectives(Settings { check, ..Settings::default() })?;
-        comm.set_immediate(progress.clone(), immediate::Settings::default())?;
+    if seed % 4 < 2 {
+        for set in [&world, &second] {
+            set.set_progress(progress.clone())?;
+        }
     }
+    let handles = Handles::open(rank, &program)?;
+    let comms: Vec<OnceCell<Communicator>> =
+        program.comms.iter().map(|_| OnceCell::new()).collect();
     let mut part = Part {
         rank,
         program: &program,
         comms: &comms,
+        check,
+        progress,
         requests: BTreeMap::new(),
+        void: BTreeSet::new(),
         idle: Vec::new(),
         got: BTreeMap::new(),
+        channels: Channels::open(rank, &program)?,
+        counters: Counters::new(&handles),
     };
-    for (place, act) in program.acts[rank.id()].iter().enumerate() {
-        part.perform(act).map_err(|error| {
-            let me = rank.id();
-            let what = format!("seed {seed}, {limit:?}, rank {me}, act {place}, {act:?}");
-            mp_core::Error::other(format!("{what}: {error}"))
-        })?;
+    // By all of them: then all have the counters.
+    let copies = [world.duplicate()?, second.duplicate()?];
+    for (number, comm) in copies.into_iter().chain([second, world]).enumerate() {
+        part.put_comm(number, comm)?;
     }
-    part.check_order()?;
-    let from_each = LARGEST / 8 + CHANNELS;
-    for comm in &comms {
-        let unexpected = comm.unexpected();
-        ensure!(
-            matches!(limit, Limit::Usual)
-                || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
-            "seed {seed}, {limit:?}: {unexpected:?}"
-        );
-        let left = (unexpected.messages, unexpected.bytes);
-        ensure!(left == (0, 0), "seed {seed}: {unexpected:?} left");
+    for (place, act) in program.acts[me].iter().enumerate() {
+        part.perform(act).map_err(within(&format!("act {place}, {act:?}")))?;
     }
-    Ok(())
-}
-
-enum Request<'a> {
-    Send(SendRequest<Vec<u8>>, usize),
-    Receive(ReceiveRequest<Vec<u8>>, usize),
-    PersistentSend(PersistentSend<'a, Vec<u8>>, usize),
-    PersistentReceive(PersistentReceive<'a, Vec<u8>>, usize),
-    Barrier(CollectiveRequest<()>),
-    /// With what must come of it.
-    Elements(CollectiveRequest<Vec<u64>>, Vec<u64>),
-}
-
-impl Request<'_> {
-    fn pending(&mut self) -> &mut dyn Pending {
-        match self {
-            Self::Send(request, _) => request,
-            Self::Receive(request, _) => request,
-            Self::PersistentSend(request, _) => request,
-            Self::PersistentReceive(request, _) => request,
-            Self::Barrier(request) => request,
-            Self::Elements(request, _) => request,
+    part.check_order().map_err(within("at the end"))?;
+    let mut end = || -> Result<()> {
+        let mut sums = part.counters.sums()?;
+        // The first one is of all ranks, and the last that goes on in its place as well.
+        let all = &comms[program.last_of_all()];
+        let all = all.get().ok_or_else(|| mp_core::Error::other("no communicator of all ranks"))?;
+        all.all_reduce(&mut sums, Sum)?;
+        part.counters.check(&program, &sums)?;
+        for (number, comm) in comms.iter().enumerate() {
+            let Some(unexpected) = comm.get().map(Communicator::unexpected) else { continue };
+            let from_each = LARGEST / 8 + CHANNELS;
+            ensure!(
+                matches!(limit, Limit::Usual)
+                    || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
+                "communicator {number}: {unexpected:?}"
+            );
+            let left = (unexpected.messages, unexpected.bytes);
+            ensure!(left == (0, 0), "communicator {number}: {unexpected:?} left");
         }
-    }
-
-    /// Whether it is done, after at most so long.
-    fn is_done(&mut self, limit: Duration) -> Result<bool> {
-        Ok(match self {
-            Self::Send(request, _) if limit.is_zero() => request.test()?,
-            Self::Send(request, _) => request.wait_timeout(limit)?,
-            Self::Receive(request, _) if limit.is_zero() => request.test()?,
-            Self::Receive(request, _) => request.wait_timeout(limit)?,
-            Self::Barrier(request) => request.wait_timeout(limit)?,
-            Self::Elements(request, _) => request.wait_timeout(limit)?,
-            Self::PersistentSend(request, _) => mp_comm::test_any(&mut [request])?.is_some(),
-            Self::PersistentReceive(request, _) => mp_comm::test_any(&mut [request])?.is_some(),
-        })
-    }
+        Ok(())
+    };
+    end().map_err(within("at the end"))?;
+    drop(part);
+    handles.close().map_err(within("at the end"))
 }
 
 struct Part<'a> {
     rank: &'a Rank,
     program: &'a Program,
-    comms: &'a [Communicator],
+    /// By number: those that this rank is in, once it has them.
+    comms: &'a [OnceCell<Communicator>],
+    check: Check,
+    progress: Progress,
     /// Those that are not done, by number.
     requests: BTreeMap<usize, Request<'a>>,
-    /// Persistent ones that are, and can be started again.
+    /// Those of them that may fail, because their communicator was revoked.
+    void: BTreeSet<usize>,
+    /// Persistent ones that are done, and can be started again.
     idle: Vec<Request<'a>>,
     /// The messages of those receives of which the model does not say which they get.
     got: BTreeMap<usize, usize>,
+    channels: Channels,
+    counters: Counters<'a>,
 }
 
 /// What a message is made of. The first bytes say which it is.
-fn content(number: usize, len: usize) -> Vec<u8> {
+pub fn content(number: usize, len: usize) -> Vec<u8> {
     let mut content: Vec<u8> = (0..len).map(|i| (i * 7 + number * 13) as u8).collect();
     let first = len.min(8);
     content[..first].copy_from_slice(&(number as u64).to_le_bytes()[..first]);
     content
 }
 
+/// Whether something failed because its communicator is revoked, and for no other reason.
+fn revoked<T>(ended: std::result::Result<T, impl Into<Error>>) -> Result<()> {
+    match ended.map_err(Into::into) {
+        Err(Error::Revoked) => Ok(()),
+        Err(error) => Err(mp_core::Error::other(format!("in a revoked communicator: {error:?}"))),
+        Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
+    }
+}
+
 impl<'a> Part<'a> {
-    fn message(&self, number: usize) -> (&'a Communicator, Message, Vec<u8>) {
-        let message = self.program.messages[number];
-        (&self.comms[message.comm], message, content(number, message.len))
+    fn comm(&self, number: usize) -> Result<&'a Communicator> {
+        let missing = || mp_core::Error::other(format!("there is no communicator {number} here"));
+        self.comms[number].get().ok_or_else(missing)
     }
 
-    fn receive(&self, number: usize) -> (&'a Communicator, Source, Tag, Vec<u8>) {
+    /// Keeps a communicator that was made.
+    fn put_comm(&self, number: usize, comm: Communicator) -> Result<()> {
+        let members = &self.program.comms[number].members;
+        let world: Result<Vec<usize>, _> =
+            (0..comm.size()).map(|rank| comm.world_rank(rank)).collect();
+        ensure!(world? == *members, "communicator {number}, {comm:?}, has others than {members:?}");
+        comm.set_collectives(Settings { check: self.check, ..Settings::default() })?;
+        comm.set_immediate(self.progress.clone(), immediate::Settings::default())?;
+        ensure!(self.comms[number].set(comm).is_ok(), "communicator {number} is made twice");
+        Ok(())
+    }
+
+    /// The place of a rank of the world in a communicator.
+    fn local(&self, comm: usize, world: usize) -> usize {
+        let members = &self.program.comms[comm].members;
+        members.iter().position(|&member| member == world).unwrap_or(usize::MAX)
+    }
+
+    fn is_direct(&self, comm: usize) -> bool {
+        self.program.comms[comm].kind == Kind::Direct
+    }
+
+    /// Where a message goes, with which tag, and what is in it.
+    fn message(&self, number: usize) -> Result<(&'a Communicator, usize, u32, Vec<u8>)> {
+        let Message { comm, to, tag, len, .. } = self.program.messages[number];
+        Ok((self.comm(comm)?, self.local(comm, to), tag, content(number, len)))
+    }
+
+    fn receive(&self, number: usize) -> Result<(&'a Communicator, Source, Tag, Vec<u8>)> {
         let Receive { comm, source, tag, gets, .. } = self.program.receives[number];
         let len = gets.map_or(ANY_LONGEST, |message| self.program.messages[message].len);
         let room = if number.is_multiple_of(3) { len + 5 } else { len };
-        let (source, tag) =
-            (source.map_or(ANY_SOURCE, Source::from), tag.map_or(ANY_TAG, Tag::from));
-        (&self.comms[comm], source, tag, vec![0; room])
+        let source = source.map_or(ANY_SOURCE, |source| Source::from(self.local(comm, source)));
+        Ok((self.comm(comm)?, source, tag.map_or(ANY_TAG, Tag::from), vec![0; room]))
     }
 
     fn perform(&mut self, act: &Act) -> Result<()> {
@@ -175,7 +213,7 @@ impl<'a> Part<'a> {
             Act::Delay(micros) => std::thread::sleep(Duration::from_micros(micros)),
             Act::SendLater { message, how, request } => self.send_later(message, how, request)?,
             Act::Send { message, how } => {
-                let (comm, Message { to, tag, .. }, content) = self.message(message);
+                let (comm, to, tag, content) = self.message(message)?;
                 match how {
                     Blocking::Send => comm.send(&content, to, tag)?,
                     Blocking::Synchronous => comm.synchronous_send(&content, to, tag)?,
@@ -184,22 +222,8 @@ impl<'a> Part<'a> {
                     }
                 }
             }
-            Act::Post { receive, persistent, request } => {
-                let (comm, source, tag, buffer) = self.receive(receive);
-                let posted = match persistent {
-                    true => {
-                        let mut posted = match self.idle_receive(receive) {
-                            Some(posted) => posted,
-                            None => comm.persistent_receive(Vec::new(), source, tag),
-                        };
-                        *posted.buffer_mut()? = buffer;
-                        posted.start()?;
-                        Request::PersistentReceive(posted, receive)
-                    }
-                    false => Request::Receive(comm.immediate_receive(buffer, source, tag), receive),
-                };
-                self.requests.insert(request, posted);
-            }
+            Act::Post { receive, how, request } => self.post(receive, how, request)?,
+            Act::Start { ref sends, ref receives } => self.start(sends, receives)?,
             Act::Receive { receive, how } => self.receive_now(receive, how)?,
             Act::Together { comm, operation } => self.together(comm, operation)?,
             Act::Begin { comm, operation, request } => {
@@ -208,16 +232,130 @@ impl<'a> Part<'a> {
             }
             Act::Exchange { ref sends, ref receives } => self.exchange(sends, receives)?,
             Act::Wait { how, ref sure, ref more } => self.wait(how, sure, more)?,
-            Act::Cancel { source } => {
-                let posted = self.comms[0].immediate_receive(vec![0u8], source, NO_TAG);
+            Act::Cancel { comm, source } => {
+                let source = self.local(comm, source);
+                let posted = self.comm(comm)?.immediate_receive(vec![0u8], source, NO_TAG);
                 ensure!(posted.cancel().is_ok(), "a receive of nothing can't be taken back");
             }
+            Act::Duplicate { comm, to } => {
+                let copy = self.comm(comm)?.duplicate()?;
+                match to {
+                    Some(to) => self.put_comm(to, copy)?,
+                    None => use_once(&copy)?,
+                }
+            }
+            Act::Split { comm, color, key, to } => {
+                match (self.comm(comm)?.split(color, key)?, to) {
+                    (Some(part), Some(to)) => self.put_comm(to, part)?,
+                    (part, to) => ensure!(part.is_none() && to.is_none(), "{part:?} as {to:?}"),
+                }
+            }
+            Act::Agree { comm, flag, together } => {
+                let agreed = self.comm(comm)?.agree(flag)?;
+                let wanted = Agreement { flag: together, unacknowledged: Vec::new() };
+                ensure!(agreed == wanted, "{agreed:?} instead of {wanted:?}");
+            }
+            Act::Acknowledge { comm } => {
+                let comm = self.comm(comm)?;
+                let lost = [comm.acknowledge(), comm.failed_ranks()];
+                ensure!(lost.iter().all(Vec::is_empty), "{lost:?} are said to be lost");
+                ensure!(!comm.is_revoked(), "{comm:?} is said to be revoked");
+            }
+            Act::Revoke { comm, heard, to, ref void } => {
+                self.void.extend(void);
+                self.revoke(comm, heard, to)?;
+            }
+            Act::Put { channel, number, how } => {
+                if let Some((request, sent)) = self.channels.put(channel, number, how)? {
+                    self.requests.insert(request, sent);
+                }
+            }
+            Act::Take { channel, number } => self.channels.take(channel, number)?,
+            Act::Add { counter, how } => self.counters.add(counter, how)?,
         }
         Ok(())
     }
 
+    fn post(&mut self, number: usize, how: Posted, request: usize) -> Result<()> {
+        let (comm, source, tag, buffer) = self.receive(number)?;
+        let posted = match how {
+            Posted::Persistent => {
+                let mut posted = self.persistent_receive(number)?;
+                posted.start()?;
+                Request::PersistentReceive(posted, number)
+            }
+            Posted::Immediate => {
+                Request::Receive(comm.immediate_receive(buffer, source, tag), number)
+            }
+            Posted::Again => {
+                let again = match comm.immediate_receive(buffer, source, tag).cancel() {
+                    Ok(back) => comm.immediate_receive(back, source, tag),
+                    Err(posted) => posted,
+                };
+                Request::Receive(again, number)
+            }
+        };
+        self.requests.insert(request, posted);
+        Ok(())
+    }
+
+    fn start(&mut self, sends: &[(usize, usize)], receives: &[(usize, usize)]) -> Result<()> {
+        let mut receiving = Vec::new();
+        for &(number, _) in receives {
+            receiving.push(self.persistent_receive(number)?);
+        }
+        let mut sending = Vec::new();
+        for &(number, _) in sends {
+            sending.push(self.persistent_send(number)?);
+        }
+        let receives_first = receiving.iter_mut().map(|receive| receive as &mut dyn Start);
+        let then_sends = sending.iter_mut().map(|send| send as &mut dyn Start);
+        let mut all: Vec<_> = receives_first.chain(then_sends).collect();
+        start_all(&mut all)?;
+        drop(all);
+        for (receive, &(number, request)) in receiving.into_iter().zip(receives) {
+            self.requests.insert(request, Request::PersistentReceive(receive, number));
+        }
+        for (send, &(number, request)) in sending.into_iter().zip(sends) {
+            self.requests.insert(request, Request::PersistentSend(send, number));
+        }
+        Ok(())
+    }
+
+    /// Revokes a communicator when all have come here, or hears of that; goes on in another one.
+    fn revoke(&mut self, number: usize, heard: Heard, to: usize) -> Result<()> {
+        let comm = self.comm(number)?;
+        comm.agree(u64::MAX)?;
+        let other = (comm.rank() + 1) % comm.size();
+        match heard {
+            Heard::Revokes => comm.revoke()?,
+            Heard::Receive => revoked(comm.receive_into(&mut [0u8], other, NO_TAG))?,
+            Heard::Send => {
+                let send = || comm.synchronous_send::<u8>(&[], other, HEARING);
+                // It goes well as often as the other rank has receives of any tag there.
+                let failed = (0..=self.program.receives.len()).find_map(|_| send().err());
+                revoked(failed.map_or(Ok(()), Err))?;
+            }
+            Heard::Probe => revoked(comm.probe(other, NO_TAG))?,
+            Heard::Barrier => revoked(comm.barrier())?,
+            Heard::Split => revoked(comm.split(Some(1), 0))?,
+            Heard::Asks => {
+                while !comm.is_revoked() {
+                    self.rank.progress(0);
+                    std::thread::yield_now();
+                }
+            }
+            Heard::Shrink => {}
+        }
+        let all = comm.shrink()?;
+        ensure!(comm.is_revoked(), "{comm:?} is not revoked");
+        revoked(comm.try_probe(other, NO_TAG))?;
+        revoked(comm.immediate_send([0u8], other, NO_TAG).wait())?;
+        self.put_comm(to, all)
+    }
+
     fn send_later(&mut self, number: usize, how: Later, request: usize) -> Result<()> {
-        let (comm, Message { to, tag, .. }, content) = self.message(number);
+        let (comm, to, tag, content) = self.message(number)?;
         let sent = match how {
             Later::Buffered => return Ok(comm.buffered_send(&content, to, tag)?),
             Later::Dropped => {
@@ -228,12 +366,19 @@ impl<'a> Part<'a> {
             Later::Synchronous => {
                 Request::Send(comm.immediate_synchronous_send(content, to, tag), number)
             }
-            Later::Persistent => {
-                let mut send = match self.idle_send(number) {
-                    Some(send) => send,
-                    None => comm.persistent_send(Vec::new(), to, tag),
+            Later::Again => {
+                let wanted = content.clone();
+                let again = match comm.immediate_send(content, to, tag).cancel() {
+                    Ok(back) => {
+                        ensure!(back == wanted, "another buffer came back");
+                        comm.immediate_send(back, to, tag)
+                    }
+                    Err(sent) => sent,
                 };
-                *send.buffer_mut()? = content;
+                Request::Send(again, number)
+            }
+            Later::Persistent => {
+                let mut send = self.persistent_send(number)?;
                 send.start()?;
                 Request::PersistentSend(send, number)
             }
@@ -242,36 +387,44 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// One that was used before, to the same rank with the same tag.
-    fn idle_send(&mut self, number: usize) -> Option<PersistentSend<'a, Vec<u8>>> {
+    /// One of this message, which can be started; where there is one, that was used before, to the same
+    /// rank with the same tag.
+    fn persistent_send(&mut self, number: usize) -> Result<PersistentSend<'a, Vec<u8>>> {
         let of = |number: usize| {
             let Message { comm, to, tag, .. } = self.program.messages[number];
             (comm, to, tag)
         };
         let alike = |idle: &Request<'_>| matches!(idle, Request::PersistentSend(_, before) if of(*before) == of(number));
-        let place = self.idle.iter().position(alike)?;
-        match self.idle.swap_remove(place) {
-            Request::PersistentSend(send, _) => Some(send),
-            _ => None,
-        }
+        let place = self.idle.iter().position(alike);
+        let (comm, to, tag, content) = self.message(number)?;
+        let mut send = match place.map(|place| self.idle.swap_remove(place)) {
+            Some(Request::PersistentSend(send, _)) => send,
+            _ => comm.persistent_send(Vec::new(), to, tag),
+        };
+        *send.buffer_mut()? = content;
+        Ok(send)
     }
 
-    /// One that was used before, for the same source and tag.
-    fn idle_receive(&mut self, number: usize) -> Option<PersistentReceive<'a, Vec<u8>>> {
+    /// One of this receive, which can be started; where there is one, that was used before, for the same
+    /// source and tag.
+    fn persistent_receive(&mut self, number: usize) -> Result<PersistentReceive<'a, Vec<u8>>> {
         let of = |number: usize| {
             let Receive { comm, source, tag, .. } = self.program.receives[number];
             (comm, source, tag)
         };
         let alike = |idle: &Request<'_>| matches!(idle, Request::PersistentReceive(_, before) if of(*before) == of(number));
-        let place = self.idle.iter().position(alike)?;
-        match self.idle.swap_remove(place) {
-            Request::PersistentReceive(receive, _) => Some(receive),
-            _ => None,
-        }
+        let place = self.idle.iter().position(alike);
+        let (comm, source, tag, buffer) = self.receive(number)?;
+        let mut receive = match place.map(|place| self.idle.swap_remove(place)) {
+            Some(Request::PersistentReceive(receive, _)) => receive,
+            _ => comm.persistent_receive(Vec::new(), source, tag),
+        };
+        *receive.buffer_mut()? = buffer;
+        Ok(receive)
     }
 
     fn receive_now(&mut self, number: usize, how: Taken) -> Result<()> {
-        let (comm, source, tag, mut into) = self.receive(number);
+        let (comm, source, tag, mut into) = self.receive(number)?;
         let status = match how {
             Taken::Into => comm.receive_into(&mut into, source, tag)?,
             Taken::Timeout => comm.receive_timeout(&mut into, source, tag, FOREVER)?,
@@ -307,20 +460,21 @@ impl<'a> Part<'a> {
 
     fn exchange(&mut self, sends: &[usize], receives: &[usize]) -> Result<()> {
         let Some(&first) = sends.iter().chain(receives).next() else { return Ok(()) };
-        let comm = match sends.is_empty() {
-            true => &self.comms[self.program.receives[first].comm],
-            false => &self.comms[self.program.messages[first].comm],
-        };
-        let contents: Vec<_> = sends.iter().map(|&number| self.message(number)).collect();
-        let mut into: Vec<_> = receives.iter().map(|&number| self.receive(number)).collect();
-        let statuses = if let ([(_, message, content)], [(_, source, tag, into)]) =
+        let comm = self.comm(match sends.is_empty() {
+            true => self.program.receives[first].comm,
+            false => self.program.messages[first].comm,
+        })?;
+        let contents: Result<Vec<_>> = sends.iter().map(|&number| self.message(number)).collect();
+        let into: Result<Vec<_>> = receives.iter().map(|&number| self.receive(number)).collect();
+        let (contents, mut into) = (contents?, into?);
+        let statuses = if let ([(_, to, tag, content)], [(_, source, from_tag, into)]) =
             (&contents[..], &mut into[..])
             && sends[0].is_multiple_of(2)
         {
-            vec![comm.send_receive(content, message.to, message.tag, into, *source, *tag)?]
+            vec![comm.send_receive(content, *to, *tag, into, *source, *from_tag)?]
         } else {
             let mut exchange = comm.exchange();
-            for (_, Message { to, tag, .. }, content) in &contents {
+            for (_, to, tag, content) in &contents {
                 exchange.send(content, *to, *tag);
             }
             for (_, source, tag, into) in &mut into {
@@ -338,6 +492,12 @@ impl<'a> Part<'a> {
     fn wait(&mut self, how: Waited, sure: &[usize], more: &[usize]) -> Result<()> {
         match how {
             Waited::Each => return sure.iter().try_for_each(|&number| self.finish(number)),
+            Waited::Awaited => {
+                let asked = |number: &usize| Some((*number, self.requests.remove(number)?));
+                let requests = sure.iter().filter_map(asked).collect();
+                let done = awaited(self.rank, requests)?;
+                return done.into_iter().try_for_each(|(number, done)| self.look(number, done));
+            }
             Waited::Tested | Waited::Timed => {
                 let limit = match how {
                     Waited::Timed => Duration::from_micros(50),
@@ -356,8 +516,7 @@ impl<'a> Part<'a> {
             _ => {}
         }
         // One that was sure to be done was, in an earlier call for any.
-        let any = matches!(how, Waited::Any | Waited::Some);
-        if any && sure.iter().any(|number| !self.requests.contains_key(number)) {
+        if how.for_some() && sure.iter().any(|number| !self.requests.contains_key(number)) {
             return Ok(());
         }
         let mut asked: Vec<(usize, &mut Request<'a>)> = self
@@ -371,6 +530,19 @@ impl<'a> Part<'a> {
         let done = match how {
             Waited::Any => vec![wait_any(&mut pending)?],
             Waited::Some => wait_some(&mut pending)?,
+            Waited::TestedAny => loop {
+                match test_any(&mut pending)? {
+                    Some(done) => break vec![done],
+                    None => std::thread::yield_now(),
+                }
+            },
+            Waited::TestedSome => loop {
+                let done = test_some(&mut pending)?;
+                if !done.is_empty() {
+                    break done;
+                }
+                std::thread::yield_now();
+            },
             Waited::TestedAll => {
                 while !test_all(&mut pending)? {
                     std::thread::yield_now();
@@ -386,12 +558,12 @@ impl<'a> Part<'a> {
         done.into_iter().try_for_each(|place| self.finish(numbers[place]))
     }
 
-    /// What each rank's vector is in a collective operation, and what comes of them together.
-    fn elements(&self, operation: Collective) -> (Vec<u64>, Vec<u64>) {
+    /// What this rank's vector is in a collective operation, and what comes of all together.
+    fn elements(comm: &Communicator, operation: Collective) -> (Vec<u64>, Vec<u64>) {
         let of = |rank: usize, len: usize, number: usize| -> Vec<u64> {
             (0..len).map(|place| (place * (rank + 1) + number) as u64).collect()
         };
-        let (me, ranks) = (self.rank.id(), self.rank.size());
+        let (me, ranks) = (comm.rank(), comm.size());
         match operation {
             Collective::Barrier => (Vec::new(), Vec::new()),
             Collective::Broadcast { root, len, number } => (
@@ -410,8 +582,8 @@ impl<'a> Part<'a> {
     }
 
     fn together(&mut self, comm: usize, operation: Collective) -> Result<()> {
-        let (mut mine, wanted) = self.elements(operation);
-        let comm = &self.comms[comm];
+        let comm = self.comm(comm)?;
+        let (mut mine, wanted) = Self::elements(comm, operation);
         match operation {
             Collective::Barrier => comm.barrier()?,
             Collective::Broadcast { root, .. } => comm.broadcast(&mut mine, root)?,
@@ -422,8 +594,9 @@ impl<'a> Part<'a> {
     }
 
     fn begin(&mut self, comm: usize, operation: Collective) -> Result<Request<'a>> {
-        let (mine, wanted) = self.elements(operation);
-        let mut front = self.comms[comm].immediate()?;
+        let comm = self.comm(comm)?;
+        let (mine, wanted) = Self::elements(comm, operation);
+        let mut front = comm.immediate()?;
         Ok(match operation {
             Collective::Barrier => Request::Barrier(front.barrier()),
             Collective::Broadcast { root, .. } => {
@@ -435,34 +608,61 @@ impl<'a> Part<'a> {
 
     /// Waits for a request, and looks at what came of it.
     fn finish(&mut self, number: usize) -> Result<()> {
-        let Some(request) = self.requests.remove(&number) else { return Ok(()) };
+        match self.requests.remove(&number) {
+            Some(request) => self.look(number, request.wait()),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at what came of a request.
+    fn look(&mut self, request: usize, done: Done<'a>) -> Result<()> {
+        let void = self.void.remove(&request);
+        // One of a revoked communicator may have failed.
+        let survived = |ended: &Result<(), Error>| match ended {
+            Err(Error::Revoked) if void => Ok(false),
+            Err(error) => Err(mp_core::Error::other(format!("request {request}: {error:?}"))),
+            Ok(()) => Ok(true),
+        };
         let back = |number: usize, buffer: &[u8]| {
             let len = self.program.messages[number].len;
             ensure!(buffer == content(number, len), "another buffer came back");
             Ok(())
         };
-        match request {
-            Request::Send(request, number) => back(number, &request.wait()?),
-            Request::PersistentSend(mut request, number) => {
-                request.wait()?;
-                back(number, request.buffer_mut()?)?;
-                self.idle.push(Request::PersistentSend(request, number));
+        match done {
+            Done::Send(buffer, ended, number) => {
+                survived(&ended)?;
+                back(number, &buffer)
+            }
+            Done::PersistentSend(mut send, ended, number) => {
+                survived(&ended)?;
+                back(number, send.buffer_mut()?)?;
+                self.idle.push(Request::PersistentSend(send, number));
                 Ok(())
             }
-            Request::Barrier(request) => Ok(request.wait()?),
-            Request::Elements(request, wanted) => {
-                ensure!(request.wait()? == wanted, "a collective request gave something else");
+            Done::Barrier(ended) => survived(&ended).map(drop),
+            Done::Elements(ended, wanted) => {
+                let is_right = ended.as_ref().is_ok_and(|elements| *elements == wanted);
+                let ended = ended.map(drop);
+                ensure!(!survived(&ended)? || is_right, "a collective request gave something else");
                 Ok(())
             }
-            Request::Receive(request, number) => {
-                let (into, status) = request.wait()?;
-                self.check(number, &into, status)
+            Done::Put(ended, content) => {
+                let back = ended?;
+                ensure!(back == content, "another message came back");
+                Ok(())
             }
-            Request::PersistentReceive(mut request, number) => {
-                let status = request.wait()?;
-                let into = std::mem::take(request.buffer_mut()?);
-                self.idle.push(Request::PersistentReceive(request, number));
-                self.check(number, &into, status)
+            // Of a rank that hears of the revocation by a send.
+            Done::Receive(Ok((_, status)), _) if void && status.tag == HEARING => Ok(()),
+            Done::Receive(Ok((into, status)), number) => self.check(number, &into, status),
+            Done::Receive(Err(error), _) => survived(&Err(error)).map(drop),
+            Done::PersistentReceive(mut receive, ended, number) => {
+                let into = std::mem::take(receive.buffer_mut()?);
+                self.idle.push(Request::PersistentReceive(receive, number));
+                match ended {
+                    Ok(status) if void && status.tag == HEARING => Ok(()),
+                    Ok(status) => self.check(number, &into, status),
+                    Err(error) => survived(&Err(error)).map(drop),
+                }
             }
         }
     }
@@ -473,11 +673,14 @@ impl<'a> Part<'a> {
         let got = into.get(..status.count).unwrap_or(into);
         let wanted = match receive.gets {
             Some(message) => message,
+            None if self.is_direct(receive.comm) => {
+                return Err(mp_core::Error::other(format!("receive {number} got a message")));
+            }
             None => {
                 let first = got
                     .first_chunk::<8>()
                     .map_or(usize::MAX, |first| u64::from_le_bytes(*first) as usize);
-                ensure!(first < self.program.messages.len(), "a message that nobody sent");
+                ensure!(first < self.program.messages.len(), "no message of that: {status:?}");
                 self.got.insert(number, first);
                 first
             }
@@ -491,7 +694,8 @@ impl<'a> Part<'a> {
             "message {wanted}, {message:?}, for {receive:?}"
         );
         ensure!(
-            (status.source, status.tag, status.count, status.bytes) == (from, tag, len, len),
+            (status.source, status.tag, status.count, status.bytes)
+                == (self.local(comm, from), tag, len, len),
             "{status:?} of message {wanted}, {message:?}"
         );
         ensure!(got == content(wanted, len), "message {wanted}, {message:?}, came damaged");
@@ -502,9 +706,17 @@ impl<'a> Part<'a> {
     /// receives take came in their order.
     fn check_order(&self) -> Result<()> {
         let me = self.rank.id();
-        let mine = |message: &&Message| message.to == me && message.comm >= DIRECT;
-        let wanted = self.program.messages.iter().filter(mine).count();
-        ensure!(self.got.len() == wanted, "{} of {wanted} messages", self.got.len());
+        for (number, comm) in self.program.comms.iter().enumerate() {
+            let here = |message: &usize| self.program.messages[*message].comm == number;
+            let got: BTreeSet<usize> = self.got.values().copied().filter(here).collect();
+            let sent =
+                self.program.messages.iter().filter(|sent| (sent.comm, sent.to) == (number, me));
+            let (wanted, receives) =
+                (sent.count(), self.got.values().filter(|got| here(got)).count());
+            ensure!(got.len() == receives, "a message came twice in communicator {number}");
+            let all_came = got.len() == wanted || comm.revoked || self.is_direct(number);
+            ensure!(all_came, "{} of {wanted} messages in communicator {number}", got.len());
+        }
         let mut last = BTreeMap::new();
         for (&number, &message) in &self.got {
             let Receive { comm, tag, .. } = self.program.receives[number];
@@ -517,4 +729,14 @@ impl<'a> Part<'a> {
         }
         Ok(())
     }
+}
+
+/// All ranks of a communicator use it once.
+fn use_once(comm: &Communicator) -> Result<()> {
+    let (me, size) = (comm.rank(), comm.size());
+    let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+    let mut got = [0];
+    comm.send_receive(&[me as u64], next, 1, &mut got, before, 1)?;
+    ensure!(got == [before as u64], "{got:?} from {before}");
+    Ok(())
 }

@@ -41,6 +41,22 @@ fn the_same_goes_on() {
     }
 }
 
+/// A rank that drops its communicators before its first call, and lives on.
+#[test]
+fn who_has_gone_is_named() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let mut meet = Together::new(rank)?;
+        if rank.id() == 0 {
+            drop(world);
+            return meet.wait();
+        }
+        let checked = world.joint().check(&sum(1), None);
+        ensure!(matches!(checked, Err(Error::Ended { rank: 0 })), "{checked:?}");
+        meet.wait()
+    });
+}
+
 #[test]
 fn who_differs_is_named_at_all_ranks() {
     for size in [2, 3, 5] {

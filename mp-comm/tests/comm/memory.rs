@@ -1,20 +1,12 @@
 //! Messages for which there is no memory: neither side waits for ever.
 
 use mp_comm::{ANY_SOURCE, Communicator, Error, wait_all};
-use mp_core::{Channel, Rank, Result, SharedBuffer, World};
+use mp_core::{Channel, Result, Select, World, mpb::Mpbs};
 
-use crate::{messages::numbers, support::on_all_with};
-
-/// Takes what memory there is, but for less than a channel of chunks needs.
-fn starve(rank: &Rank) -> Vec<SharedBuffer<u8>> {
-    let mut taken = Vec::new();
-    for len in [1 << 20, 64 << 10] {
-        while let Ok(buffer) = rank.buffer::<u8>(len) {
-            taken.push(buffer);
-        }
-    }
-    taken
-}
+use crate::{
+    messages::numbers,
+    support::{on_all_with, starve},
+};
 
 fn names_the_memory<T>(result: Result<T, impl Into<Error>>, unsent: bool) -> Result<()> {
     let error = match result.map_err(Into::into) {
@@ -71,8 +63,17 @@ fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
                 names_the_memory(world.immediate_receive([0u64], 0, 2).wait(), false)?;
                 names_the_memory(world.probe(0, 3), false)?;
                 names_the_memory(world.synchronous_send(&[1u64], 0, 9), false)?;
-                if ranks == 2 {
-                    names_the_memory(world.receive_vec::<u64>(ANY_SOURCE, 1), false)?;
+                // Until it is acknowledged that nothing comes from there, where others are left.
+                names_the_memory(world.immediate_receive([0u64], ANY_SOURCE, 4).wait(), false)?;
+                names_the_memory(world.receive_vec::<u64>(ANY_SOURCE, 1), false)?;
+                ensure!(world.acknowledge().is_empty(), "nobody is lost");
+                let any = world.immediate_receive([0u64], ANY_SOURCE, 4);
+                match ranks {
+                    2 => {
+                        let nobody = any.wait().map_err(|failed| failed.error);
+                        ensure!(matches!(nobody, Err(Error::NobodyLeft)), "{nobody:?}");
+                    }
+                    _ => ensure!(any.cancel().is_ok() && world.rank() == 1, "nothing was sent"),
                 }
                 meet()
             }
@@ -111,6 +112,39 @@ fn so_does_one_that_waits_for_all() {
         )?;
         names_the_memory(request.wait(), false)
     });
+}
+
+/// Whatever the rank waits in: what it waits for may be the answer.
+#[test]
+fn so_does_a_wait_outside_of_communicators() {
+    for wait in 0..4 {
+        starved(3, |world| {
+            let rank = world.joint().rank();
+            let mut full = rank.sender::<u8>("full", 1, Channel::degree(1))?;
+            full.send(&1)?;
+            let empty = rank.receiver::<u8>("empty", 1, Channel::degree(1))?;
+            let request = world.immediate_send(numbers(30_000, 1), 1, 1);
+            let waited = match wait {
+                0 => full.send(&2),
+                1 => empty.receive().map(drop),
+                2 => {
+                    let mut select = Select::new();
+                    select.add(&empty);
+                    select.ready().map(drop)
+                }
+                _ => {
+                    let line = rank.mpb("flag", Mpbs::lines(1))?;
+                    line.wait_flag(0, |value| value > 0).map(drop)
+                }
+            };
+            names_the_memory(waited, true)?;
+            // Once.
+            let limit = std::time::Duration::from_millis(1);
+            let late = empty.receive_timeout(limit).err();
+            ensure!(matches!(late, Some(mp_core::Error::Timeout { .. })), "told again: {late:?}");
+            names_the_memory(request.wait(), false)
+        });
+    }
 }
 
 #[test]

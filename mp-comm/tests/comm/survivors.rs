@@ -3,16 +3,22 @@
 use std::time::Duration;
 
 use mp_comm::{ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator, Error};
-use mp_core::{Channel, Rank, Result, World};
+use mp_core::{
+    Channel, Rank, Result, World,
+    mpb::{Line, Mpbs},
+};
 
 use crate::{
     ends::{ended, lost, with_a_death},
     messages::numbers,
     support::{
-        Random, Watchdog, on_all,
+        Random, Together, Watchdog, on_all,
         scenarios::{check, die},
     },
 };
+
+/// Long enough for what could go wrong to go wrong.
+const SHORT: Duration = Duration::from_millis(50);
 
 /// Every way to receive from any source fails for a death that was not acknowledged, though another rank
 /// lives, waits or not; nothing is lost by that; and waits for the others afterwards.
@@ -330,6 +336,190 @@ fn a_revocation_concerns_its_communicator_alone() {
         ensure!(half.is_revoked() == (rank.id() % 2 == 1), "{half:?}");
         ensure!(!world.is_revoked() && !part.is_revoked(), "others");
         all_talk(&half.shrink()?)
+    });
+}
+
+/// What a receiver says of sends that were revoked is not taken for what it says of later ones.
+#[test]
+fn numbers_of_revoked_sends_are_not_used_again() {
+    for len in [1, 100_000] {
+        on_all(2, |rank| {
+            let world = Communicator::world(rank);
+            world.set_unexpected_limit(0);
+            let copy = world.duplicate()?;
+            let mut meet = Together::new(rank)?;
+            let numbers = |round: u64| vec![round; len];
+            if rank.id() == 0 {
+                let sends: Vec<_> =
+                    (0..3).map(|tag| copy.immediate_synchronous_send(numbers(0), 1, tag)).collect();
+                // Rank 1 says meanwhile that it has a receive for them.
+                meet.wait()?;
+                meet.wait()?;
+                copy.revoke()?;
+                drop(sends);
+                let mut later: Vec<_> = (0..3)
+                    .map(|tag| world.immediate_synchronous_send(numbers(1), 1, tag))
+                    .collect();
+                for _ in 0..100 {
+                    for send in &mut later {
+                        ensure!(
+                            !send.test()?,
+                            "a message of {len} was received before its receive"
+                        );
+                    }
+                }
+                meet.wait()?;
+                return later.into_iter().try_for_each(|send| Ok(send.wait().map(drop)?));
+            }
+            meet.wait()?;
+            let receives: Vec<_> =
+                (0..3).map(|tag| copy.immediate_receive(vec![0u64; len], 0, tag)).collect();
+            // Brings on what those need.
+            world.try_probe(0, 9)?;
+            meet.wait()?;
+            meet.wait()?;
+            for tag in 0..3 {
+                let (got, _) = world.receive_vec::<u64>(0, tag)?;
+                ensure!(got == numbers(1), "another message of {len}");
+            }
+            for receive in receives {
+                match receive.wait() {
+                    Ok((got, _)) => ensure!(got == numbers(0), "another message of {len}"),
+                    Err(failed) => ensure!(matches!(failed.error, Error::Revoked), "{failed:?}"),
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// A send that its rank let go of before it revoked the communicator has shown its number to the receiver.
+#[test]
+fn the_number_of_a_dropped_send_is_not_used_again() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let copy = world.duplicate()?;
+        let flags = rank.mpb("told", Mpbs::lines(1))?;
+        // Looks at flags bring nothing on.
+        let tell = |rank, number| flags.set_flag(Line { rank, line: 0 }, number);
+        let until_told = |number| -> Result<()> {
+            while flags.flag(0)? < number {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let long = || vec![1u64; 125_000];
+        if rank.id() == 0 {
+            until_told(1)?;
+            // The first of its chunks go at once.
+            drop(copy.immediate_synchronous_send(long(), 1, 0));
+            tell(1, 1)?;
+            until_told(2)?;
+            copy.revoke()?;
+            let mut later = world.immediate_synchronous_send([7u64], 1, 5);
+            ensure!(!later.wait_timeout(SHORT)?, "it was received before its receive");
+            tell(1, 2)?;
+            return Ok(later.wait().map(drop)?);
+        }
+        let mut receive = copy.immediate_receive(long(), 0, 0);
+        tell(0, 1)?;
+        until_told(1)?;
+        // Says that it has a receive for it.
+        ensure!(!receive.test()?, "all of it came");
+        tell(0, 2)?;
+        while flags.flag(0)? < 2 {
+            // Brings in the rest of it.
+            world.try_probe(0, 9)?;
+        }
+        ensure!(world.receive::<u64>(0, 5)?.0 == 7, "another message");
+        ensure!(receive.wait()?.0 == long(), "another long message");
+        Ok(())
+    });
+}
+
+/// What is made up before the communicator is revoked, and begins afterwards.
+#[test]
+fn an_exchange_begins_nothing_in_a_revoked_communicator() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let copy = world.duplicate()?;
+        let (other, mut into) = (1 - rank.id(), [0u64]);
+        let mut exchange = copy.exchange();
+        exchange.send(&[1u64], other, 0).receive(&mut into, other, 1);
+        copy.revoke()?;
+        revoked(exchange.run())?;
+        all_talk(&world)
+    });
+}
+
+/// One of a communicator's ranks revokes it as soon as it has it, when the others are still making it.
+#[test]
+fn a_revocation_is_heard_by_those_who_make_the_communicator() {
+    for ranks in [2, 5, 8] {
+        on_all(ranks, |rank| {
+            let world = Communicator::world(rank);
+            for round in 0..200 {
+                let copy = world.duplicate()?;
+                if rank.id() == round % ranks {
+                    copy.revoke()?;
+                }
+                // Nobody sends anything.
+                revoked(copy.receive::<u8>((rank.id() + 1) % ranks, 1))?;
+            }
+            all_talk(&world)
+        });
+    }
+}
+
+/// A rank that has dropped this communicator, and has others, is not waited for, whatever it does.
+#[test]
+fn those_who_have_dropped_it_are_left_out() {
+    for (ranks, agree) in [(2, false), (3, true), (5, false)] {
+        on_all(ranks, |rank| {
+            let world = Communicator::world(rank);
+            let copy = world.duplicate()?;
+            let mut meet = Together::new(rank)?;
+            if rank.id() == ranks - 1 {
+                drop(copy);
+                meet.wait()?;
+                let got = world.receive::<usize>(0, 1)?.0;
+                ensure!(got == ranks - 1, "{got} ranks are left");
+                return Ok(());
+            }
+            meet.wait()?;
+            if agree {
+                copy.agree(1)?;
+            }
+            let left = copy.shrink()?;
+            ensure!(left.size() == ranks - 1, "{left:?}");
+            if rank.id() == 0 {
+                world.send(&[left.size()], ranks - 1, 1)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// A copy that its receiver's limit keeps with the sender, which has dropped the communicator.
+#[test]
+fn what_a_receiver_drops_is_not_kept_for_it() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        world.set_unexpected_limit(0);
+        let copy = world.duplicate()?;
+        // Both know the limit.
+        all_talk(&world)?;
+        if rank.id() == 0 {
+            copy.buffered_send(&[1u64; 1000], 1, 0)?;
+            drop(copy);
+            world.send(&[1u64], 1, 1)?;
+            world.flush()?;
+            return Ok(world.send(&[2u64], 1, 1)?);
+        }
+        world.receive::<u64>(0, 1)?;
+        copy.revoke()?;
+        ensure!(world.receive::<u64>(0, 1)?.0 == 2, "another message");
+        Ok(())
     });
 }
 

@@ -517,11 +517,7 @@ impl<M: Message + ?Sized> Outlet<M> {
     }
 
     pub(crate) fn timed_out(&self, wait: Wait) -> Error {
-        Error::Timeout {
-            operation: Operation::Send,
-            channel: self.name().clone(),
-            limit: wait.limit.unwrap_or_default(),
-        }
+        self.opened.context.gave_up(Operation::Send, self.name(), wait)
     }
 }
 

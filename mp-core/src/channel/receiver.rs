@@ -404,6 +404,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     ) -> Result<Option<T>, SegmentError> {
         let channel = self.opened.descriptor_offset().bytes();
         let doing = Doing { operation: Operation::Receive, channel };
+        let wait = wait.or_failure();
         self.with_flag(|flag| self.opened.context.wait(wait, doing, line, flag, poll))
     }
 
@@ -417,11 +418,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     fn timed_out(&self, wait: Wait) -> Error {
-        Error::Timeout {
-            operation: Operation::Receive,
-            channel: self.opened.agreement.name.clone(),
-            limit: wait.limit.unwrap_or_default(),
-        }
+        self.opened.context.gave_up(Operation::Receive, &self.opened.agreement.name, wait)
     }
 
     /// Degree 0: offers, and waits for a sender to meet the offer.

@@ -153,18 +153,26 @@ impl<'a> Select<'a> {
         let all = All(&self.ends);
         let count = self.ends.len();
         let from = self.next;
-        let found = context.wait(wait, doing, std::ptr::null(), &all, || {
+        let found = context.wait(wait.or_failure(), doing, std::ptr::null(), &all, || {
             (0..count)
                 .map(|i| (from + i) % count)
                 .find(|&i| self.ends[i].is_some_and(|receiver| receiver.ready()))
         })?;
-        let which = found.ok_or_else(|| Error::Timeout {
-            operation: Operation::Select,
-            channel: "(several)".into(),
-            limit: wait.limit.unwrap_or_default(),
-        })?;
+        let several = || context.gave_up(Operation::Select, &"(several)".into(), wait);
+        let which = found.ok_or_else(several)?;
         self.next = (which + 1) % count;
         Ok(which)
+    }
+
+    /// Waits until any end is ready, for whoever finds out by itself which. Returns false when the limit of
+    /// `wait` was over before.
+    ///
+    /// # Errors
+    /// [`Error::Segment`]; the [failure](crate::progress::Part::failure) of another thing of the rank's.
+    pub fn wait(&self, wait: Wait) -> Result<bool> {
+        let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
+        let (doing, flags) = self.waited();
+        first.context().wait_unless(wait, doing, &flags, || self.is_ready().then_some(()))
     }
 
     /// Returns whether any end is ready, for a [`Part`](crate::progress::Part).

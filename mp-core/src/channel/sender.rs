@@ -343,18 +343,15 @@ impl<M: Message + ?Sized> Sender<M> {
         let signal = unsafe { &*signal };
         let sticky = Sticky(signal);
         let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
-        let claim = context.wait(wait, doing, line, flag, || self.claim_now(false).transpose());
+        let until = wait.or_failure();
+        let claim = context.wait(until, doing, line, flag, || self.claim_now(false).transpose());
         if rendezvous {
             self.opened.meeting().want(false);
             // A receiver that looked without waiting goes by this word.
             self.attend();
         }
         claim?.unwrap_or_else(|| {
-            Err(Error::Timeout {
-                operation: Operation::Send,
-                channel: self.opened.agreement.name.clone(),
-                limit: wait.limit.unwrap_or_default(),
-            })
+            Err(context.gave_up(Operation::Send, &self.opened.agreement.name, wait))
         })
     }
 

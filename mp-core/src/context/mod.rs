@@ -37,7 +37,7 @@ use crate::{
         fingerprint,
     },
     sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
-    wait::{Doing, Flag, Wait, WaitRecord, Waiting, progress},
+    wait::{Doing, Flag, Operation, Wait, WaitRecord, Waiting, progress},
 };
 
 /// The most ranks a world can have.
@@ -113,7 +113,7 @@ impl Context {
         let control = segment
             .root(Root::World)
             .map(Offset::<WorldControl>::new)
-            .ok_or_else(|| segment.corrupt("the world's control block", 0, 0))?;
+            .ok_or(SegmentError::Unfinished)?;
         let size = segment.at(control)?.size.load(Ordering::Relaxed);
         let context = Self {
             segment,
@@ -229,6 +229,17 @@ impl Context {
         }
     }
 
+    /// Returns why a [wait](Self::wait) has had no answer: something else of the rank's has
+    /// [failed](progress::Part::failure), or the limit was over.
+    #[cold]
+    pub(crate) fn gave_up(&self, operation: Operation, channel: &Arc<str>, wait: Wait) -> Error {
+        progress::take_failure().unwrap_or_else(|| Error::Timeout {
+            operation,
+            channel: Arc::clone(channel),
+            limit: wait.limit.unwrap_or_default(),
+        })
+    }
+
     /// Waits as [`Waiting::wait`] does, on this rank's doorbell.
     #[inline]
     pub(crate) fn wait<T>(
@@ -250,6 +261,24 @@ impl Context {
         let others = || (news.load(Ordering::Acquire) != heard).then_some(None);
         let mut poll = || poll().map(Some).or_else(others);
         Ok(self.wait_slowly(wait, doing, line, flags, &mut poll)?.flatten())
+    }
+
+    /// [Waits](Self::wait) for several things at once. Returns whether `poll` has answered: false when the
+    /// limit was over before.
+    ///
+    /// # Errors
+    /// [`Error::Segment`], and a [failure](progress::Part::failure), where that ends the wait.
+    pub(crate) fn wait_unless(
+        &self,
+        wait: Wait,
+        doing: Doing,
+        flags: &dyn Flag,
+        poll: impl FnMut() -> Option<()>,
+    ) -> Result<bool, Error> {
+        match self.wait(wait, doing, std::ptr::null(), flags, poll)? {
+            Some(()) => Ok(true),
+            None => progress::take_failure().map_or(Ok(false), Err),
+        }
     }
 
     fn wait_slowly<T>(
@@ -281,9 +310,19 @@ impl Context {
         let sleeper = self.sleeper()?;
         let began = Instant::now();
         loop {
-            while parts.advance() {
-                if let Some(answer) = poll() {
+            loop {
+                let moved = parts.advance();
+                if moved && let Some(answer) = poll() {
                     return Ok(Some(answer));
+                }
+                // Parts can go on for as long as other ranks send.
+                if moved && wait.since(began).is_over()
+                    || wait.failing == Some(true) && parts.fail()
+                {
+                    return Ok(None);
+                }
+                if !moved {
+                    break;
                 }
             }
             let flags = Beside { flags, parts: &parts };
@@ -426,7 +465,7 @@ impl Flag for Beside<'_> {
     }
 
     fn beside(&self) -> Vec<u64> {
-        self.parts.awaits()
+        [self.flags.beside(), self.parts.awaits()].concat()
     }
 }
 

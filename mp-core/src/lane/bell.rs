@@ -9,12 +9,12 @@ use std::{
 use crossbeam_utils::CachePadded;
 
 use super::{
+    awaited::Awaited,
     node::WEIGHT,
     serve::{Progress, ServedLane},
 };
 use crate::{
     context::Context,
-    mpb::Polled,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
     wait::{Asymmetry, WaitPolicy},
 };
@@ -64,13 +64,13 @@ impl Bell {
         self.wake();
     }
 
-    /// Says that the calling thread serves these lanes, and the operations that wait for these flags,
+    /// Says that the calling thread serves these lanes, and what waits for these flags or was lent to it,
     /// from now on: it must not wait for them, and their worlds have a thread more that wants a core.
-    pub fn attend(&self, lanes: &[ServedLane], polled: &[Arc<Polled>]) {
+    pub fn attend(&self, lanes: &[ServedLane], awaited: &[Awaited]) {
         SERVES.set(true);
         let mut works_for = self.works_for();
-        let polled = polled.iter().map(|polled| polled.context());
-        for context in lanes.iter().map(ServedLane::context).chain(polled) {
+        let awaited = awaited.iter().map(Awaited::context);
+        for context in lanes.iter().map(ServedLane::context).chain(awaited) {
             let same = |other: &Arc<Context>| Arc::ptr_eq(&other.segment, &context.segment);
             if !works_for.iter().any(same) {
                 context.helper_begins();
@@ -105,18 +105,18 @@ impl Bell {
         self.called.load(Ordering::Relaxed) != 0
     }
 
-    /// Serves the lanes until something was done in one of them, a flag that is polled may be there,
+    /// Serves the lanes until something was done in one of them, something that is awaited may be there,
     /// or the bell is rung. Spins, lets others run or sleeps meanwhile, as `policy` says; a thread
     /// whose lanes are all empty or blocked uses no processor time.
-    pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane], polled: &[Arc<Polled>]) {
+    pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         let crowded = lanes.iter().any(ServedLane::crowded)
-            || polled.iter().any(|polled| polled.context().crowded());
-        let mut ready = || self.is_called() || serve_all(lanes) || any_ready(polled);
+            || awaited.iter().any(|awaited| awaited.context().crowded());
+        let mut ready = || self.is_called() || serve_all(lanes) || any_ready(awaited);
         if cfg!(loom) {
-            return self.park(lanes, polled);
+            return self.park(lanes, awaited);
         }
         if policy == WaitPolicy::Park {
-            return self.park(lanes, polled);
+            return self.park(lanes, awaited);
         }
         // What comes just now is met without a pause, and before a look at the clock.
         for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS } {
@@ -136,35 +136,34 @@ impl Bell {
                 }
             }
         }
-        self.park(lanes, polled);
+        self.park(lanes, awaited);
     }
 
     /// Sleeps as `wait::park` does, on this bell, and on the doorbells of the ranks whose channels
-    /// are full or whose flags are waited for.
-    fn park(&self, lanes: &mut [ServedLane], polled: &[Arc<Polled>]) {
+    /// are full or for which something is awaited.
+    fn park(&self, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         loop {
             let own = self.futex.value();
             let doorbells: Vec<_> = lanes.iter().map(ServedLane::heard).collect();
             let mut words = vec![(&*self.futex, own)];
-            for word in polled.iter().filter_map(|polled| polled.doorbell()) {
+            for word in awaited.iter().filter_map(Awaited::doorbell) {
                 add(&mut words, word, word.value());
             }
             let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
-            polled.iter().for_each(|polled| polled.raise());
+            awaited.iter().for_each(Awaited::raise);
             let mut sure = self.asymmetry.heavy();
-            let polled_asymmetries = polled.iter().map(|polled| polled.asymmetry());
             let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
-            for asymmetry in asymmetries.chain(polled_asymmetries) {
+            for asymmetry in asymmetries.chain(awaited.iter().map(Awaited::asymmetry)) {
                 // Mostly this bell's own; another one where a sandbox was set up in between.
                 sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
-            let done = self.is_called() || serve_all(lanes) || any_ready(polled);
+            let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
             // A lane that is blocked only now has not called for the channel's other end yet.
             let called =
                 lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
             if !done && called {
                 self.rest();
-                polled.iter().for_each(|polled| polled.rest());
+                awaited.iter().for_each(Awaited::rest);
                 for (lane, heard) in lanes.iter().zip(doorbells) {
                     if let (Some(doorbell), Some(heard)) = (lane.doorbell(), heard) {
                         add(&mut words, doorbell, heard);
@@ -174,12 +173,12 @@ impl Bell {
                     true => Futex::sleep_on_any(&words, UNSURE, None),
                     false => self.futex.sleep(own, Some(UNSURE)),
                 }
-                polled.iter().for_each(|polled| polled.wake());
+                awaited.iter().for_each(Awaited::wake);
             }
             lanes.iter().for_each(ServedLane::lower);
-            polled.iter().for_each(|polled| polled.lower());
-            if done || self.is_called() || serve_all(lanes) || any_ready(polled) {
-                return self.attend(lanes, polled);
+            awaited.iter().for_each(Awaited::lower);
+            if done || self.is_called() || serve_all(lanes) || any_ready(awaited) {
+                return self.attend(lanes, awaited);
             }
         }
     }
@@ -192,9 +191,9 @@ fn add<'a>(words: &mut Vec<(&'a Futex, u32)>, word: &'a Futex, heard: u32) {
     }
 }
 
-/// Whether an operation that waits for a flag can go on.
-fn any_ready(polled: &[Arc<Polled>]) -> bool {
-    polled.iter().any(|polled| polled.is_ready())
+/// Whether anything that waits can go on.
+fn any_ready(awaited: &[Awaited]) -> bool {
+    awaited.iter().any(Awaited::is_ready)
 }
 
 impl Drop for Bell {

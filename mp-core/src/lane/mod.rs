@@ -37,6 +37,7 @@
 //! Source: Buono et al., section IV.B (the delegation queue); Ramos & Hoefler, section 2.4 (payload
 //! and notification in one line).
 
+mod awaited;
 mod bell;
 mod cargo;
 #[cfg(all(test, loom))]
@@ -55,6 +56,7 @@ use std::{
     task::Waker,
 };
 
+pub use awaited::Awaited;
 pub use bell::{Bell, Gauge};
 use crossbeam_utils::CachePadded;
 use node::Pool;

@@ -269,7 +269,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
                 Filled::No(error) => Some(Err(error)),
             }
         };
-        let waited = outlet.wait(wait, std::ptr::null(), &Outward(&outlet), poll);
+        let waited = outlet.wait(wait.or_failure(), std::ptr::null(), &Outward(&outlet), poll);
         let error = match waited {
             // SAFETY: sent.
             Ok(Some(Ok(()))) => return Ok(unsafe { C::sent(cargo) }),

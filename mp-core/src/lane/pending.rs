@@ -17,7 +17,7 @@ use crate::{
     context::Context,
     error::{Result, SendError},
     sync::Ordering,
-    wait::{Backoff, Doing, Flag, Operation, Wait},
+    wait::{Backoff, Doing, Flag, Operation, Wait, progress::take_failure},
 };
 
 /// A submitted send, without the types of what it holds. Dropped, it lets go of the send: that is
@@ -65,7 +65,8 @@ impl Untyped {
     /// Waits until the send is answered; false when the limit of `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken.
+    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken; the
+    /// [failure](crate::progress::Part::failure) of another thing of the rank's, where that ends the wait.
     pub fn wait(&mut self, wait: Wait) -> Result<bool> {
         if self.is_done() {
             return Ok(true);
@@ -73,7 +74,10 @@ impl Untyped {
         let doing = Doing { operation: Operation::Send, channel: self.shared.channel };
         let line = std::ptr::from_ref(self.node.state()).cast();
         let poll = || self.is_done().then_some(());
-        Ok(self.shared.context.wait(wait, doing, line, &Wish(self.node), poll)?.is_some())
+        match self.shared.context.wait(wait, doing, line, &Wish(self.node), poll)? {
+            Some(()) => Ok(true),
+            None => take_failure().map_or(Ok(false), Err),
+        }
     }
 
     /// Waits until the send is answered, whatever happens.

@@ -63,6 +63,7 @@ pub(crate) mod region;
 pub(crate) mod spec;
 
 use std::{
+    cell::Cell,
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -133,26 +134,20 @@ pub trait Watch: Send + Sync {
     fn found(&self) -> Option<Error>;
 }
 
-/// When a wait is to look the next time, if it looks now and then.
-struct Tick {
-    interval: Option<Duration>,
-    next: Option<Instant>,
-}
+/// When a long wait is to look the next time whether it is in vain.
+#[derive(Debug, Default)]
+pub struct Tick(Cell<Option<Instant>>);
 
 impl Tick {
-    fn every(interval: Option<Duration>) -> Self {
-        Self { interval, next: interval.map(|interval| Instant::now() + interval) }
-    }
-
-    /// Returns whether the time has come, once for each interval.
-    fn is_due(&mut self) -> bool {
-        let (Some(interval), Some(next)) = (self.interval, self.next) else { return false };
+    /// Returns whether the time has come, once for each interval. The first call begins the first interval;
+    /// without one the time never comes.
+    pub fn is_due(&self, interval: Option<Duration>) -> bool {
+        let Some(interval) = interval else { return false };
         let now = Instant::now();
-        if now < next {
+        if self.0.get().is_some_and(|next| now < next) {
             return false;
         }
-        self.next = Some(now + interval);
-        true
+        self.0.replace(Some(now + interval)).is_some()
     }
 }
 
@@ -582,25 +577,19 @@ impl Mpb {
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };
         let watched = std::ptr::from_ref(flag).cast();
         let look = || Some(flag.flag()).filter(|&value| reached(value)).map(Ok);
-        let mut tick = Tick::every(interval);
-        let mut in_vain = || {
+        let tick = Tick::default();
+        let in_vain = || {
             let watch = self.watch.as_ref()?;
-            if tick.is_due() { watch.look() } else { None }
+            if tick.is_due(interval) { watch.look() } else { None }
         };
-        let waited = context.wait(wait, doing, watched, &sleeper, || {
+        let waited = context.wait(wait.or_failure(), doing, watched, &sleeper, || {
             look().or_else(|| {
-                let over = opened.over(setter).or_else(&mut in_vain)?;
+                let over = opened.over(setter).or_else(&in_vain)?;
                 // What was set before the end is visible by now.
                 look().or(Some(Err(over)))
             })
         })?;
-        waited.unwrap_or_else(|| {
-            Err(Error::Timeout {
-                operation: Operation::Flag,
-                channel: opened.name.clone(),
-                limit: wait.limit.unwrap_or_default(),
-            })
-        })
+        waited.unwrap_or_else(|| Err(context.gave_up(Operation::Flag, &opened.name, wait)))
     }
 }
 

@@ -252,7 +252,7 @@ fn two_threads_of_one_rank_sleep() {
     });
 }
 
-/// Both of several waits, as in `Polled::wait_any`.
+/// Both of two waits of one rank.
 struct Both<'a>([Sleeper<'a>; 2]);
 
 impl Flag for Both<'_> {

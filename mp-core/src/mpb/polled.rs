@@ -8,8 +8,9 @@ use super::{Mpb, Tick, mark::Sleeper};
 use crate::{
     context::Context,
     error::{Error, Result},
-    sync::{AtomicU32, AtomicU64, Futex, Ordering},
-    wait::{Asymmetry, Doing, Flag, NOBODY, Operation, Wait, beside},
+    sync::{AtomicU32, AtomicU64, Ordering},
+    wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
+    world::Rank,
 };
 
 /// MPBs, and the flag of the own one that an operation on them waits for, if it does.
@@ -19,7 +20,7 @@ use crate::{
 ///
 /// ```
 /// use std::task::Poll;
-/// use mp_core::{Wait, World};
+/// use mp_core::World;
 /// use mp_core::mpb::{Line, Mpbs, Polled};
 ///
 /// World::threads(2).run(|rank| {
@@ -30,7 +31,7 @@ use crate::{
 ///     let polled = Polled::new(mpb);
 ///     while let Poll::Pending = polled.poll_flag(Some(0), 0, |value| value == 7)? {
 ///         // There may be something else to do, and others to poll.
-///         Polled::wait_any(&polled, &[&polled], Wait::forever(), || false)?;
+///         std::thread::yield_now();
 ///     }
 ///     Ok(())
 /// })?;
@@ -151,45 +152,6 @@ impl Polled {
         })
     }
 
-    /// Waits until one of `several`, all of one rank, is [ready](Self::is_ready), or `also` is true
-    /// of a moment after [`ring`](Self::ring) was called; false when the limit of `wait` was over
-    /// before. A report shows it as a wait for the flag of `what`.
-    ///
-    /// # Errors
-    /// [`Error::BadWorld`] when they are of different ranks or worlds; [`Error::Segment`].
-    pub fn wait_any(
-        what: &Self,
-        several: &[&Self],
-        wait: Wait,
-        also: impl Fn() -> bool,
-    ) -> Result<bool> {
-        let context = what.context();
-        let same = |other: &&Self| {
-            let other = other.context();
-            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
-        };
-        if !several.iter().all(same) {
-            // Each would be rung at the doorbell of its own rank only.
-            let reason = "operations of different ranks or worlds can't be waited for together";
-            return Err(Error::BadWorld(reason.to_owned()));
-        }
-        let doing = Doing { operation: Operation::Flag, channel: what.mpb.opened.place() };
-        let watches =
-            || several.iter().chain([&what]).filter_map(|polled| polled.mpb.watch.as_ref());
-        let tick = watches().map(|watch| watch.interval()).min();
-        let mut look = Tick::every(tick);
-        let poll = || {
-            let ready = also() || several.iter().any(|polled| polled.is_ready());
-            if !ready && look.is_due() && watches().any(|watch| watch.look().is_some()) {
-                // Another thread may carry on what has failed.
-                what.ring();
-            }
-            ready.then_some(())
-        };
-        let flags = Several { what, several, tick };
-        Ok(context.wait(wait, doing, std::ptr::null(), &flags, poll)?.is_some())
-    }
-
     /// Has this rank's threads that wait look again.
     pub fn ring(&self) {
         self.context().ring(self.context().me);
@@ -198,23 +160,11 @@ impl Polled {
     /// As long as this lives, a thread is at work for the rank, or will be: that the rank waits does
     /// not mean that it is stuck.
     pub fn delegate(&self) -> Delegation {
-        if let Ok(rank) = self.context().rank(self.context().me) {
-            rank.delegations.begin();
-        }
-        Delegation { context: Arc::clone(self.context()) }
+        Delegation::begin(self.context())
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.mpb.opened.context
-    }
-
-    pub(crate) fn asymmetry(&self) -> Asymmetry {
-        self.context().waiting.asymmetry
-    }
-
-    /// Where the rank is rung.
-    pub(crate) fn doorbell(&self) -> Option<&Futex> {
-        Some(&self.context().rank(self.context().me).ok()?.doorbell)
     }
 
     fn sleeper(&self) -> Option<Sleeper<'_>> {
@@ -240,10 +190,11 @@ impl Polled {
         beside(self.mpb.opened.place(), setter)
     }
 
-    /// Returns what a report shows of a wait for something that others bring about: a flag of these MPBs.
-    pub fn waited(&self) -> (Operation, Vec<u64>) {
+    /// Returns what a report shows of a wait for something that others bring about, a flag of these MPBs: `here`
+    /// if it comes of the [parts](crate::progress) of the rank, which say themselves what they wait for.
+    pub fn waited(&self, here: bool) -> (Operation, Vec<u64>) {
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
-        (Operation::Flag, vec![self.mpb.opened.place(), line, NOBODY])
+        (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
     }
 
     /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
@@ -260,39 +211,24 @@ impl Polled {
     }
 
     /// Waits until `done` is true of a moment after [`ring`](Self::ring) was called, which comes of the
-    /// [parts](crate::progress) of the rank or of another thread of it; false when the limit of `wait` was
-    /// over before. A report shows it as a wait for the flag that is waited for here.
+    /// [parts](crate::progress) of the rank, if it goes on `here`, or of another thread of it; false when the limit
+    /// of `wait` was over before. A report shows it as a wait for the flag that is waited for here.
     ///
     /// # Errors
     /// [`Error::Segment`].
-    pub fn wait_until(&self, wait: Wait, done: impl Fn() -> bool) -> Result<bool> {
+    pub fn wait_until(&self, wait: Wait, here: bool, done: impl Fn() -> bool) -> Result<bool> {
         let doing = Doing { operation: Operation::Flag, channel: self.mpb.opened.place() };
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
-        let tick = self.interval();
-        let mut look = Tick::every(tick);
+        let (interval, tick) = (self.interval(), Tick::default());
         let poll = || {
             let done = done();
-            if !done && look.is_due() {
+            if !done && tick.is_due(interval) {
                 self.look();
             }
             done.then_some(())
         };
-        let rung = Rung { line, tick };
-        Ok(self.context().wait(wait, doing, std::ptr::null(), &rung, poll)?.is_some())
-    }
-
-    /// The thread that is at work here for the rank goes to sleep.
-    pub(crate) fn rest(&self) {
-        if let Ok(rank) = self.context().rank(self.context().me) {
-            rank.delegations.rest(None);
-        }
-    }
-
-    /// It wakes again.
-    pub(crate) fn wake(&self) {
-        if let Ok(rank) = self.context().rank(self.context().me) {
-            rank.delegations.wake(None);
-        }
+        let rung = Rung { line, by: by(here), tick: interval };
+        self.context().wait_unless(wait, doing, &rung, poll)
     }
 }
 
@@ -300,6 +236,20 @@ impl Polled {
 #[derive(Debug)]
 pub struct Delegation {
     context: Arc<Context>,
+}
+
+impl Delegation {
+    fn begin(context: &Arc<Context>) -> Self {
+        if let Ok(rank) = context.rank(context.me) {
+            rank.delegations.begin();
+        }
+        Self { context: Arc::clone(context) }
+    }
+
+    /// The same as [`Polled::delegate`], for what a rank has lent to a thread.
+    pub fn of(rank: &Rank) -> Self {
+        Self::begin(rank.context())
+    }
 }
 
 impl Drop for Delegation {
@@ -310,9 +260,16 @@ impl Drop for Delegation {
     }
 }
 
+/// Who sets the flag, in a record. A thread goes on to other flags without saying so: whom it waits for, only those
+/// MPBs tell.
+fn by(here: bool) -> u64 {
+    if here { NOBODY } else { 0 }
+}
+
 /// A wait that ends with a ring of the doorbell.
 struct Rung {
     line: u64,
+    by: u64,
     tick: Option<Duration>,
 }
 
@@ -326,34 +283,6 @@ impl Flag for Rung {
     }
 
     fn further(&self) -> Vec<u64> {
-        vec![self.line, NOBODY]
-    }
-}
-
-struct Several<'a> {
-    what: &'a Polled,
-    several: &'a [&'a Polled],
-    tick: Option<Duration>,
-}
-
-impl Flag for Several<'_> {
-    fn raise(&self) {
-        self.several.iter().for_each(|polled| polled.raise());
-    }
-
-    fn lower(&self) {
-        self.several.iter().for_each(|polled| polled.lower());
-    }
-
-    fn tick(&self) -> Option<Duration> {
-        self.tick
-    }
-
-    /// The line, and who sets it if nothing else can help.
-    fn further(&self) -> Vec<u64> {
-        let (line, setter) = self.what.awaited().unwrap_or_default();
-        let alone = matches!(self.several, [only] if std::ptr::eq(*only, self.what));
-        let setter = setter.filter(|_| alone).and_then(|rank| self.what.mpb.world_rank(rank).ok());
-        vec![line as u64, setter.map_or(0, |rank| 1 + rank as u64)]
+        vec![self.line, self.by]
     }
 }

@@ -255,6 +255,50 @@ impl Region {
         Self::wait_for_any(&[(self, place)], on, watched, poll)
     }
 
+    /// A number that tells a wait from the rank's others, for [`raise`](Self::raise).
+    pub fn next_wait(&self) -> u32 {
+        self.waits.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Asks to have the rank's doorbell rung when somebody [wakes](Self::wake) this place, for a wait of this
+    /// number that is not the region's own.
+    pub fn raise(&self, place: usize, number: u32) {
+        self.sleeper(place, number).raise();
+    }
+
+    /// Takes that back.
+    pub fn lower(&self, place: usize, number: u32) {
+        self.sleeper(place, number).lower();
+    }
+
+    /// What a report says of such a wait.
+    pub fn awaits(&self, place: usize) -> (Operation, Vec<u64>) {
+        let further = self.sleeper(place, 0).further();
+        (Operation::Flag, [vec![self.opened.place()], further].concat())
+    }
+
+    fn sleeper(&self, place: usize, number: u32) -> Sleeper<'_> {
+        Sleeper::new(self.opened.mark(self.opened.me), place, number, None)
+    }
+
+    /// [`wait`](Self::wait) for as long as `wait` says; `None` when that is over. What else the rank has under way
+    /// does not end it when it [fails](Wait::or_failure).
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn wait_with<T>(
+        &self,
+        place: usize,
+        watched: Option<&Word>,
+        wait: impl Into<Wait>,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>> {
+        if let Some(answer) = poll() {
+            return Ok(Some(answer));
+        }
+        Self::wait_once(&[(self, place)], None, watched, wait.into(), &mut poll)
+    }
+
     /// [`wait`](Self::wait) at a place in each of several regions of the same rank, of which there is
     /// at least one.
     ///
@@ -267,6 +311,21 @@ impl Region {
         watched: Option<&Word>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
+        loop {
+            let forever = Wait::forever();
+            if let Some(answer) = Self::wait_once(regions, on, watched, forever, &mut poll)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn wait_once<T>(
+        regions: &[(&Self, usize)],
+        on: Option<usize>,
+        watched: Option<&Word>,
+        wait: Wait,
+        poll: &mut impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>> {
         let nothing = || Error::other("a wait in no region");
         let (first, _) = regions.first().ok_or_else(nothing)?;
         let context = &first.opened.context;
@@ -275,19 +334,14 @@ impl Region {
             .map(|(region, place)| {
                 let opened = &region.opened;
                 region.looks.store(looks(context), Ordering::Relaxed);
-                let number = region.waits.fetch_add(1, Ordering::Relaxed);
+                let number = region.next_wait();
                 Sleeper::new(opened.mark(opened.me), *place, number, on)
             })
             .collect();
         let doing = Doing { operation: Operation::Flag, channel: first.opened.place() };
         let watched = watched.map_or(std::ptr::null(), std::ptr::from_ref).cast();
-        let forever = Wait::forever();
-        loop {
-            let sleepers = Sleepers(&sleepers);
-            if let Some(answer) = context.wait(forever, doing, watched, &sleepers, &mut poll)? {
-                return Ok(answer);
-            }
-        }
+        let wait = wait.despite_failure();
+        Ok(context.wait(wait, doing, watched, &Sleepers(&sleepers), poll)?)
     }
 }
 

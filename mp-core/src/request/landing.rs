@@ -8,7 +8,7 @@ use crate::{SharedBuffer, error::Result, plain::Plain};
 /// ever.
 ///
 /// The trait is sealed: for `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices.
-pub trait Buffer: sealed::Sealed {
+pub trait Buffer: sealed::Sealed + Send {
     /// The type of the elements.
     type Element: Plain;
 

@@ -122,16 +122,16 @@ impl<O: Operation> Request<O> {
     /// # Errors
     /// As [`wait_with`](Self::wait_with).
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<bool> {
-        self.0.wait_within(limit.into())
+        self.0.wait_within(Wait::from(limit).or_failure())
     }
 
     /// Waits as `wait` says, and returns whether it is done. If not, it is still under way.
     ///
     /// # Errors
-    /// As [`test`](Self::test); what another thing that the rank has begun has failed with, where nobody
-    /// else can be told.
+    /// As [`test`](Self::test); the error of another thing that the rank has begun, if no call has returned
+    /// that yet; for an operation in a critical section an error in the middle of another call of its handle.
     pub fn wait_with(&mut self, wait: impl Into<Wait>) -> Result<bool> {
-        self.0.wait_within(wait.into())
+        self.0.wait_within(wait.into().or_failure())
     }
 
     /// Takes back what was begun (`MPI_Cancel`), and returns what was given to the call.
@@ -235,6 +235,19 @@ pub trait Watch {
     fn tick(&self) -> Option<Duration> {
         None
     }
+
+    /// Returns an error where a wait for it would wait for itself: in the middle of the call that brings it on.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Notes that a wait for it begins that has no limit. Returns whether its end is to be
+    /// [noted](Self::end_wait), too.
+    fn begin_wait(&self) -> bool {
+        false
+    }
+
+    fn end_wait(&self) {}
 
     /// What a report says of a wait for it: the operation, and the words that it has in a record.
     fn waited(&self) -> (Doing, Vec<u64>);

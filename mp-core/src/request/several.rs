@@ -6,7 +6,7 @@ use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
 use crate::{
     channel::Select,
     error::{Error, Result},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
     world::Rank,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 /// [`wait`](super::Request::wait) then says at once.
 ///
 /// ```
-/// use mp_core::{Wait, wait_all};
+/// use mp_core::wait_all;
 /// # use mp_core::Pending;
 /// # fn several(requests: &mut [&mut dyn Pending]) -> mp_core::Result<()> {
 /// wait_all(requests)
@@ -25,7 +25,8 @@ use crate::{
 /// [`Error::BadWorld`] when they are not all of one rank; what [`wait_with`](super::Request::wait_with) fails
 /// with.
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    work(requests, Wait::forever(), |done, active| done == active).map(drop)
+    let wait = Wait::forever().or_failure();
+    work(requests, wait, |done, active| done == active).map(drop)
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A persistent request that
@@ -44,7 +45,8 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
 /// # Errors
 /// As [`wait_all`].
 pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    Ok(work(requests, Wait::forever(), |done, active| done > 0 || active == 0)?.0)
+    let wait = Wait::forever().or_failure();
+    Ok(work(requests, wait, |done, active| done > 0 || active == 0)?.0)
 }
 
 /// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
@@ -111,13 +113,13 @@ impl Beside<'_> {
     /// `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
+    /// [`Error::Segment`] when the world's memory is broken; the [failure](crate::progress::Part::failure) of
+    /// another thing of the rank's.
     pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
         let (doing, flags) = select.waited();
         let all = Watches { flags: Some(&flags), watched: self.watched };
         let poll = || (select.is_ready() || self.has_news()).then_some(());
-        let context = self.rank.context();
-        Ok(context.wait(wait, doing, std::ptr::null(), &all, poll)?.is_some())
+        self.rank.context().wait_unless(wait, doing, &all, poll)
     }
 }
 
@@ -147,23 +149,55 @@ impl Flag for Watches<'_> {
         if let Some(flags) = self.flags {
             return flags.further();
         }
-        let mut waited = self.watched.iter().map(|(_, watch)| watch.waited());
-        let Some((first, mut words)) = waited.next() else { return Vec::new() };
-        words.remove(0);
-        // Channels of several sends; of a flag, there is room for one.
-        for (other, channels) in waited {
-            if (first, other) == (Operation::Send, Operation::Send) {
-                words.extend(channels);
-            }
+        let (mut words, _) = self.told();
+        if !words.is_empty() {
+            // The wait itself has told of the first.
+            words.remove(0);
         }
         words
+    }
+
+    fn beside(&self) -> Vec<u64> {
+        let (_, others) = self.told();
+        others.into_iter().flat_map(|(operation, words)| beside_words(operation, words)).collect()
+    }
+}
+
+impl Watches<'_> {
+    /// Returns the words of what is told as what the rank waits for, and then all others: the first that is
+    /// watched, with all other sends if it is a send. There is room for the channels of several sends, and for
+    /// one flag. Where there are flags, they are told instead.
+    fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
+        let mut first = None;
+        let (told, others): (Vec<_>, Vec<_>) =
+            self.watched.iter().map(|(_, watch)| watch.waited()).partition(|&(operation, _)| {
+                let is_first = self.flags.is_none() && first.is_none();
+                first.get_or_insert(operation);
+                is_first
+                    || self.flags.is_none()
+                        && (first, operation) == (Some(Operation::Send), Operation::Send)
+            });
+        (told.into_iter().flat_map(|(_, words)| words).collect(), others)
+    }
+}
+
+/// What a report is told of a wait beside another one: channels, or MPBs and who sets the flag. What the rank's own
+/// waits bring about says itself what it waits for.
+fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
+    match words[..] {
+        _ if operation != Operation::Flag => words,
+        [_, _, NOBODY] => Vec::new(),
+        [mpbs, _, setter] => {
+            vec![beside(mpbs, setter.checked_sub(1).map(|setter| setter as usize))]
+        }
+        _ => Vec::new(),
     }
 }
 
 /// What is under way among some requests.
 struct Parted<'a> {
     rank: Option<Rank>,
-    /// The engine of most of them, their places, and their handles.
+    /// The engine of the first that has one, the places of those of this engine, and their handles.
     main: Option<Rc<dyn Driver>>,
     places: Vec<usize>,
     handles: Vec<usize>,
@@ -264,9 +298,19 @@ fn bring_about(
         }
         enough()
     };
+    let is_enough = enough();
+    if !is_enough && !wait.is_over() {
+        let waited = |place: &usize| !settled[*place].get();
+        watched
+            .iter()
+            .filter(|(place, _)| waited(place))
+            .try_for_each(|(_, watch)| watch.check())?;
+    }
+    let has_limit = is_enough || wait.limit.is_some() || wait.news.is_some();
+    let _unlimited = (!has_limit).then(|| Unlimited::begin(&watched));
     match &main {
         // Whoever asks again and again brings the others on.
-        _ if enough() => {
+        _ if is_enough => {
             rank.progress(0);
             for (&place, &handle) in places.iter().zip(&handles) {
                 settled[place].set(main.as_ref().is_some_and(|main| main.is_done(handle)));
@@ -288,6 +332,21 @@ fn bring_about(
     Ok(())
 }
 
+/// A wait without a limit, noted where that matters until this is dropped.
+struct Unlimited<'a>(Vec<&'a dyn Watch>);
+
+impl<'a> Unlimited<'a> {
+    fn begin(watched: &[(usize, &'a dyn Watch)]) -> Self {
+        Self(watched.iter().map(|(_, watch)| *watch).filter(|watch| watch.begin_wait()).collect())
+    }
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|watch| watch.end_wait());
+    }
+}
+
 /// Waits until `enough` is true, as far as others bring it about.
 fn watch(
     rank: &Rank,
@@ -304,6 +363,5 @@ fn watch(
     let doing = Doing { operation, channel: words.first().copied().unwrap_or(0) };
     let flags = Watches { flags: None, watched };
     let poll = || enough().then_some(());
-    rank.context().wait(wait, doing, std::ptr::null(), &flags, poll)?;
-    Ok(())
+    rank.context().wait_unless(wait, doing, &flags, poll).map(drop)
 }

@@ -46,6 +46,9 @@ pub enum SegmentError {
         /// Bytes in the file.
         found: u64,
     },
+    /// The segment's maker has not finished it yet.
+    #[error("the segment holds no world yet: it is still being made")]
+    Unfinished,
     /// The file could shrink under its users, which would end them by SIGBUS.
     #[error("the segment's size is not sealed")]
     NotSealed,

@@ -248,6 +248,7 @@ impl Segment {
         header.layout.store(layout_fingerprint(parts), Ordering::Relaxed);
         header.size.store(self.len as u64, Ordering::Relaxed);
         header.heap.format();
+        // Last: a segment without the mark is one that is still being made.
         header.magic.store(MAGIC, Ordering::Relaxed);
         Ok(())
     }

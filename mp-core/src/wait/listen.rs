@@ -11,11 +11,19 @@ pub trait Listener {
 
     /// Notes that the wait has ended, also when a panic ended it.
     fn end(&self);
+
+    /// Calls `advance`, by which a call of the thread's rank brings on the tagged messages that are under way, and
+    /// returns what that returns: whether anything moved.
+    fn messages(&self, advance: &mut dyn FnMut() -> bool) -> bool {
+        advance()
+    }
 }
 
 thread_local! {
-    /// Empty during a wait, so that no wait is told of within another.
+    /// Empty while it is told something, so that no wait is told of within another.
     static LISTENER: Cell<Option<Box<dyn Listener>>> = const { Cell::new(None) };
+    /// Whether there is one. To ask this costs a load.
+    static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Tells `listener` of this thread's waits from now on, and no longer the listener before it.
@@ -48,28 +56,61 @@ thread_local! {
 /// # Ok::<(), mp_core::Error>(())
 /// ```
 pub fn listen(listener: Option<Box<dyn Listener>>) {
+    LISTENS.set(listener.is_some());
     LISTENER.set(listener);
 }
 
+/// Brings on tagged messages by `advance`, and tells this thread's listener of that.
+#[inline]
+pub fn tell_messages(mut advance: impl FnMut() -> bool) -> bool {
+    let taken = Taken::take();
+    match &taken.0 {
+        Some(listener) => listener.messages(&mut advance),
+        None => advance(),
+    }
+}
+
+/// The listener of a thread, until this is dropped.
+struct Taken(Option<Box<dyn Listener>>);
+
+impl Taken {
+    #[inline]
+    fn take() -> Self {
+        if !LISTENS.get() {
+            return Self(None);
+        }
+        // None in a thread that is about to end.
+        Self(LISTENER.try_with(Cell::take).ok().flatten())
+    }
+}
+
+impl Drop for Taken {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(listener) = self.0.take() {
+            // What was called meanwhile may have named another one.
+            let _ = LISTENER.try_with(|place| place.set(place.take().or(Some(listener))));
+        }
+    }
+}
+
 /// A wait that its thread's listener is told of. It ends when this is dropped.
-pub(super) struct Told(Option<Box<dyn Listener>>);
+pub(super) struct Told(Taken);
 
 impl Told {
     pub(super) fn begin(operation: Operation) -> Self {
-        // None in a thread that is about to end.
-        let listener = LISTENER.try_with(Cell::take).ok().flatten();
-        if let Some(listener) = &listener {
+        let taken = Taken::take();
+        if let Some(listener) = &taken.0 {
             listener.begin(operation);
         }
-        Self(listener)
+        Self(taken)
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        let Some(listener) = self.0.take() else { return };
-        listener.end();
-        // The wait's own calls may have named another one.
-        let _ = LISTENER.try_with(|place| place.set(place.take().or(Some(listener))));
+        if let Some(listener) = &self.0.0 {
+            listener.end();
+        }
     }
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
 pub(crate) use cpu::LineWait;
-pub use listen::{Listener, listen};
+pub use listen::{Listener, listen, tell_messages};
 pub use news::News;
 pub use record::Operation;
 pub(crate) use record::{Doing, NOBODY, WaitRecord, Waited, beside, beside_parts};
@@ -93,12 +93,14 @@ pub struct Wait {
     pub(crate) limit: Option<Duration>,
     /// The number of the [news](crate::waits::News) that were heard of, if others end the wait.
     pub(crate) news: Option<u32>,
+    /// Whether the [failure](progress::Part::failure) of a part ends it, if that was said.
+    pub(crate) failing: Option<bool>,
 }
 
 impl Wait {
     /// As long as it takes, with the world's policy.
     pub const fn forever() -> Self {
-        Self { policy: None, limit: None, news: None }
+        Self { policy: None, limit: None, news: None, failing: None }
     }
 
     /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) after `limit`.
@@ -116,10 +118,31 @@ impl Wait {
         Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }
     }
 
+    /// Whether nothing is left of it.
+    pub(crate) fn is_over(self) -> bool {
+        self.limit.is_some_and(|limit| limit.is_zero())
+    }
+
     /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) when there are other
     /// [news](crate::waits::News) than these, too.
     pub const fn until_news(self, heard: u32) -> Self {
         Self { news: Some(heard), ..self }
+    }
+
+    /// Ends the wait with the [error](crate::progress::Part::failure) of another thing that the rank has under
+    /// way, too, when that has failed and no call has returned it. What is waited for may be the answer to it.
+    /// Waits for messages, flags and requests end so by themselves.
+    pub const fn or_failure(self) -> Self {
+        match self.failing {
+            None => Self { failing: Some(true), ..self },
+            Some(_) => self,
+        }
+    }
+
+    /// Goes on with the wait where another thing has failed, and leaves its error to a later wait: for a call that
+    /// would lose what comes of it.
+    pub const fn despite_failure(self) -> Self {
+        Self { failing: Some(false), ..self }
     }
 
     /// Uses `policy` instead of the world's.

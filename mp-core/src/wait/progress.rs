@@ -10,8 +10,11 @@ use std::{
     cell::{Cell, RefCell},
     mem,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
+
+use crate::{error::Error, world::Rank};
 
 /// Something of a rank that goes on while the rank's thread waits for something else.
 ///
@@ -33,6 +36,12 @@ pub trait Part {
 
     /// Ends what the first [`advance`](Self::advance) of a wait has begun: the wait is over.
     fn pause(&self) {}
+
+    /// Returns why something has failed that the program has begun, and that no call has told it. Once: the
+    /// wait of a channel, a flag or a request ends with it. What that waits for may be the answer.
+    fn failure(&self) -> Option<Error> {
+        None
+    }
 
     /// Returns whether what it is a part for is dropped, so that another one of its key takes its place.
     fn is_gone(&self) -> bool;
@@ -58,6 +67,45 @@ pub enum Advanced {
     Over,
 }
 
+/// What a rank lends to a communication thread of its process when a call of it ends, and takes back with its next
+/// call: the thread brings it on in between.
+///
+/// The thread calls [`advance`](Self::advance) when it [is ready](Self::is_ready). Before it sleeps it calls
+/// [`raise`](Self::raise) and looks once more, and afterwards it calls [`lower`](Self::lower). The rank may take
+/// it back at any moment.
+pub trait Lent: Send + Sync {
+    /// The rank whose it is.
+    fn rank(&self) -> &Rank;
+
+    /// Goes on as far as it can without waiting. [`Advanced::Over`]: the rank has it back, or there is nothing
+    /// more to do; then the thread drops it, and gets it anew from [`Helper::carry_on`].
+    fn advance(&self) -> Advanced;
+
+    /// Returns whether [`advance`](Self::advance) may move something, or would say that it is over.
+    fn is_ready(&self) -> bool;
+
+    /// Asks to have the rank's doorbell rung when it may be ready.
+    fn raise(&self);
+
+    /// Takes that back.
+    fn lower(&self);
+
+    /// The thread has ended, and no other has taken it: it stays as it is until the rank's next call.
+    fn leave(&self);
+}
+
+/// Communication threads, for those who lend them something.
+pub trait Helper {
+    /// Returns whether a thread carries it on from now on, until it is over.
+    fn carry_on(&self, lent: Arc<dyn Lent>) -> bool;
+}
+
+/// Has all threads of the rank that sleep on its doorbell look again.
+pub fn ring(rank: &Rank) {
+    let context = rank.context();
+    context.ring(context.me);
+}
+
 /// A rank, as parts of it are told from those of other ranks in the same thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whose {
@@ -79,6 +127,13 @@ thread_local! {
     static PARTS: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
     /// Whether a part is being advanced: what it calls does not advance the others in turn.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
+    /// Why this thread's last wait was ended, between its end and the call that returns it.
+    static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Returns why a wait of this thread that had no answer was [ended](Part::failure), if it was.
+pub(crate) fn take_failure() -> Option<Error> {
+    FAILURE.take()
 }
 
 /// Returns how many parts this thread has to bring on.
@@ -177,6 +232,15 @@ impl Parts {
             !over
         });
         moved
+    }
+
+    /// Keeps the failure of a part for [`take_failure`]. Returns whether there is one.
+    pub(crate) fn fail(&self) -> bool {
+        let failure = self.all().find_map(|part| part.failure());
+        failure.is_some_and(|failure| {
+            FAILURE.set(Some(failure));
+            true
+        })
     }
 
     pub(crate) fn is_ready(&self) -> bool {

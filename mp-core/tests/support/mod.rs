@@ -13,15 +13,19 @@ macro_rules! ensure {
     };
 }
 
+pub mod parts;
 pub mod scenarios;
 pub mod watchdog;
 
 use std::{
     fmt::Debug,
+    pin::pin,
+    sync::{Arc, mpsc},
+    task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant, SystemTime},
 };
 
-use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
+use mp_core::{Channel, Rank, Receiver, Result, Sender, SharedBuffer, World};
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use watchdog::Watchdog;
@@ -82,6 +86,37 @@ where
     assert_eq!(processes, threads, "processes and threads differ");
     assert_eq!(threads, heap, "threads differ with the place of their memory");
     processes
+}
+
+/// Takes the world's memory until there is no room for a message of 64 KiB.
+pub fn starve(rank: &Rank) -> Vec<SharedBuffer<u8>> {
+    let mut taken = Vec::new();
+    for len in [1 << 20, 64 << 10] {
+        while let Ok(buffer) = rank.buffer::<u8>(len) {
+            taken.push(buffer);
+        }
+    }
+    taken
+}
+
+/// Polls a future each time that it is woken, and sleeps meanwhile; returns what comes of it.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Bell(mpsc::Sender<()>);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+    let _watchdog = Watchdog::start();
+    let (ring, rung) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Bell(ring)));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        rung.recv().expect("the task has a waker");
+    }
 }
 
 /// A place where all ranks of a world meet. Takes memory once, when it is made.

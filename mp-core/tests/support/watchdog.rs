@@ -24,10 +24,20 @@ impl Watchdog {
     }
 
     pub fn with_limit(limit: Duration) -> Self {
+        Self::with(limit, String::new())
+    }
+
+    /// Writes this as well, where the part hangs.
+    pub fn telling(text: String) -> Self {
+        Self::with(LIMIT, text)
+    }
+
+    fn with(limit: Duration, text: String) -> Self {
         let test = std::thread::current().name().unwrap_or("a thread without a name").to_owned();
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
                 report(&test, limit);
                 std::process::abort();
             }

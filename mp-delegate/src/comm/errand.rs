@@ -4,15 +4,18 @@
 use std::{
     cell::{Cell, RefCell},
     mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
+    task::Waker,
+    time::Duration,
 };
 
 use mp_core::{
     Rank, Result, Wait,
-    mpb::{Delegation, Polled},
-    progress::{Advanced, Part},
+    delegate::{Awaited, discard},
+    mpb::{Delegation, Polled, Tick},
+    progress::{Advanced, Helper, Lent, Part},
 };
 
 use super::{
@@ -90,6 +93,30 @@ impl Progress {
         };
         Ok(threads.filter(|threads| !threads.is_empty()))
     }
+
+    /// The threads, for what a rank lends them between its calls; `None` when the rank carries it on itself.
+    ///
+    /// # Errors
+    /// As [`Errands::of`].
+    pub fn helper(self, rank: &Rank) -> Result<Option<Box<dyn Helper>>> {
+        let helper = |threads: CommThreads| {
+            let first = threads.turn();
+            Box::new(Borrowers { threads, first }) as Box<dyn Helper>
+        };
+        Ok(self.threads(rank)?.map(helper))
+    }
+}
+
+/// Threads to which a rank lends something: always the first of them that takes it.
+struct Borrowers {
+    threads: CommThreads,
+    first: usize,
+}
+
+impl Helper for Borrowers {
+    fn carry_on(&self, lent: Arc<dyn Lent>) -> bool {
+        self.threads.take_errand(Task::lent(lent), self.first).is_none()
+    }
 }
 
 /// Errands of one rank, all carried on in the same way. Clones are the same.
@@ -116,6 +143,30 @@ struct State {
     followers: usize,
     /// Those that communication threads carry on, and may give back.
     away: usize,
+    /// Who is to be polled when a thread has given one back.
+    awaiting: Vec<Weak<Awaiting>>,
+}
+
+/// The task that awaits what an errand brings about, if one does.
+#[derive(Debug, Default)]
+pub struct Awaiting(Mutex<Option<Waker>>);
+
+impl Awaiting {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the task.
+    pub fn set(&self, task: &Waker) {
+        self.lock().get_or_insert_with(|| task.clone()).clone_from(task);
+    }
+
+    /// Wakes the task.
+    pub fn wake(&self) {
+        let task = self.lock().take();
+        // Whatever it does, it is the task's.
+        discard(catch_unwind(AssertUnwindSafe(|| task.map(Waker::wake))));
+    }
 }
 
 /// An errand, and whether it is to be advanced before anybody asks whether it can be.
@@ -124,57 +175,104 @@ struct Idle {
     fresh: bool,
 }
 
-/// An errand in the hands of a communication thread.
+/// What a communication thread carries on beside its lanes.
 pub(super) struct Task {
-    /// Until it is given back.
-    errand: Option<Box<dyn Errand>>,
-    home: Arc<Home>,
+    work: Work,
     _at_work: Delegation,
 }
 
+enum Work {
+    /// Until it is given back.
+    Errand(Option<Box<dyn Errand>>, Arc<Home>),
+    /// What a rank has lent while it makes no call.
+    Lent(Arc<dyn Lent>),
+}
+
 impl Task {
-    fn new(errand: Box<dyn Errand>, home: &Arc<Home>) -> Self {
+    fn errand(errand: Box<dyn Errand>, home: &Arc<Home>) -> Self {
         let _at_work = errand.polled().delegate();
         home.lock().away += 1;
-        Self { errand: Some(errand), home: Arc::clone(home), _at_work }
+        Self { work: Work::Errand(Some(errand), Arc::clone(home)), _at_work }
+    }
+
+    pub(super) fn lent(lent: Arc<dyn Lent>) -> Self {
+        let _at_work = Delegation::of(lent.rank());
+        Self { work: Work::Lent(lent), _at_work }
     }
 
     /// What it waits for.
-    pub(super) fn polled(&self) -> Option<Arc<Polled>> {
-        self.errand.as_ref().map(|errand| errand.polled())
+    pub(super) fn awaited(&self) -> Option<Awaited> {
+        match &self.work {
+            Work::Errand(errand, _) => Some(Awaited::Flag(errand.as_ref()?.polled())),
+            Work::Lent(lent) => Some(Awaited::Lent(Arc::clone(lent))),
+        }
     }
 
     /// Whether it is worth advancing.
     pub(super) fn is_ready(&self) -> bool {
-        self.errand.as_ref().is_none_or(|errand| errand.polled().is_ready())
+        match &self.work {
+            Work::Errand(errand, _) => {
+                errand.as_ref().is_none_or(|errand| errand.polled().is_ready())
+            }
+            Work::Lent(lent) => lent.is_ready(),
+        }
     }
 
     /// Goes on, which is recorded; whether it is still under way.
     pub(super) fn advance(&mut self, log: &Log) -> bool {
-        let Some(errand) = &mut self.errand else { return false };
-        loop {
-            let span = log.collective(|| errand.about());
-            let step = errand.advance();
-            drop(span);
-            match step {
-                Step::Waits => return true,
-                Step::Next => {}
-                Step::Over => return false,
+        match &mut self.work {
+            Work::Errand(errand, _) => {
+                let Some(errand) = errand else { return false };
+                loop {
+                    let span = log.collective(|| errand.about());
+                    let step = errand.advance();
+                    drop(span);
+                    match step {
+                        Step::Waits => return true,
+                        Step::Next => {}
+                        Step::Over => return false,
+                    }
+                }
             }
+            Work::Lent(lent) => {
+                let span = log.messages(lent.rank());
+                let advanced = lent.advance();
+                match advanced {
+                    Advanced::Moved => drop(span),
+                    Advanced::Waits | Advanced::Over => span.cancel(),
+                }
+                advanced != Advanced::Over
+            }
+        }
+    }
+
+    /// The errand, which no thread has taken.
+    fn taken_back(&mut self) -> Option<Box<dyn Errand>> {
+        match &mut self.work {
+            Work::Errand(errand, _) => errand.take(),
+            Work::Lent(_) => None,
         }
     }
 
     /// Leaves it to the rank.
     pub(super) fn give_back(mut self) {
-        if let Some(errand) = self.errand.take() {
-            self.home.add(errand);
+        match &mut self.work {
+            Work::Errand(errand, home) => {
+                if let Some(errand) = errand.take() {
+                    home.add(errand);
+                    home.wake_tasks();
+                }
+            }
+            Work::Lent(lent) => lent.leave(),
         }
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.home.lock().away -= 1;
+        if let Work::Errand(_, home) = &self.work {
+            home.lock().away -= 1;
+        }
     }
 }
 
@@ -190,6 +288,11 @@ impl Home {
         if state.led {
             polled.ring();
         }
+    }
+
+    fn wake_tasks(&self) {
+        let awaiting = self.lock().awaiting.clone();
+        awaiting.iter().filter_map(Weak::upgrade).for_each(|awaiting| awaiting.wake());
     }
 
     /// Takes everything, to carry it on; false when another thread has.
@@ -218,7 +321,7 @@ struct Carrier {
     /// What this thread carries on, while it leads.
     led: RefCell<Option<Vec<Box<dyn Errand>>>>,
     follows: Cell<bool>,
-    next_look: Cell<Option<Instant>>,
+    tick: Tick,
 }
 
 impl Carrier {
@@ -229,7 +332,7 @@ impl Carrier {
                 home: Arc::downgrade(home),
                 led: RefCell::default(),
                 follows: Cell::default(),
-                next_look: Cell::default(),
+                tick: Tick::default(),
             })
         });
     }
@@ -243,13 +346,8 @@ impl Carrier {
 
     /// Looks now and then whether what it carries on is in vain.
     fn look(&self) {
-        let Some(interval) = self.tick() else { return };
-        let now = Instant::now();
-        if self.next_look.get().is_none_or(|next| now >= next) {
-            // Not before a first interval is over.
-            if self.next_look.replace(Some(now + interval)).is_some() {
-                self.each(Polled::look);
-            }
+        if self.tick.is_due(self.tick()) {
+            self.each(Polled::look);
         }
     }
 }
@@ -380,6 +478,22 @@ impl Errands {
         self.threads.as_ref().is_none_or(|(threads, _)| !threads.any_open())
     }
 
+    /// Has this task woken when a thread gives an errand back to the rank.
+    pub fn wake_when_left(&self, awaiting: &Arc<Awaiting>) {
+        let mut state = self.home.lock();
+        let known = &mut state.awaiting;
+        if known.len() == known.capacity() {
+            known.retain(|awaiting| awaiting.strong_count() > 0);
+        }
+        known.push(Arc::downgrade(awaiting));
+    }
+
+    /// Returns whether any of them is left to the rank, as also where the threads are switched off.
+    pub fn are_left_to_rank(&self) -> bool {
+        let state = self.home.lock();
+        state.led || !state.idle.is_empty()
+    }
+
     /// The rank whose they are.
     pub fn rank(&self) -> &Rank {
         &self.home.rank
@@ -396,8 +510,8 @@ impl Errands {
         let given = match &self.threads {
             None => Err(errand),
             Some((threads, turn)) => {
-                match threads.take_errand(Task::new(errand, &self.home), *turn) {
-                    Some(mut task) => task.errand.take().map_or(Ok(()), Err),
+                match threads.take_errand(Task::errand(errand, &self.home), *turn) {
+                    Some(mut task) => task.taken_back().map_or(Ok(()), Err),
                     None => Ok(()),
                 }
             }
@@ -423,13 +537,13 @@ impl Errands {
     /// [`Error::Segment`](mp_core::Error::Segment) when the world's memory is broken.
     pub fn wait(&self, polled: &Polled, wait: Wait, done: &dyn Fn() -> bool) -> Result<bool> {
         Carrier::join(&self.home);
-        polled.wait_until(wait, done)
+        polled.wait_until(wait, self.are_in_calls(), done)
     }
 }
 
 impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Task").field("polled", &self.polled()).finish_non_exhaustive()
+        f.debug_struct("Task").field("awaited", &self.awaited()).finish_non_exhaustive()
     }
 }
 

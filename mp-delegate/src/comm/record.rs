@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use mp_core::Rank;
 use mp_core::delegate::{Attempt, Submitted, Watch};
 
 use crate::trace::{Detail, Kind, Open, Recorder, now};
@@ -131,6 +132,14 @@ impl Log {
             let channel = self.recorder.name(operation);
             open.say(Detail { from, channel, bytes: Some(bytes as u64), ..Detail::default() });
         }
+        open
+    }
+
+    /// Records that the thread brings on a rank's tagged messages, until what is returned is dropped.
+    #[inline]
+    pub(super) fn messages(&self, rank: &Rank) -> Open<'_> {
+        let mut open = self.recorder.begin(Kind::Messages);
+        open.say(Detail { from: u32::try_from(rank.id()).ok(), ..Detail::default() });
         open
     }
 

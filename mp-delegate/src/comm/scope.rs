@@ -2,11 +2,17 @@
 
 #![allow(unsafe_code, reason = "the promise that a scope joins before what it lends ends")]
 
-use std::{borrow::Borrow, cell::RefCell, marker::PhantomData};
+use std::{
+    borrow::Borrow,
+    cell::RefCell,
+    marker::PhantomData,
+    task::{Context, Poll},
+};
 
 use mp_core::{
-    Message, Result, SendError,
-    delegate::{Submitted, Untyped},
+    Message, Operation as Doing, Pending, Rank, Result, SendError, Wait,
+    delegate::{Backoff, Submitted, Untyped},
+    requests::{Operation, UnderWay, Watch},
 };
 
 use super::Delegated;
@@ -140,21 +146,25 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.sends.borrow_mut().make_room();
         // SAFETY: what `B` borrows outlives 'scope, and the scope ends only after `Join` has waited
         // for this: the send is put into its list here, and taken out when it is done, or by
-        // `ScopedRequest::wait`, which waits for it. Leaking the request leaves it in the list.
+        // its request, which waits for it. Leaking the request leaves it in the list.
         let state = match unsafe { to.send_borrowed(message) } {
             Submitted::Pending(pending) => {
                 State::Pending(self.sends.borrow_mut().add(pending.into_untyped()))
             }
             Submitted::Here(answer) => State::Here(answer),
         };
-        ScopedRequest { sends: &self.sends, state: Some(state) }
+        mp_core::Request::new(ScopedSend { sends: &self.sends, state: Some(state) })
     }
 }
 
-/// A delegated send of something borrowed: see [`Scope::send`]. Dropped or leaked, it is waited for
-/// at the end of the scope.
+/// A delegated send of something borrowed: see [`Scope::send`]. It is waited for as a
+/// [`Request`](super::Request) is, alone or with others. Dropped or leaked, it is waited for at the end of the
+/// scope.
+pub type ScopedRequest<'scope, B> = mp_core::Request<ScopedSend<'scope, B>>;
+
+/// What a [`ScopedRequest`] is of.
 #[derive(Debug)]
-pub struct ScopedRequest<'scope, B> {
+pub struct ScopedSend<'scope, B> {
     sends: &'scope RefCell<Sends>,
     /// `None` once its answer was taken.
     state: Option<State<B>>,
@@ -167,21 +177,22 @@ enum State<B> {
     Here(Result<B, SendError<B>>),
 }
 
-impl<B> ScopedRequest<'_, B> {
-    /// Waits until the send is done.
-    ///
-    /// # Errors
-    /// As [`Request::wait`](super::Request::wait).
-    pub fn wait(mut self) -> Result<B, SendError<B>> {
+impl<B> ScopedSend<'_, B> {
+    /// Looks at the send, if it is in the list.
+    fn look<T>(&self, look: impl FnOnce(&Untyped) -> T) -> Option<T> {
+        let Some(State::Pending(index)) = self.state else { return None };
+        match self.sends.borrow().list.get(index) {
+            Some(Entry::Held(send) | Entry::Dropped(send)) => Some(look(send)),
+            _ => None,
+        }
+    }
+
+    /// Takes the answer of a send that is done.
+    fn answer(&mut self) -> Result<B, SendError<B>> {
         match self.state.take() {
             Some(State::Here(answer)) => answer,
             Some(State::Pending(index)) => {
-                // In the list while it is waited for: the wait could panic.
-                let mut sends = self.sends.borrow_mut();
-                if let Entry::Held(send) = &mut sends.list[index] {
-                    send.wait_done();
-                }
-                let Some(send) = sends.take(index) else {
+                let Some(send) = self.sends.borrow_mut().take(index) else {
                     unreachable!("it stays in the list while it has a request")
                 };
                 // SAFETY: `Scope::send` put a `Pending<B, B>` in this place.
@@ -190,16 +201,71 @@ impl<B> ScopedRequest<'_, B> {
                     Err(_) => unreachable!("it is done"),
                 }
             }
-            None => unreachable!("only `wait` takes the answer"),
+            None => panic!("the request has given its answer as a future"),
         }
     }
+}
 
-    /// Takes back what was to be sent.
-    ///
-    /// # Errors
-    /// As [`Request::cancel`](super::Request::cancel).
-    pub fn cancel(mut self) -> Result<B, Self> {
-        let Some(State::Pending(index)) = self.state else { return Err(self) };
+impl<B> Pending for ScopedSend<'_, B> {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        match Watch::is_done(self) {
+            true => None,
+            false => Some(UnderWay::Watched(self)),
+        }
+    }
+}
+
+impl<B> Watch for ScopedSend<'_, B> {
+    fn rank(&self) -> Rank {
+        let Some(rank) = self.look(Watch::rank) else {
+            unreachable!("it is done, and nobody watches it")
+        };
+        rank
+    }
+
+    fn is_done(&self) -> bool {
+        self.look(Watch::is_done).unwrap_or(true)
+    }
+
+    fn raise(&self) {
+        self.look(Watch::raise);
+    }
+
+    fn lower(&self) {
+        self.look(Watch::lower);
+    }
+
+    fn waited(&self) -> (Doing, Vec<u64>) {
+        let Some(waited) = self.look(Watch::waited) else {
+            unreachable!("it is done, and nobody watches it")
+        };
+        waited
+    }
+}
+
+impl<B> Operation for ScopedSend<'_, B> {
+    type Output = B;
+    type Error = SendError<B>;
+    type Back = B;
+
+    fn wait(mut self) -> Result<B, SendError<B>> {
+        let mut backoff = Backoff::new();
+        // In a world too broken to sleep in, the send is answered all the same.
+        while !self.wait_within(Wait::forever()).is_ok_and(|done| done) && !Watch::is_done(&self) {
+            backoff.pause();
+        }
+        self.answer()
+    }
+
+    fn is_done(&self) -> bool {
+        Watch::is_done(self)
+    }
+
+    fn cancel(mut self) -> Result<B, Self> {
+        let Some(State::Pending(index)) = self.state else {
+            assert!(self.state.is_some(), "the request has given its answer as a future");
+            return Err(self);
+        };
         let Some(send) = self.sends.borrow_mut().take(index) else {
             unreachable!("it stays in the list while it has a request")
         };
@@ -216,19 +282,18 @@ impl<B> ScopedRequest<'_, B> {
         Err(self)
     }
 
-    /// Whether the send is done, so that [`wait`](Self::wait) returns at once.
-    pub fn is_done(&self) -> bool {
-        match self.state {
-            Some(State::Pending(index)) => match &self.sends.borrow().list[index] {
-                Entry::Held(send) | Entry::Dropped(send) => send.is_done(),
-                Entry::Vacant => true,
-            },
-            _ => true,
+    fn poll_output(&mut self, task: &mut Context<'_>) -> Poll<Result<B, SendError<B>>> {
+        if let Some(State::Pending(index)) = self.state
+            && let Some(Entry::Held(send)) = self.sends.borrow_mut().list.get_mut(index)
+            && send.poll_done(task).is_pending()
+        {
+            return Poll::Pending;
         }
+        Poll::Ready(self.answer())
     }
 }
 
-impl<B> Drop for ScopedRequest<'_, B> {
+impl<B> Drop for ScopedSend<'_, B> {
     fn drop(&mut self) {
         let Some(State::Pending(index)) = self.state else { return };
         let mut sends = self.sends.borrow_mut();

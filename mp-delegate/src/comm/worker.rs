@@ -8,8 +8,7 @@ use std::{
 
 use mp_core::{
     WaitPolicy,
-    delegate::{Progress, ServedLane, discard},
-    mpb::Polled,
+    delegate::{Awaited, Progress, ServedLane, discard},
 };
 
 use super::{
@@ -40,8 +39,8 @@ struct Crew {
 
 impl Crew {
     /// What its errands wait for.
-    fn polled(&self) -> Vec<Arc<Polled>> {
-        self.errands.iter().filter_map(Task::polled).collect()
+    fn awaited(&self) -> Vec<Awaited> {
+        self.errands.iter().filter_map(Task::awaited).collect()
     }
 
     /// Takes errands over, which may have much to do before they wait for the first time.
@@ -60,8 +59,8 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
         if look(crew, &station.log) {
             continue;
         }
-        let polled = crew.polled();
-        station.log.resting(|| station.bell.wait(policy, &mut crew.lanes, &polled));
+        let awaited = crew.awaited();
+        station.log.resting(|| station.bell.wait(policy, &mut crew.lanes, &awaited));
     }
 }
 
@@ -76,9 +75,9 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
     crew.lanes.iter().for_each(|lane| lane.switch(post.on));
     let (errands, open) = (mem::take(&mut post.errands), post.open);
     drop(post);
-    let mut polled = crew.polled();
-    polled.extend(errands.iter().filter_map(Task::polled));
-    station.bell.attend(&crew.lanes, &polled);
+    let mut awaited = crew.awaited();
+    awaited.extend(errands.iter().filter_map(Task::awaited));
+    station.bell.attend(&crew.lanes, &awaited);
     crew.take_up(errands, &station.log);
     open
 }

@@ -9,6 +9,7 @@
 mod records;
 
 use std::{
+    cell::Cell,
     fmt,
     marker::PhantomData,
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -35,7 +36,7 @@ use super::{
 ///
 /// let names = AnyValue::new(Vec::new());
 /// World::threads(3).run(|rank| {
-///     let mut caller = names.open(rank, "names", Scheme::HybComb)?;
+///     let caller = names.open(rank, "names", Scheme::HybComb)?;
 ///     let name = format!("rank {}", rank.id());
 ///     let len = caller.run(|names| {
 ///         names.push(name);
@@ -47,10 +48,10 @@ use super::{
 /// assert_eq!(names.into_inner().map(|names| names.len()), Some(3));
 /// # Ok::<(), mp_core::Error>(())
 /// ```
-pub struct AnyValue<T>(Arc<Cell<T>>);
+pub struct AnyValue<T>(Arc<Shared<T>>);
 
 /// The value, and by which object it is reached, as long as anybody has that open.
-struct Cell<T> {
+struct Shared<T> {
     value: Value<T>,
     object: Mutex<Weak<Bound>>,
 }
@@ -66,7 +67,7 @@ struct Bound {
     key: u64,
 }
 
-impl<T> Cell<T> {
+impl<T> Shared<T> {
     /// Binds the value to an object, if no caller has it open by another one.
     fn bind(&self, key: u64) -> Option<Arc<Bound>> {
         let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,7 @@ impl<T> Drop for Value<T> {
 impl<T: Send> AnyValue<T> {
     /// Protects a value.
     pub fn new(value: T) -> Self {
-        Self(Arc::new(Cell { value: Value::new(value), object: Mutex::default() }))
+        Self(Arc::new(Shared { value: Value::new(value), object: Mutex::default() }))
     }
 
     /// Opens it as [`Protected::open`] does. The name is this value's alone, and the value is reached
@@ -145,41 +146,49 @@ impl<T> fmt::Debug for AnyValue<T> {
 /// A rank's way to a value of any type: see [`AnyValue`].
 pub struct Caller<T> {
     object: Protected<Calls>,
-    cell: Arc<Cell<T>>,
+    cell: Arc<Shared<T>>,
     bound: Arc<Bound>,
     own: Own,
     /// Of the record.
-    turn: u64,
+    turn: Cell<u64>,
+    /// A closure is under way.
+    runs: Cell<bool>,
 }
 
 impl<T: Send> Caller<T> {
-    fn new(object: Protected<Calls>, cell: Arc<Cell<T>>, bound: Arc<Bound>) -> Result<Self> {
+    fn new(object: Protected<Calls>, cell: Arc<Shared<T>>, bound: Arc<Bound>) -> Result<Self> {
         let too_many = || Error::bad(&object.name(), "there are too many callers in this process");
         let own = Own::take().ok_or_else(too_many)?;
         own.record.object.set(Arc::as_ptr(&cell) as usize as u64);
         // Those of the callers before are over.
         let turn = own.record.turn.load() >> STATE_BITS;
-        Ok(Self { object, cell, bound, own, turn })
+        Ok(Self { object, cell, bound, own, turn: Cell::new(turn), runs: Cell::new(false) })
     }
 
     /// Executes a closure, in mutual exclusion, wherever that happens; returns what it returns.
     ///
     /// # Errors
     /// As [`Protected::apply`]. The closure is not executed later.
-    pub fn run<R, F>(&mut self, closure: F) -> Result<R>
+    pub fn run<R, F>(&self, closure: F) -> Result<R>
     where
         R: Send,
         F: FnOnce(&mut T) -> R + Send,
     {
+        // The record is of one closure at a time.
+        if self.runs.replace(true) {
+            return Err(self.object.nested());
+        }
+        let _runs = Runs(&self.runs);
         let mut task = Task { closure: Some(closure), value: self.cell.value.at, result: None };
-        self.turn += 1;
+        let number = self.turn.get() + 1;
+        self.turn.set(number);
         let Record { turn, code, task: at, .. } = self.own.record;
         code.set(call::<T, R, F> as fn(*mut ()) as usize as u64);
         at.set((&raw mut task).expose_provenance() as u64);
-        turn.store(self.turn << STATE_BITS | READY);
+        turn.store(number << STATE_BITS | READY);
         // Whatever happens below, nobody has the task's address afterwards.
-        let end = End(&self.own.record.turn, self.turn);
-        let applied = self.object.apply([self.own.number, self.turn]);
+        let end = End(&self.own.record.turn, number);
+        let applied = self.object.apply([self.own.number, number]);
         drop(end);
         match (task.result.take(), applied) {
             (Some(result), _) => Ok(result),
@@ -213,6 +222,15 @@ impl<T: Send> Caller<T> {
 impl<T> fmt::Debug for Caller<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
+/// A closure is under way until this is dropped.
+struct Runs<'a>(&'a Cell<bool>);
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 
@@ -329,8 +347,8 @@ mod tests {
         let value = AnyValue::new(0);
         let rank = mp_core::World::solo().unwrap();
         for round in 1..=3 {
-            let mut caller = value.open(&rank, "value", super::super::Scheme::Mcs).unwrap();
-            let before = caller.turn;
+            let caller = value.open(&rank, "value", super::super::Scheme::Mcs).unwrap();
+            let before = caller.turn.get();
             assert_eq!(
                 caller
                     .run(|value| {

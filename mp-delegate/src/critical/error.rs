@@ -1,5 +1,7 @@
 //! What can go wrong with an operation.
 
+use std::{fmt, time::Duration};
+
 use super::object::Fate;
 
 /// Why an operation has no result.
@@ -45,6 +47,14 @@ pub enum Error {
         /// The rank.
         rank: usize,
     },
+    /// The time was over before the operation was begun. It was not executed, and never will be.
+    #[error("an operation on {object:?} was not begun within {limit:?}, and never will be")]
+    Timeout {
+        /// The object's name.
+        object: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// The result was not asked for in time: as many operations were submitted since as are kept.
     #[error("the result of an operation on {object:?} is forgotten: {kept} are kept")]
     Forgotten {
@@ -77,6 +87,35 @@ impl From<Error> for mp_core::Error {
         match error {
             Error::World(error) => error,
             error => Self::other(error),
+        }
+    }
+}
+
+/// Why [`try_apply`](super::Protected::try_apply) has no result.
+#[derive(thiserror::Error)]
+pub enum TryApplyError<Op> {
+    /// Others are at it. The operation, which was not executed and never will be, is back.
+    #[error("others are at the object, and the operation was not executed")]
+    Busy(Op),
+    /// As of [`apply`](super::Protected::apply).
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+impl<Op> fmt::Debug for TryApplyError<Op> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(_) => f.debug_tuple("Busy").finish_non_exhaustive(),
+            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
+        }
+    }
+}
+
+impl<Op> From<TryApplyError<Op>> for mp_core::Error {
+    fn from(error: TryApplyError<Op>) -> Self {
+        match error {
+            TryApplyError::Failed(error) => error.into(),
+            busy @ TryApplyError::Busy(_) => Self::other(busy.to_string()),
         }
     }
 }

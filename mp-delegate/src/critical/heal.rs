@@ -20,12 +20,19 @@
 //! that dies is in the code, and another one begins at the beginning: also with the repair, unless that
 //! was done to the end.
 //!
+//! A healer with a limit may give up while he waits, as long as he has not begun with step 5. The queue stays void and
+//! closed, so that the next one who comes, or waits, begins at the beginning, as behind a healer that died. From step 5
+//! on he waits only for those who have found the queue closed and are about to leave.
+//!
 //! Who begins again has lost his place to others, and nothing else: what he asked for was not begun.
+//!
+//! Whoever has the value at that time may keep it for long, and wait for a message of a rank that heals or waits for the
+//! healer. So these waits bring on what their ranks have under way, as those in the queue do.
 
 use super::{
     error::Stop,
     locks::{someone, who},
-    site::{AnyWord, Mortal, Seat, seat},
+    site::{AnyWord, Limit, Mortal, Seat, seat},
 };
 
 /// In a queue's tail: nobody queues up.
@@ -57,19 +64,21 @@ pub(super) trait Ward<S: Mortal> {
     fn reopen(&mut self, site: &S) -> Result<bool, Stop>;
 }
 
-/// Waits until the queue can be used again, or makes it so. The seat has stopped waiting in it; what it
-/// has `asked` for may be answered until the queue is frozen.
+/// Waits until the queue can be used again, or makes it so; false if the limit was over before that. The seat has
+/// stopped waiting in it; what it has `asked` for may be answered until the queue is frozen, so who has asked has no
+/// limit.
 #[cold]
 pub(super) fn heal<S: Mortal>(
     ward: &mut impl Ward<S>,
     site: &S,
     me: Seat,
     mut asked: bool,
-) -> Result<(), Stop> {
+    limit: Option<&Limit>,
+) -> Result<bool, Stop> {
     let rest = |asked: bool| if asked { site.park(me) } else { site.leave(me) };
     loop {
         rest(asked);
-        let turn = site.linger(|| {
+        let turn = site.linger(me, limit, || {
             if let Some(lost) = site.lost() {
                 return Some(Err(lost));
             }
@@ -85,9 +94,10 @@ pub(super) fn heal<S: Mortal>(
                 _ if asked && site.void().load() == FROZEN => Turn::Look,
                 _ => return None,
             }))
-        })?;
+        });
+        let Some(turn) = turn?.transpose()? else { return Ok(false) };
         match turn {
-            Turn::Over => return Ok(()),
+            Turn::Over => return Ok(true),
             Turn::Look => {
                 ward.look(site)?;
                 asked = false;
@@ -97,13 +107,12 @@ pub(super) fn heal<S: Mortal>(
                 site.approach(me);
                 if site.healer().exchange(before, someone(me)).is_ok() {
                     // Another one may have healed it since the look. Nobody but the healer forgets.
-                    if site.is_stuck() || site.void().load() != 0 {
-                        renew(ward, site, me, &mut asked)?;
-                    }
+                    let is_ill = site.is_stuck() || site.void().load() != 0;
+                    let healed = !is_ill || renew(ward, site, me, &mut asked, limit)?;
                     site.healer().store(0);
                     if !asked {
                         site.leave(me);
-                        return Ok(());
+                        return Ok(healed);
                     }
                 }
             }
@@ -118,26 +127,29 @@ enum Turn {
     Heal(u64),
 }
 
+/// Heals the queue; false if the limit was over before, and it is left to others as it is.
 fn renew<S: Mortal, W: Ward<S>>(
     ward: &mut W,
     site: &S,
     me: Seat,
     asked: &mut bool,
-) -> Result<(), Stop> {
-    let others = || (0..site.seats()).filter(|&seat| seat != me);
+    mut limit: Option<&Limit>,
+) -> Result<bool, Stop> {
     loop {
         if W::QUEUES {
             site.void().store(VOID);
             loop {
                 let is_closed = ward.close(site)?;
                 site.wake_all();
-                others().try_for_each(|seat| until(site, seat, &[seat::PARKED]))?;
+                if !all_are(site, me, &[seat::PARKED], limit)? {
+                    return Ok(false);
+                }
                 if is_closed {
                     break;
                 }
             }
         }
-        for dead in others().filter(|&seat| site.is_dead(seat)) {
+        for dead in others(site, me).filter(|&seat| site.is_dead(seat)) {
             let mark = site.mark(dead);
             let said = mark.load();
             if seat::kind(said) == seat::ENTERED {
@@ -151,7 +163,9 @@ fn renew<S: Mortal, W: Ward<S>>(
             if std::mem::take(asked) {
                 ward.look(site)?;
             }
-            others().try_for_each(|seat| until(site, seat, &[]))?;
+            if !all_are(site, me, &[], limit)? {
+                return Ok(false);
+            }
         }
         // Before the words are made new: who dies after that is not forgotten.
         forget_the_dead(site, me);
@@ -159,14 +173,30 @@ fn renew<S: Mortal, W: Ward<S>>(
             site.void().store(0);
         }
         if ward.reopen(site)? {
-            return Ok(());
+            return Ok(true);
         }
+        // Whoever has looked since the dead were forgotten may have found nothing wrong, and would not look again if
+        // the queue were left void now.
+        limit = None;
     }
 }
 
-/// Waits until the seat is out of the code, or one of these, or dead.
-fn until(site: &impl Mortal, seat: Seat, or: &[u64]) -> Result<(), Stop> {
-    site.linger(|| {
+fn others(site: &impl Mortal, me: Seat) -> impl Iterator<Item = Seat> {
+    (0..site.seats()).filter(move |&seat| seat != me)
+}
+
+/// Waits until each of the other seats is out of the code, or one of these, or dead; false if the limit was over before.
+fn all_are(site: &impl Mortal, me: Seat, or: &[u64], limit: Option<&Limit>) -> Result<bool, Stop> {
+    others(site, me).try_fold(true, |all, seat| Ok(all && until(site, (me, seat), or, limit)?))
+}
+
+fn until(
+    site: &impl Mortal,
+    (me, seat): (Seat, Seat),
+    or: &[u64],
+    limit: Option<&Limit>,
+) -> Result<bool, Stop> {
+    let is_so = site.linger(me, limit, || {
         if let Some(lost) = site.lost() {
             return Some(Err(lost));
         }
@@ -174,7 +204,8 @@ fn until(site: &impl Mortal, seat: Seat, or: &[u64]) -> Result<(), Stop> {
         let is_dead = site.is_dead(seat);
         let mark = site.mark(seat).load();
         (mark == 0 || is_dead || or.contains(&mark)).then_some(Ok(()))
-    })
+    });
+    Ok(is_so?.transpose()?.is_some())
 }
 
 fn forget_the_dead(site: &impl Mortal, me: Seat) {

@@ -18,6 +18,12 @@
 //!
 //! In a world of threads operations can be closures as well, on a value of any type: [`AnyValue`].
 //!
+//! **Not to wait for long.** [`try_apply`](Protected::try_apply) executes an operation if nobody else is at the
+//! object, and [`apply_with`](Protected::apply_with) waits for a time at most; locks have
+//! [`try_lock`](Protected::try_lock) and [`lock_with`](Protected::lock_with). What was given up is never
+//! executed. [`submit`](Protected::submit) returns a request, which is waited for together with messages and
+//! collective operations, for a time, or as a future.
+//!
 //! **What it costs.** An uncontended lock is two locked instructions. A request to a server is two
 //! transfers of a cache line, one there and one back, as a contended lock is: on two cores a thread
 //! that asks for one operation after the other can't beat a lock. It can with
@@ -67,6 +73,7 @@
 //! | `object` | what is protected, and how operations become words |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
+//! | `request` | what a handle has submitted |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; in models and simulations another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
@@ -100,6 +107,7 @@ pub mod objects;
 mod on_heap;
 mod once;
 mod protected;
+mod request;
 mod section;
 mod server;
 mod servers;
@@ -110,9 +118,10 @@ mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};
-pub use error::{Error, Result};
+pub use error::{Error, Result, TryApplyError};
 pub use object::Object;
-pub use protected::{Protected, Request};
+pub use protected::Protected;
+pub use request::{CriticalOperation, Request};
 pub use section::{Backoff, Scheme, Section, UnknownScheme};
 pub use server::{Server, Waker};
 pub use value::Guard;

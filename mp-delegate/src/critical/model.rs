@@ -15,8 +15,11 @@ use mp_core::memory::{RaceMarker, Word, full_fence, live_for};
 
 use super::{
     error::Stop,
-    site::{Mortal, Seat, Site, seat},
+    site::{Limit, Mortal, Seat, Site, seat},
 };
+
+/// Before a limit is over.
+const LOOKS: usize = 2;
 
 /// See the [module](self).
 #[derive(Clone)]
@@ -186,15 +189,6 @@ impl Model {
     pub(super) fn ended(&self, how: Ended) -> usize {
         self.0.ended.borrow().values().filter(|&&ended| ended == how).count()
     }
-
-    fn broken(&self) -> Option<Stop> {
-        // Nobody waits for more than that as long as all live.
-        if self.0.dead.load() | self.0.gone.load() == 0 {
-            return None;
-        }
-        let void = || (self.is_stuck() || self.0.void.load() != 0).then_some(Stop::Void);
-        self.lost().or_else(void)
-    }
 }
 
 impl Mortal for Model {
@@ -236,10 +230,28 @@ impl Mortal for Model {
         &self.0.void
     }
 
-    fn linger<T>(&self, mut poll: impl FnMut() -> Option<T>) -> T {
+    fn broken(&self) -> Option<Stop> {
+        // Nobody waits for more than that as long as all live.
+        if self.0.dead.load() | self.0.gone.load() == 0 {
+            return None;
+        }
+        let void = || (self.is_stuck() || self.0.void.load() != 0).then_some(Stop::Void);
+        self.lost().or_else(void)
+    }
+
+    /// There is no time: the limit is over after some looks.
+    fn linger<T>(
+        &self,
+        _: Seat,
+        limit: Option<&Limit>,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        let mut looks = 0;
         loop {
-            if let Some(answer) = poll() {
-                return answer;
+            let answer = poll();
+            looks += 1;
+            if answer.is_some() || limit.is_some() && looks == LOOKS {
+                return Ok(answer);
             }
             thread::yield_now();
         }
@@ -287,6 +299,16 @@ impl Site for Model {
                 drop(bell.wait(rung).unwrap());
             }
         }
+    }
+
+    fn wait_until<T>(
+        &self,
+        me: Seat,
+        _: &Word,
+        limit: &Limit,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        self.linger_until(me, limit, || Ok(poll()))
     }
 
     fn begin(&self, me: Seat, request: u64) {

@@ -7,6 +7,8 @@ use std::cell::{Cell, RefCell};
 const DEPTH: usize = 16;
 /// Beside an object's number: by a server, which does nothing else meanwhile.
 const SERVED: u64 = 1 << 63;
+/// Beside an object's number, which is an even one: by a handle that shares its seat, from when it has its turn on.
+pub(super) const SHARED: u64 = 1;
 
 thread_local! {
     static DEEP: Cell<usize> = const { Cell::new(0) };

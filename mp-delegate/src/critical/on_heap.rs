@@ -43,7 +43,7 @@ fn fails(what: impl std::fmt::Debug) -> mp_core::Error {
 fn operations_are_executed_by_whomever() {
     for scheme in schemes() {
         let ran = World::threads_on_heap(2).run(|rank| {
-            let mut sums = Protected::<Sums>::open(rank, "sums", small(scheme), |sums| {
+            let sums = Protected::<Sums>::open(rank, "sums", small(scheme), |sums| {
                 sums.fill(100);
             })?;
             if serves(rank, scheme) {
@@ -54,8 +54,8 @@ fn operations_are_executed_by_whomever() {
             }
             let first = sums.submit([1, 0, 0])?;
             let second = sums.submit([2, 0, 0])?;
-            let second = sums.wait(second)?;
-            if sums.wait(first)? >= second {
+            let second = second.wait()?;
+            if first.wait()? >= second {
                 return Err(fails(second));
             }
             match sums.apply([13, 0, 0]) {
@@ -75,7 +75,7 @@ fn operations_are_executed_by_whomever() {
 fn guards_lend_the_value() {
     for scheme in schemes().filter(|scheme| scheme.is_lock()) {
         let ran = World::threads_on_heap(2).run(|rank| {
-            let mut sums = Protected::<Sums>::open(rank, "sums", small(scheme), |_| ())?;
+            let sums = Protected::<Sums>::open(rank, "sums", small(scheme), |_| ())?;
             for _ in 0..2 {
                 let mut value = sums.lock()?;
                 let (one, other): (&[u32], &[u32]) = (&value, &value);

@@ -1,31 +1,39 @@
 //! A rank's handle of a protected value, and how operations get from it to the algorithm.
 
 use std::{
+    cell::{Cell, RefCell, RefMut},
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},
+    time::Duration,
 };
 
-use mp_core::{Rank, memory::Region, names::Namespace};
+use mp_core::{Operation, Plain, Rank, Wait, memory::Region, names::Namespace};
 use nix::sched::sched_getcpu;
 
 use super::{
     combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
-    error::{Error, Result, Stop},
-    locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
-    nesting,
+    error::{Error, Result, Stop, TryApplyError},
+    locks::{AnyLock, MOST_SEATS, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
+    nesting::{self, Inside},
     object::{Fate, Object, Outcome},
+    request::{CriticalOperation, Request},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, OBJECTS, Place, Seat, head, open_region},
-    value::{Guard, Locked, Value, combined},
+    site::{BLOCK, Limit, OBJECTS, Place, Seat, Site, head, open_region},
+    value::{Guard, Locked, Value, combined, combined_within},
 };
 
 /// A protected value, in the hands of one rank.
 ///
 /// Every rank that uses the value opens it by its name, in the same way; whoever is first makes
-/// it. [`another`](Self::another) gives further threads of the rank handles of their own. The value
-/// lives until all of them are dropped.
+/// it. The value lives until all handles are dropped.
+///
+/// A handle is used by reference, so that several parts of a thread can share it. It can go to another
+/// thread, but not be used by two: [`another`](Self::another) gives further threads of the rank handles of
+/// their own. A call within an operation on the same object, or while the handle has its
+/// [lock](Self::lock), is refused with [`Error::Nested`].
 ///
 /// ```
 /// use mp_core::World;
@@ -45,7 +53,7 @@ use super::{
 /// }
 ///
 /// let last = World::threads(3).run(|rank| {
-///     let mut hits = Protected::<Counter>::open(rank, "hits", Scheme::HybComb, |_| ())?;
+///     let hits = Protected::<Counter>::open(rank, "hits", Scheme::HybComb, |_| ())?;
 ///     let mut last = 0;
 ///     for _ in 0..100 {
 ///         last = hits.apply(1)?;
@@ -60,35 +68,133 @@ pub struct Protected<O: Object>(Access<O>);
 enum Access<O: Object> {
     Own(Box<Core<O>>),
     /// More handles than seats: they take turns.
-    Shared(Arc<Crowd<O>>),
+    Shared(Member<O>),
+}
+
+/// One of the handles that share a seat.
+struct Member<O: Object>(Arc<Crowd<O>>);
+
+impl<O: Object> Member<O> {
+    fn new(crowd: Arc<Crowd<O>>) -> Self {
+        crowd.place().join();
+        Self(crowd)
+    }
+}
+
+impl<O: Object> Deref for Member<O> {
+    type Target = Crowd<O>;
+
+    fn deref(&self) -> &Crowd<O> {
+        &self.0
+    }
+}
+
+impl<O: Object> Drop for Member<O> {
+    fn drop(&mut self) {
+        self.0.place().part();
+    }
 }
 
 /// What handles that share a seat have.
 struct Crowd<O: Object> {
     family: Arc<Family<O>>,
     region: Region,
-    seat: Seat,
+    /// The seat, where those also wait who want a turn.
+    me: Seat,
     /// Held while one of them executes an operation or waits for it: in the middle of an operation it
     /// can't be waited for.
     core: Mutex<Core<O>>,
 }
 
 impl<O: Object> Crowd<O> {
-    /// Refuses what another handle has submitted that is none of these.
-    fn check_owner(&self, owner: Owner) -> Result<()> {
-        match owner == (self.region.id(), self.seat) {
-            true => Ok(()),
-            false => Err(of_another(self.region.name())),
+    /// Waits until no other thread has it. The wait brings on what this thread has under way.
+    fn turn(&self) -> Result<Turn<'_, O>> {
+        self.check()?;
+        if let Some(core) = self.try_lock() {
+            return Ok(self.has_turn(core));
+        }
+        let place = self.place();
+        let is_first = self.family.section.scheme.needs_server() && place.begin_wait();
+        let core = self.region.wait(self.me, None, None, || self.try_lock());
+        if is_first {
+            place.end_wait();
+        }
+        Ok(self.has_turn(core?))
+    }
+
+    /// The same until the limit is over.
+    fn turn_within(&self, limit: &Limit) -> Result<Option<Turn<'_, O>>> {
+        self.check()?;
+        let core = self.region.wait_with(self.me, None, limit.left(), || self.try_lock())?;
+        Ok(core.map(|core| self.has_turn(core)))
+    }
+
+    /// If no other thread has it.
+    fn try_turn(&self) -> Result<Option<Turn<'_, O>>> {
+        self.check()?;
+        Ok(self.try_lock().map(|core| self.has_turn(core)))
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.region.clone(), self.family.section.seats + 1)
+    }
+
+    fn check(&self) -> Result<()> {
+        let (object, served) = (self.region.id(), self.family.section.scheme.needs_server());
+        if nesting::is_deep()
+            && (nesting::refuses(object, served)
+                || nesting::refuses(object | nesting::SHARED, false))
+        {
+            return Err(Error::Nested { object: self.region.name().to_owned() });
+        }
+        Ok(())
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Core<O>>> {
+        match self.core.try_lock() {
+            Ok(core) => Some(core),
+            Err(TryLockError::Poisoned(core)) => Some(core.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn turn(&self) -> Result<MutexGuard<'_, Core<O>>> {
-        let served = self.family.section.scheme.needs_server();
-        if nesting::is_deep() && nesting::refuses(self.region.id(), served) {
-            return Err(Error::Nested { object: self.region.name().to_owned() });
-        }
-        Ok(locked(&self.core))
+    fn has_turn<'a>(&'a self, core: MutexGuard<'a, Core<O>>) -> Turn<'a, O> {
+        let _inside = Inside::enter(self.region.id() | nesting::SHARED, false);
+        Turn { core, _next: Next(self), _inside }
     }
+}
+
+/// A thread's turn among those whose handles share a seat.
+struct Turn<'a, O: Object> {
+    /// Given up before the next one is woken.
+    core: MutexGuard<'a, Core<O>>,
+    _next: Next<'a, O>,
+    _inside: Inside,
+}
+
+impl<O: Object> Deref for Turn<'_, O> {
+    type Target = Core<O>;
+
+    fn deref(&self) -> &Core<O> {
+        &self.core
+    }
+}
+
+/// Wakes who waits for a turn when it is dropped.
+struct Next<'a, O: Object>(&'a Crowd<O>);
+
+impl<O: Object> Drop for Next<'_, O> {
+    fn drop(&mut self) {
+        let Crowd { region, me, .. } = self.0;
+        region.wake(region.rank(), *me);
+    }
+}
+
+/// That requests of a handle have asked for a ring.
+#[derive(Clone, Copy)]
+struct Raised {
+    number: u32,
+    requests: usize,
 }
 
 /// What one who takes part has.
@@ -99,15 +205,16 @@ pub(super) struct Core<O: Object> {
     me: Seat,
     algorithm: Algorithm<O>,
     /// An operation was given up in the middle: who was lost.
-    broken: Option<usize>,
+    broken: Cell<Option<usize>>,
+    raised: Cell<Option<Raised>>,
 }
 
 enum Algorithm<O: Object> {
     Lock(Box<Locked<O>>),
     Cc(CcSynch),
     Comb(HybComb),
-    Slot(slot::Client),
-    Mp(Box<mp::Client<O::Ret>>),
+    Slot(RefCell<slot::Client>),
+    Mp(Box<RefCell<mp::Client<O::Ret>>>),
     /// The rank is to serve, through these, and has no way to itself.
     Server(Option<mp::Served>),
 }
@@ -124,30 +231,15 @@ struct Family<O: Object> {
     crowd: Mutex<Weak<Crowd<O>>>,
 }
 
-#[cold]
-fn of_another(object: &str) -> Error {
-    Error::bad(object, "the request was submitted by another handle; wait for it there")
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A result that is asked for later: see [`Protected::submit`].
-#[must_use = "the result of an operation comes from `wait`"]
-pub struct Request<O: Object> {
-    submitted: Submitted<O::Ret>,
-    /// The handle that has submitted it.
-    of: Owner,
-}
-
-/// Tells a handle from all others of this process: its region, and its seat there.
-type Owner = (u64, Seat);
-
-enum Submitted<Ret> {
+/// What was handed over.
+pub(super) enum Submitted<Ret> {
     Done(Outcome<Ret>),
-    Slot(slot::Ticket),
-    Mp(u64),
+    /// To a server, under this number.
+    InFlight(u64),
 }
 
 impl<O: Object> Protected<O> {
@@ -160,7 +252,7 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// [`Error::Mismatch`] when another rank opened it as something else; [`Error::Bad`] for a
-    /// section that can't be; [`Error::Lost`] when the one who made it was lost; those of
+    /// section that can't be; [`Error::Lost`] when the one who made it was lost, or `make` panicked there; those of
     /// [`Rank::mpb`], for a name that is too long or for lack of memory.
     pub fn open(
         rank: &Rank,
@@ -224,14 +316,14 @@ impl<O: Object> Protected<O> {
         }
         let mut crowd = locked(&family.crowd);
         if let Some(shared) = crowd.upgrade() {
-            return Ok(Self(Access::Shared(shared)));
+            return Ok(Self(Access::Shared(Member::new(shared))));
         }
         let me = place.shared_seat();
         let region = place.region.clone();
         let core = Mutex::new(Core::at(Arc::clone(&family), place, me)?);
-        let shared = Arc::new(Crowd { family: Arc::clone(&family), region, seat: me, core });
+        let shared = Arc::new(Crowd { family: Arc::clone(&family), region, me, core });
         *crowd = Arc::downgrade(&shared);
-        Ok(Self(Access::Shared(shared)))
+        Ok(Self(Access::Shared(Member::new(shared))))
     }
 
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
@@ -242,11 +334,105 @@ impl<O: Object> Protected<O> {
     /// [`Error::Lost`] or `Unknown` when one has ended that this one has to wait for; after that the handle
     /// gets nothing but `Lost`.
     #[inline]
-    pub fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
-        match &mut self.0 {
+    pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
+        match &self.0 {
             Access::Own(core) => core.apply(op),
             Access::Shared(crowd) => apply_among(crowd, op),
         }
+    }
+
+    /// Executes an operation if nobody else is at the object, and gives it back otherwise. It never waits in a
+    /// queue.
+    ///
+    /// - With a lock: if nobody has the lock or waits for it.
+    /// - With a combiner: if nobody combines or waits for that. The operations of those who come meanwhile are
+    ///   executed as well.
+    /// - With a server: if one serves, and begins with the operation within 100 µs; else the operation is taken
+    ///   back. So a server that sleeps and is slow to wake may seem busy.
+    ///
+    /// Another thread that shares the handle's [seat](Self::another) counts as somebody else. So do earlier
+    /// operations of this handle that are in flight. Where somebody was killed in the queue, it repairs what he
+    /// has left if all others are out of it, and gives up otherwise.
+    ///
+    /// ```
+    /// use mp_core::World;
+    /// use mp_delegate::critical::{Scheme, Section, TryApplyError, objects::Counter};
+    ///
+    /// let rank = World::solo()?;
+    /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::Mcs).seats(2))?;
+    /// assert_eq!(hits.try_apply(7)?, 0);
+    /// let others = hits.another()?;
+    /// std::thread::scope(|scope| {
+    ///     let guard = hits.lock().unwrap();
+    ///     let tried = scope.spawn(move || others.try_apply(1)).join().unwrap();
+    ///     assert!(matches!(tried, Err(TryApplyError::Busy(1))));
+    ///     drop(guard);
+    /// });
+    /// assert_eq!(hits.apply(0)?, 7);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TryApplyError::Busy`], with the operation; those of [`apply`](Self::apply).
+    pub fn try_apply(&self, op: O::Op) -> Result<O::Ret, TryApplyError<O::Op>> {
+        let applied = match &self.0 {
+            Access::Own(core) => core.try_apply(op),
+            Access::Shared(crowd) => match crowd.try_turn()? {
+                Some(core) => core.try_apply(op),
+                None => Ok(None),
+            },
+        };
+        applied?.ok_or(TryApplyError::Busy(op))
+    }
+
+    /// [`apply`](Self::apply) that gives up when the time is over before the operation was begun: from a
+    /// [`Duration`] on. After [`Error::Timeout`] the operation was not executed, and never will be; where it was
+    /// begun in time, its end is waited for, however long that takes.
+    ///
+    /// Whoever waits for a time has no place in the queue of a lock or a combiner: it takes its turn when nobody
+    /// has or wants it, and others that queue up come before it. At a server it is one of all who ask, and takes
+    /// its request back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mp_core::World;
+    /// use mp_delegate::critical::{Error, Scheme, Section, objects::Counter};
+    ///
+    /// let rank = World::solo()?;
+    /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::HybLock).seats(2))?;
+    /// let others = hits.another()?;
+    /// std::thread::scope(|scope| {
+    ///     let guard = hits.lock().unwrap();
+    ///     let late = scope.spawn(move || others.apply_with(1, Duration::from_millis(2)));
+    ///     assert!(matches!(late.join().unwrap(), Err(Error::Timeout { .. })));
+    ///     drop(guard);
+    /// });
+    /// assert_eq!(hits.apply_with(1, Duration::from_secs(1))?, 0);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `apply`; [`Error::Timeout`].
+    pub fn apply_with(&self, op: O::Op, wait: impl Into<Wait>) -> Result<O::Ret> {
+        let wait = wait.into();
+        if wait.time_limit().is_none() {
+            return self.apply(op);
+        }
+        let limit = &Limit::new(wait);
+        let applied = match &self.0 {
+            Access::Own(core) => core.apply_within(op, Some(limit))?,
+            Access::Shared(crowd) => match crowd.turn_within(limit)? {
+                Some(core) => core.apply_within(op, Some(limit))?,
+                None => None,
+            },
+        };
+        applied.ok_or_else(|| self.timeout(wait))
+    }
+
+    #[cold]
+    fn timeout(&self, wait: Wait) -> Error {
+        Error::Timeout { object: self.name(), limit: wait.time_limit().unwrap_or_default() }
     }
 
     /// Hands over an operation without waiting for its result. With a server it is executed while
@@ -257,50 +443,41 @@ impl<O: Object> Protected<O> {
     /// may be gathered, and go to the server when a cache line is full, when a result is asked for,
     /// and with [`flush`](Self::flush).
     ///
-    /// The last [`in_flight`](Section::in_flight) results are kept at least, and can be asked for in
-    /// any order, or not at all. Whoever submits more waits for the oldest to be executed.
+    /// What it returns is a [`Request`] like any other: its result can be waited for together with messages and
+    /// collective operations of the rank, and it is a future. The last [`in_flight`](Section::in_flight)
+    /// results are kept at least, and can be asked for in any order, or not at all. Whoever submits more waits
+    /// for the oldest to be executed.
+    ///
+    /// ```
+    /// use mp_core::{World, wait_all};
+    /// use mp_delegate::critical::{Scheme, Server, objects::Counter};
+    ///
+    /// World::threads(3).run(|rank| {
+    ///     let hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
+    ///     if rank.id() == 0 {
+    ///         let mut server = Server::new();
+    ///         server.add(hits)?;
+    ///         return Ok(server.serve()?);
+    ///     }
+    ///     let mut both = [hits.submit(1)?, hits.submit(1)?];
+    ///     wait_all(&mut both)?;
+    ///     let [first, second] = both;
+    ///     assert!(first.wait()? < second.wait()?);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`apply`](Self::apply), as far as it is known yet.
     #[inline]
-    pub fn submit(&mut self, op: O::Op) -> Result<Request<O>> {
-        match &mut self.0 {
-            Access::Own(core) => {
-                let submitted = core.submit(op)?;
-                Ok(Request { submitted, of: core.owner() })
-            }
-            Access::Shared(crowd) => submit_among(crowd, op),
-        }
-    }
-
-    /// Waits for the result of an operation that this handle has submitted.
-    ///
-    /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Forgotten`]; [`Error::Bad`] for a request of another handle.
-    #[inline]
-    pub fn wait(&mut self, request: Request<O>) -> Result<O::Ret> {
-        match &mut self.0 {
-            Access::Own(core) => {
-                core.check_owner(request.of)?;
-                core.wait(request.submitted)
-            }
-            Access::Shared(crowd) => wait_among(crowd, request),
-        }
-    }
-
-    /// Whether an operation that this handle has submitted was executed, so that its result can be
-    /// had without waiting.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub fn test(&mut self, request: &Request<O>) -> Result<bool> {
-        match &mut self.0 {
-            Access::Own(core) => {
-                core.check_owner(request.of)?;
-                core.test(&request.submitted)
-            }
-            // It was executed when it was submitted.
-            Access::Shared(crowd) => crowd.check_owner(request.of).map(|()| true),
+    pub fn submit(&self, op: O::Op) -> Result<Request<'_, O>> {
+        match &self.0 {
+            Access::Own(core) => Ok(match core.submit(op)? {
+                Submitted::InFlight(number) => CriticalOperation::there(core, number),
+                Submitted::Done(outcome) => CriticalOperation::here(core.result(outcome)),
+            }),
+            Access::Shared(crowd) => Ok(CriticalOperation::here(submit_among(crowd, op)?)),
         }
     }
 
@@ -308,8 +485,8 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub fn flush(&mut self) -> Result<()> {
-        match &mut self.0 {
+    pub fn flush(&self) -> Result<()> {
+        match &self.0 {
             Access::Own(core) => core.flush(),
             Access::Shared(_) => Ok(()),
         }
@@ -318,12 +495,57 @@ impl<O: Object> Protected<O> {
     /// Takes the lock: the value itself, until the guard is dropped. With a [lock](Scheme::is_lock)
     /// only, and a handle that has its seat for itself.
     ///
+    /// ```
+    /// use mp_core::World;
+    /// use mp_delegate::critical::{Error, Scheme, objects::Counter};
+    ///
+    /// let rank = World::solo()?;
+    /// let hits = Counter::open(&rank, "hits", Scheme::Clh)?;
+    /// let mut guard = hits.lock()?;
+    /// *guard += 7;
+    /// // It would wait for itself.
+    /// assert!(matches!(hits.lock(), Err(Error::Nested { .. })));
+    /// drop(guard);
+    /// assert_eq!(hits.fetch_add(1)?, 7);
+    /// # Ok::<(), mp_core::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Bad`].
+    /// As [`apply`](Self::apply); [`Error::Nested`] also where the handle has the lock already;
+    /// [`Error::Bad`].
     #[inline]
-    pub fn lock(&mut self) -> Result<Guard<'_, O>> {
-        match &mut self.0 {
+    pub fn lock(&self) -> Result<Guard<'_, O>> {
+        match &self.0 {
             Access::Own(core) => core.lock(),
+            Access::Shared(crowd) => {
+                Err(Error::bad(crowd.region.name(), "a lock needs a seat of its own"))
+            }
+        }
+    }
+
+    /// Takes the lock if nobody has it or waits for it.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub fn try_lock(&self) -> Result<Option<Guard<'_, O>>> {
+        self.lock_within(None)
+    }
+
+    /// [`lock`](Self::lock) that gives up when the time is over, as [`apply_with`](Self::apply_with) does.
+    ///
+    /// # Errors
+    /// As `lock`; [`Error::Timeout`].
+    pub fn lock_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, O>> {
+        let wait = wait.into();
+        match wait.time_limit() {
+            None => self.lock(),
+            Some(_) => self.lock_within(Some(&Limit::new(wait)))?.ok_or_else(|| self.timeout(wait)),
+        }
+    }
+
+    fn lock_within(&self, limit: Option<&Limit>) -> Result<Option<Guard<'_, O>>> {
+        match &self.0 {
+            Access::Own(core) => core.lock_within(limit),
             Access::Shared(crowd) => {
                 Err(Error::bad(crowd.region.name(), "a lock needs a seat of its own"))
             }
@@ -357,6 +579,12 @@ impl<O: Object> Protected<O> {
         self.region().name().to_owned()
     }
 
+    /// Says that an operation would wait for the one that this thread is in the middle of.
+    #[cold]
+    pub(super) fn nested(&self) -> Error {
+        Error::Nested { object: self.name() }
+    }
+
     fn family(&self) -> &Arc<Family<O>> {
         match &self.0 {
             Access::Own(core) => &core.family,
@@ -375,7 +603,7 @@ impl<O: Object> Protected<O> {
         Place::new(self.region().clone(), self.family().section.seats + 1)
     }
 
-    /// For a server: the seat is given up.
+    /// Returns what a server needs, with the handle, whose seat is given up when it is dropped.
     pub(super) fn into_served(mut self) -> Result<Served<O>> {
         let first = match &mut self.0 {
             Access::Own(core) => match &mut core.algorithm {
@@ -389,7 +617,8 @@ impl<O: Object> Protected<O> {
         let misfit = || Error::bad(place.region.name(), "its memory is too short");
         let value = Value::new(&place.region, len, poison, family.common.as_ref());
         let value = value.ok_or_else(misfit)?;
-        Ok(Served { rank: family.rank.clone(), section: family.section, place, value, first })
+        let (rank, section) = (family.rank.clone(), family.section);
+        Ok(Served { rank, section, place, value, first, handle: self })
     }
 }
 
@@ -399,26 +628,14 @@ fn apply_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<O::Ret> {
     crowd.turn()?.apply(op)
 }
 
+/// The same, where what could not be asked for is told apart from what came of it.
 #[inline(never)]
-fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Request<O>> {
-    let mut core = crowd.turn()?;
-    let submitted = core.submit(op)?;
-    let of = core.owner();
-    core.collect(submitted).map(|outcome| Request { submitted: Submitted::Done(outcome), of })
-}
-
-#[inline(never)]
-fn wait_among<O: Object>(crowd: &Crowd<O>, request: Request<O>) -> Result<O::Ret> {
-    crowd.check_owner(request.of)?;
-    match request.submitted {
-        Submitted::Done(Outcome { fate: Fate::Done, ret }) => Ok(ret),
-        Submitted::Done(Outcome { fate, .. }) => {
-            let place = Place::new(crowd.region.clone(), crowd.family.section.seats + 1);
-            let name = crowd.region.name();
-            Err(Error::of(name, fate, || place.message(place.shared_seat())))
-        }
-        in_flight => crowd.turn()?.wait(in_flight),
-    }
+fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Result<O::Ret>> {
+    let core = crowd.turn()?;
+    Ok(match core.submit(op)? {
+        Submitted::Done(outcome) => core.result(outcome),
+        Submitted::InFlight(number) => core.collect(number),
+    })
 }
 
 /// What a server needs of an object.
@@ -429,6 +646,9 @@ pub(super) struct Served<O: Object> {
     pub(super) value: Value<O>,
     /// The channels of the server that the scheme names.
     pub(super) first: Option<mp::Served>,
+    /// To be dropped when this rank is counted among those that serve: before, clients that wait would find
+    /// that nobody is left who could.
+    pub(super) handle: Protected<O>,
 }
 
 fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
@@ -450,10 +670,12 @@ fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
     if section.seats > 1 << 12 || section.max_ops > 1 << 20 || section.in_flight > 1 << 20 {
         return bad("seats, max_ops or in_flight are too many");
     }
-    if section.scheme == Scheme::SlotServer
-        && (section.seats + 1) * rank.size() > slot::Slots::SEATS
-    {
+    let all_seats = (section.seats + 1) * rank.size();
+    if section.scheme == Scheme::SlotServer && all_seats > slot::Slots::SEATS {
         return bad("a server has not so many seats");
+    }
+    if all_seats > MOST_SEATS {
+        return bad("a queue has not so many seats");
     }
     if section.groups == Some(0) {
         return bad("there is at least one group");
@@ -539,7 +761,7 @@ impl<O: Object> Core<O> {
     fn at(family: Arc<Family<O>>, mut place: Place, me: Seat) -> Result<Self> {
         let name = place.region.name().to_owned();
         let section = &family.section;
-        place.waits.observed = section.scheme.is_lock();
+        place.waits.in_queue = section.scheme.is_lock();
         let stopped = |stop| Error::stopped(&name, stop);
         let misfit = || Error::bad(&name, "its memory is too short");
         let Section { len, poison, .. } = *section;
@@ -582,7 +804,7 @@ impl<O: Object> Core<O> {
             Scheme::SlotServer => {
                 let slots = slots::<O>(section, all);
                 let client = slot::Client::new(slots, &place, me, section.backoff);
-                Algorithm::Slot(client.map_err(stopped)?)
+                Algorithm::Slot(RefCell::new(client.map_err(stopped)?))
             }
             Scheme::MpServer(server) if server == family.rank.id() => {
                 // Here already: who closes this without serving closes them, and clients know.
@@ -593,12 +815,23 @@ impl<O: Object> Core<O> {
             Scheme::MpServer(server) => {
                 let (rank, in_flight) = (&family.rank, section.in_flight);
                 let client = mp::Client::open::<O::Op>(rank, &place, me, server, in_flight)?;
-                Algorithm::Mp(Box::new(client))
+                Algorithm::Mp(Box::new(RefCell::new(client)))
             }
         };
         let value = value()?;
-        place.join();
-        Ok(Self { family, place, value, me, algorithm, broken: None })
+        // Handles that share a seat are counted one by one.
+        if me != place.shared_seat() {
+            place.join();
+        }
+        Ok(Self {
+            family,
+            place,
+            value,
+            me,
+            algorithm,
+            broken: Cell::new(None),
+            raised: Cell::new(None),
+        })
     }
 
     fn name(&self) -> &str {
@@ -611,9 +844,9 @@ impl<O: Object> Core<O> {
     }
 
     #[cold]
-    fn stopped(&mut self, stop: Stop) -> Error {
+    fn stopped(&self, stop: Stop) -> Error {
         if let Stop::Lost(rank) | Stop::Unsure(rank) = stop {
-            self.broken = Some(rank);
+            self.broken.set(Some(rank));
         }
         Error::stopped(self.name(), stop)
     }
@@ -629,39 +862,132 @@ impl<O: Object> Core<O> {
         Error::Nested { object: self.name().to_owned() }
     }
 
+    /// A server's client, unless this thread is in the middle of another call of this handle: what the rank
+    /// has under way may call it while that waits.
+    #[inline(always)]
+    fn alone<'a, C>(&self, client: &'a RefCell<C>) -> Result<RefMut<'a, C>> {
+        client.try_borrow_mut().map_err(|_| self.nested())
+    }
+
+    /// Refuses a wait in the middle of another call of this handle, by which that would wait for itself.
+    pub(super) fn check_alone(&self) -> Result<()> {
+        match &self.algorithm {
+            Algorithm::Slot(client) => self.alone(client).map(drop),
+            Algorithm::Mp(client) => self.alone(client).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether an operation can be asked for, in the middle of another or after a loss.
     #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
             return Err(self.nested());
         }
-        match self.broken {
+        match self.broken.get() {
             None => Ok(()),
             Some(rank) => Err(Error::stopped(self.name(), Stop::Lost(rank))),
         }
     }
 
     #[inline(always)]
-    fn apply(&mut self, op: O::Op) -> Result<O::Ret> {
-        let submitted = self.submit(op)?;
-        self.wait(submitted)
+    fn apply(&self, op: O::Op) -> Result<O::Ret> {
+        match self.submit(op)? {
+            Submitted::Done(outcome) => self.result(outcome),
+            Submitted::InFlight(number) => self.collect(number),
+        }
+    }
+
+    /// Executes an operation if nobody else is at the object.
+    fn try_apply(&self, op: O::Op) -> Result<Option<O::Ret>> {
+        /// In which a server begins with an operation if it is at no other.
+        const BEGINS: Duration = Duration::from_micros(100);
+        if !self.family.section.scheme.needs_server() {
+            return self.apply_within(op, None);
+        }
+        match self.place.serving() {
+            Some(_) => self.apply_within(op, Some(&Limit::new(BEGINS.into()))),
+            None => {
+                self.check_all()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Executes an operation unless others are at the object: now, or until the limit is over.
+    fn apply_within(&self, op: O::Op, limit: Option<&Limit>) -> Result<Option<O::Ret>> {
+        self.check_all()?;
+        let Self { place, value, me, algorithm, .. } = self;
+        let outcome = match (algorithm, limit) {
+            (Algorithm::Slot(client), Some(limit)) => {
+                within_slot(&mut *self.alone(client)?, place, op, limit)
+            }
+            (Algorithm::Mp(client), Some(limit)) => {
+                within_mp(&mut *self.alone(client)?, place, op, limit)
+            }
+            (Algorithm::Slot(_) | Algorithm::Mp(_), None) => Ok(None),
+            (Algorithm::Server(_), _) => {
+                return Err(self.bad("its server has no channel to itself"));
+            }
+            (Algorithm::Lock(locked), _) => locked.apply_within(op, limit),
+            (Algorithm::Cc(combiner), _) => {
+                combined_within(combiner, place, value, (*me, op), limit)
+            }
+            (Algorithm::Comb(combiner), _) => {
+                combined_within(combiner, place, value, (*me, op), limit)
+            }
+        };
+        let outcome = outcome.map_err(|stop| self.stopped(stop))?;
+        outcome.map(|outcome| self.result(outcome)).transpose()
+    }
+
+    fn lock_within(&self, limit: Option<&Limit>) -> Result<Option<Guard<'_, O>>> {
+        self.check_all()?;
+        let Algorithm::Lock(locked) = &self.algorithm else {
+            return Err(self.bad("it is not protected by a lock"));
+        };
+        let guard = locked.acquire_within(limit).map_err(|stop| self.stopped(stop))?;
+        match guard {
+            // Not before: whoever had the lock may have panicked.
+            Some(_) if self.place.head(head::POISONED).peek() != 0 => Err(poisoned(&self.place)),
+            guard => Ok(guard),
+        }
+    }
+
+    /// Takes back what was handed over and not sent, if it was the last.
+    pub(super) fn cancel(&self, number: u64) -> Option<O::Op> {
+        match &self.algorithm {
+            Algorithm::Slot(client) => client.try_borrow_mut().ok()?.cancel(slot::Ticket(number)),
+            Algorithm::Mp(client) => client.try_borrow_mut().ok()?.cancel(number),
+            _ => None,
+        }
+    }
+
+    fn check_all(&self) -> Result<()> {
+        if nesting::is_deep() || self.broken.get().is_some() {
+            self.check(self.family.section.scheme.needs_server())?;
+        }
+        Ok(())
     }
 
     /// A client of lines is inlined into the caller, so that its requests stay in registers: one that
     /// goes through memory takes longer than all else. The others are a call away, each alone.
     #[inline(always)]
-    fn submit(&mut self, op: O::Op) -> Result<Submitted<O::Ret>> {
-        if nesting::is_deep() || self.broken.is_some() {
+    fn submit(&self, op: O::Op) -> Result<Submitted<O::Ret>> {
+        if nesting::is_deep() || self.broken.get().is_some() {
             self.check(self.family.section.scheme.needs_server())?;
         }
         let Self { place, value, me, algorithm, .. } = self;
         let outcome = match algorithm {
             Algorithm::Slot(client) => {
-                let ticket = client.submit(place, &op).map(Submitted::Slot);
+                let ticket = self
+                    .alone(client)?
+                    .submit(place, &op)
+                    .map(|ticket| Submitted::InFlight(ticket.0));
                 return ticket.map_err(|stop| self.stopped(stop));
             }
             Algorithm::Mp(client) => {
-                let number = client.submit(place, &op).map(Submitted::Mp);
+                let number = self.alone(client)?.submit(place, &op).map(Submitted::InFlight);
                 return number.map_err(|stop| self.stopped(stop));
             }
             Algorithm::Server(_) => {
@@ -677,34 +1003,24 @@ impl<O: Object> Core<O> {
         }
     }
 
+    /// What came of an operation that was executed.
     #[inline(always)]
-    fn owner(&self) -> Owner {
-        (self.place.region.id(), self.me)
+    pub(super) fn result(&self, Outcome { fate, ret }: Outcome<O::Ret>) -> Result<O::Ret> {
+        if fate == Fate::Done { Ok(ret) } else { Err(self.failed(fate)) }
     }
 
-    /// Refuses what another handle has submitted.
+    /// Waits for the result of what was handed over.
     #[inline(always)]
-    fn check_owner(&self, owner: Owner) -> Result<()> {
-        match owner == self.owner() {
-            true => Ok(()),
-            false => Err(of_another(self.place.region.name())),
-        }
-    }
-
-    #[inline(always)]
-    fn collect(&mut self, submitted: Submitted<O::Ret>) -> Result<Outcome<O::Ret>> {
-        let collected = match (submitted, &mut self.algorithm) {
-            (Submitted::Done(outcome), _) => return Ok(outcome),
-            (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
-                client.collect(&self.place, ticket)
+    pub(super) fn collect(&self, number: u64) -> Result<O::Ret> {
+        let collected = match &self.algorithm {
+            Algorithm::Slot(client) => {
+                self.alone(client)?.collect(&self.place, slot::Ticket(number))
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => {
-                client.collect::<_, O::Op>(&self.place, number)
-            }
+            Algorithm::Mp(client) => self.alone(client)?.collect::<_, O::Op>(&self.place, number),
             _ => Ok(None),
         };
         match collected {
-            Ok(Some(outcome)) => Ok(outcome),
+            Ok(Some(outcome)) => self.result(outcome),
             Ok(None) => Err(self.forgotten()),
             Err(stop) => Err(self.stopped(stop)),
         }
@@ -716,37 +1032,110 @@ impl<O: Object> Core<O> {
         Error::Forgotten { object: self.name().to_owned(), kept }
     }
 
-    #[inline(always)]
-    fn wait(&mut self, submitted: Submitted<O::Ret>) -> Result<O::Ret> {
-        let Outcome { fate, ret } = self.collect(submitted)?;
-        if fate == Fate::Done { Ok(ret) } else { Err(self.failed(fate)) }
-    }
-
-    fn test(&mut self, submitted: &Submitted<O::Ret>) -> Result<bool> {
-        let done = match (submitted, &mut self.algorithm) {
-            (Submitted::Slot(ticket), Algorithm::Slot(client)) => {
-                client.is_done(&self.place, *ticket)
+    /// Sends what was handed over, as far as that needs no wait. False when it is in vain.
+    pub(super) fn bring_on(&self) -> bool {
+        let brought = match &self.algorithm {
+            Algorithm::Slot(client) => {
+                client.try_borrow_mut().map(|mut client| client.flush(&self.place).is_ok())
             }
-            (Submitted::Mp(number), Algorithm::Mp(client)) => {
-                client.is_done::<_, O::Op>(&self.place, *number)
-            }
-            _ => Ok(true),
+            Algorithm::Mp(client) => client
+                .try_borrow_mut()
+                .map(|mut client| client.bring_on::<_, O::Op>(&self.place).is_ok()),
+            _ => Ok(false),
         };
-        done.map_err(|stop| self.stopped(stop))
+        // Whoever is in the middle of a call of this handle brings it on.
+        brought.unwrap_or(true)
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let flushed = match &mut self.algorithm {
-            Algorithm::Slot(client) => client.flush(&self.place),
-            Algorithm::Mp(client) => client.flush::<_, O::Op>(&self.place),
+    /// Whether it is known what became of what was handed over, or that it never will be.
+    pub(super) fn is_done(&self, number: u64) -> bool {
+        let done = match &self.algorithm {
+            Algorithm::Slot(client) => client.try_borrow_mut().map(|mut client| {
+                let ticket = slot::Ticket(number);
+                let mut look = || client.is_done(&self.place, ticket);
+                match look() {
+                    // What was answered before the end is visible by then.
+                    Ok(false) if self.place.unserved() => look().map(|_| true),
+                    done => done,
+                }
+            }),
+            Algorithm::Mp(client) => client.try_borrow_mut().map(|mut client| {
+                Ok(client.is_done(number)? || client.bring_on::<_, O::Op>(&self.place).is_err())
+            }),
+            _ => Ok(Ok(true)),
+        };
+        // What is wrong is told by a wait.
+        done.is_ok_and(|done| done.unwrap_or(true))
+    }
+
+    /// Asks for a ring of the rank's doorbell when there may be something to see: a request that has not
+    /// asked yet, or does so `again`.
+    pub(super) fn raise(&self, again: bool) {
+        let Self { place: Place { region, .. }, me, algorithm, .. } = self;
+        let raised = self.raised.get();
+        let raised = raised.unwrap_or_else(|| Raised { number: region.next_wait(), requests: 0 });
+        region.raise(*me, raised.number);
+        if let Algorithm::Mp(client) = algorithm
+            && let Ok(client) = client.try_borrow()
+        {
+            client.raise();
+        }
+        let requests = raised.requests + usize::from(!again);
+        self.raised.set(Some(Raised { requests, ..raised }));
+    }
+
+    /// Takes that back, for one request.
+    pub(super) fn lower(&self) {
+        let Some(Raised { number, requests }) = self.raised.take() else { return };
+        if requests > 1 {
+            self.raised.set(Some(Raised { number, requests: requests - 1 }));
+            return;
+        }
+        if let Algorithm::Mp(client) = &self.algorithm
+            && let Ok(client) = client.try_borrow()
+        {
+            client.lower();
+        }
+        self.place.region.lower(self.me, number);
+    }
+
+    /// From here to [`end_wait`](Self::end_wait) the handle waits without a limit for a first server, if nobody
+    /// serves yet. Whether nobody does.
+    pub(super) fn begin_wait(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Slot(_)) && self.place.begin_wait()
+    }
+
+    pub(super) fn end_wait(&self) {
+        self.place.end_wait();
+    }
+
+    pub(super) fn rank(&self) -> &Rank {
+        &self.family.rank
+    }
+
+    /// What a report says of a wait.
+    pub(super) fn awaits(&self) -> (Operation, Vec<u64>) {
+        match &self.algorithm {
+            Algorithm::Mp(client) => match client.try_borrow() {
+                Ok(client) => (Operation::Receive, client.awaits()),
+                Err(_) => self.place.region.awaits(self.me),
+            },
+            _ => self.place.region.awaits(self.me),
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        let flushed = match &self.algorithm {
+            Algorithm::Slot(client) => self.alone(client)?.flush(&self.place),
+            Algorithm::Mp(client) => self.alone(client)?.flush::<_, O::Op>(&self.place),
             _ => Ok(()),
         };
         flushed.map_err(|stop| self.stopped(stop))
     }
 
     #[inline(always)]
-    fn lock(&mut self) -> Result<Guard<'_, O>> {
-        if nesting::is_deep() || self.broken.is_some() {
+    fn lock(&self) -> Result<Guard<'_, O>> {
+        if nesting::is_deep() || self.broken.get().is_some() {
             self.check(false)?;
         }
         let Self { place, algorithm, broken, .. } = self;
@@ -759,11 +1148,55 @@ impl<O: Object> Core<O> {
             Ok(guard) => Ok(guard),
             Err(stop) => {
                 if let Stop::Lost(rank) = stop {
-                    *broken = Some(rank);
+                    broken.set(Some(rank));
                 }
                 Err(Error::stopped(place.region.name(), stop))
             }
         }
+    }
+}
+
+/// Asks a server, and takes the operation back when the limit is over or nobody serves.
+fn within_slot<Op: Plain, Ret: Plain>(
+    client: &mut slot::Client,
+    place: &Place,
+    op: Op,
+    limit: &Limit,
+) -> Result<Option<Outcome<Ret>>, Stop> {
+    let Some(ticket) = client.offer(place, &op, limit)? else { return Ok(None) };
+    let answered = client.is_answered(place, ticket, limit);
+    match answered {
+        Ok(true) => {}
+        Ok(false) | Err(_) if client.take_back(place, ticket)? => {
+            return answered.map(|_| None);
+        }
+        Ok(false) | Err(_) => {}
+    }
+    client.collect(place, ticket)
+}
+
+fn within_mp<Op: Plain, Ret: Plain>(
+    client: &mut mp::Client<Ret>,
+    place: &Place,
+    op: Op,
+    limit: &Limit,
+) -> Result<Option<Outcome<Ret>>, Stop> {
+    loop {
+        let Some(number) = client.offer(place, &op, limit)? else { return Ok(None) };
+        let answered = client.is_answered(number, limit)?;
+        if answered {
+            let outcome = client.collect::<_, Op>(place, number)?;
+            let is_unknown = outcome.is_some_and(|outcome| outcome.fate == Fate::Unknown);
+            // Its server is gone, and had not begun with it: to the one who follows.
+            if is_unknown && client.take_back(place, number)? {
+                continue;
+            }
+            return Ok(outcome);
+        }
+        if client.take_back(place, number)? {
+            return Ok(None);
+        }
+        return client.collect::<_, Op>(place, number);
     }
 }
 
@@ -774,7 +1207,7 @@ fn poisoned(place: &Place) -> Error {
 
 #[inline(never)]
 fn by_combiner<O: Object>(
-    combiner: &mut impl Combiner,
+    combiner: &impl Combiner,
     place: &Place,
     value: &Value<O>,
     me: Seat,
@@ -785,15 +1218,13 @@ fn by_combiner<O: Object>(
 
 impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
-        // What was submitted is executed, if anybody serves.
-        match &mut self.algorithm {
-            Algorithm::Slot(client) => _ = client.flush(&self.place),
-            Algorithm::Mp(client) => client.part(&self.place),
-            _ => {}
+        // What was submitted is executed, if anybody serves: with lines also if somebody will.
+        self.bring_on();
+        if self.me != self.place.shared_seat() {
+            self.place.part();
         }
-        self.place.part();
         // An algorithm may still expect somebody on a seat that was left in the middle.
-        if self.broken.is_some() {
+        if self.broken.get().is_some() {
             return;
         }
         let seat = self.me % self.place.seats;
@@ -811,11 +1242,5 @@ impl<O: Object> fmt::Debug for Protected<O> {
             Access::Own(core) => shown.field("seat", &core.me).finish(),
             Access::Shared(_) => shown.finish_non_exhaustive(),
         }
-    }
-}
-
-impl<O: Object> fmt::Debug for Request<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ use super::{
     protected::{self, Protected, slots},
     section::Scheme,
     servers::{mp, slot},
-    site::{Place, Site, head},
+    site::{Place, Site, head, seat},
     value::Value,
 };
 
@@ -42,7 +42,7 @@ use super::{
 /// }
 ///
 /// World::threads(3).run(|rank| {
-///     let mut hits = Protected::<Counter>::open(rank, "hits", Scheme::SlotServer, |_| ())?;
+///     let hits = Protected::<Counter>::open(rank, "hits", Scheme::SlotServer, |_| ())?;
 ///     if rank.id() == 0 {
 ///         let mut server = Server::new();
 ///         server.add(hits)?;
@@ -50,7 +50,7 @@ use super::{
 ///     }
 ///     let requests = [1, 2, 3].map(|by| hits.submit(by));
 ///     for request in requests {
-///         assert!(hits.wait(request?)? <= 12);
+///         assert!(request?.wait()? <= 12);
 ///     }
 ///     Ok(())
 /// })?;
@@ -71,7 +71,8 @@ use super::{
 /// Where nobody stands by, clients are told at once: with [`Error::Unknown`]. Nor do they wait for ever for
 /// a first server: they are told so when one that was [added](Self::add) is gone before it began, when a
 /// rank is lost that had the object open and had asked for nothing, which may have been the one to serve,
-/// and when all handles that are open wait. A server that comes later serves all the same.
+/// and when all handles that are open wait without a limit: in a call, or as a future from its first poll until it is
+/// ready or dropped. Whoever waits for a time only may serve afterwards. A server that comes later serves all the same.
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on an object
 /// that is served, by whomever: [`Error::Nested`]. It can use those that are not.
@@ -96,7 +97,8 @@ impl Server {
     /// # Errors
     /// [`Error::Bad`] where the object has no server, or another one.
     pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
-        let protected::Served { rank, section, place, value, first } = object.into_served()?;
+        let protected::Served { rank, section, place, value, first, handle } =
+            object.into_served()?;
         match section.scheme {
             Scheme::SlotServer => {
                 let slots = slots::<O>(&section, place.all_seats());
@@ -123,6 +125,8 @@ impl Server {
             object.place().serves().add(1);
             self.waker.places().push(object.place().clone());
         }
+        // Not before the rank is counted as one that serves.
+        drop(handle);
         Ok(())
     }
 
@@ -381,20 +385,33 @@ struct Slots<O: Object, D> {
     cut_short: u64,
 }
 
+/// Leaves the object to others after a take-over that failed.
+#[cold]
+fn withdraw(place: &Place) {
+    let me = place.region.rank() as u64 + 1;
+    let _ = place.head(head::SERVER).exchange(me, me | head::LEFT);
+    place.region.wake_all();
+}
+
 impl<O: Object, D: slot::Order> Slots<O, D> {
     #[cold]
     fn take_over(&mut self) -> Result<bool, Stop> {
-        let place = &self.place;
-        if begin(place, || true).is_none() {
+        if begin(&self.place, || true).is_none() {
             return Ok(false);
         }
+        self.follow().inspect_err(|_| withdraw(&self.place))
+    }
+
+    /// Finishes what the server before was in the middle of. Whether there was anything.
+    fn follow(&mut self) -> Result<bool, Stop> {
+        let place = &self.place;
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
         let worked = unfinished.is_some();
         if let Some(unfinished) = unfinished {
             let is_good = self.value.repair(place);
             self.cut_short += 1;
             let _inside = Inside::enter(place.region.id(), true);
-            let again = |op: &O::Op| is_good && O::is_idempotent(op);
+            let again = |op: &O::Op| is_good && self.value.is_idempotent(op);
             served.finish(place, unfinished, again, &mut self.value.runner(place))?;
         }
         self.served = Some(served);
@@ -462,9 +479,18 @@ impl<O: Object> Messages<O> {
 
     #[cold]
     fn take_over(&mut self) -> Result<bool, Stop> {
-        let Self { rank, in_flight, place, value, turn, .. } = self;
+        let Self { rank, place, turn, .. } = self;
         let may_begin = || rank.id() == turn.named || place.region.is_gone(turn.named);
         let Some(before) = begin(place, may_begin) else { return Ok(false) };
+        self.follow(before).inspect_err(|_| withdraw(&self.place))?;
+        // Clients wait for somebody who follows.
+        self.place.region.wake_all();
+        Ok(false)
+    }
+
+    /// Repairs what the server `before` was in the middle of, and opens channels.
+    fn follow(&mut self, before: u64) -> Result<(), Stop> {
+        let Self { rank, in_flight, place, value, turn, .. } = self;
         let busy = Self::busy(place)?;
         if busy.load() != 0 {
             value.repair(place);
@@ -477,9 +503,7 @@ impl<O: Object> Messages<O> {
             None => mp::Served::open::<O::Op, O::Ret>(rank, *in_flight, place)?,
         };
         self.served = Some(served);
-        // Clients wait for somebody who follows.
-        self.place.region.wake_all();
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -503,6 +527,40 @@ impl<O: Object> Serving for Messages<O> {
         let _inside = Inside::enter(place.region.id(), true);
         let word = Self::busy(place)?;
         let busy = |busy| if busy { word.note(1) } else { word.store(0) };
-        served.round(busy, &mut value.runner(place))
+        let may_begin = |seat, number| mp::may_begin(&place.seat(seat)[seat::WISH], number);
+        served.round(busy, may_begin, &mut value.runner(place))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use mp_core::World;
+
+    use super::*;
+    use crate::critical::{Section, objects::Counter};
+
+    /// A take-over that fails leaves the object to whoever comes next.
+    #[test]
+    fn who_cannot_take_over_does_not_keep_others_from_it() {
+        let rank = World::solo().unwrap();
+        let section = Section::new(Scheme::SlotServer).seats(3);
+        let counter = Counter::open(&rank, "counter", section).unwrap();
+        let [mut first, mut second] = [0, 1].map(|_| {
+            let mut server = Server::new();
+            server.add(counter.another().unwrap()).unwrap();
+            server
+        });
+        let place = first.objects[0].place().clone();
+        // What a server before is said to have been in the middle of: nobody's operation.
+        let progress = place.word(Place::own(place.all_seats())).unwrap();
+        progress.store(u64::MAX);
+        let failed = first.round();
+        assert!(failed.is_err(), "{failed:?}");
+        assert_eq!(place.head(head::SERVER).load(), 1 | head::LEFT);
+        progress.store(0);
+        let request = counter.submit(1).unwrap();
+        second.round().unwrap();
+        assert!(second.round().unwrap(), "it does not serve");
+        assert_eq!(request.wait().unwrap(), 0);
     }
 }

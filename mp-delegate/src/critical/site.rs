@@ -1,9 +1,12 @@
 //! What an algorithm sees of the world: words, other seats, waiting. In models it is another one.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use mp_core::{
-    Rank,
+    Rank, Wait,
     memory::{self, Region},
     names::Namespace,
 };
@@ -58,6 +61,39 @@ impl AnyWord for Word {
     }
 }
 
+/// How long something is waited for at most, from when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    wait: Wait,
+    began: Instant,
+}
+
+impl Limit {
+    pub(super) fn new(wait: Wait) -> Self {
+        Self { wait, began: Instant::now() }
+    }
+
+    /// For one look.
+    pub(super) fn at_once() -> Self {
+        Self::new(Duration::ZERO.into())
+    }
+
+    /// What is left of it.
+    pub(super) fn left(&self) -> Wait {
+        self.wait.since(self.began)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.left().time_limit().is_some_and(|left| left.is_zero())
+    }
+
+    /// What is left of it, but not more than that.
+    fn at_most(&self, time: Duration) -> Wait {
+        let left = self.left();
+        left.limit(left.time_limit().map_or(time, |left| left.min(time)))
+    }
+}
+
 /// See the [module](self).
 pub(super) trait Site {
     type Word: AnyWord;
@@ -77,6 +113,17 @@ pub(super) trait Site {
         watched: &Self::Word,
         poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop>;
+
+    /// [`wait`](Self::wait) until the limit is over: then `None`. In simulations nobody has one.
+    fn wait_until<T>(
+        &self,
+        me: Seat,
+        watched: &Self::Word,
+        _limit: &Limit,
+        poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        self.wait(me, None, watched, poll).map(Some)
+    }
 
     /// Looks away for so many of the processor's pauses.
     #[inline(always)]
@@ -118,8 +165,8 @@ pub(super) trait Site {
     /// Whether nobody serves, nor will.
     fn unserved(&self) -> bool;
 
-    /// From here to [`end_wait`](Self::end_wait) a handle waits for a server, if nobody serves yet.
-    /// Whether nobody does.
+    /// From here to [`end_wait`](Self::end_wait) a handle waits without a limit for a server, if nobody serves yet.
+    /// Whether nobody does: then the wait is to be ended.
     fn begin_wait(&self) -> bool {
         false
     }
@@ -168,8 +215,47 @@ pub(super) trait Mortal: Site {
     fn healer(&self) -> &Self::Word;
     fn void(&self) -> &Self::Word;
 
-    /// Waits for what nobody wakes for.
-    fn linger<T>(&self, poll: impl FnMut() -> Option<T>) -> T;
+    /// A rank that is gone in the middle of something, so that nobody is to wait for it.
+    fn broken(&self) -> Option<Stop>;
+
+    /// [`linger`](Self::linger) until the limit is over, or somebody is gone in the middle of something.
+    fn linger_until<T>(
+        &self,
+        me: Seat,
+        limit: &Limit,
+        mut poll: impl FnMut() -> Result<Option<T>, Stop>,
+    ) -> Result<Option<T>, Stop> {
+        let look = || match poll() {
+            Ok(None) => self.broken().map(Err),
+            found => found.transpose(),
+        };
+        self.linger(me, Some(limit), look)?.transpose()
+    }
+
+    /// Looks once, or until the limit is over.
+    fn attempt<T>(
+        &self,
+        me: Seat,
+        limit: Option<&Limit>,
+        mut poll: impl FnMut() -> Result<Option<T>, Stop>,
+    ) -> Result<Option<T>, Stop> {
+        match limit {
+            Some(limit) => self.linger_until(me, limit, poll),
+            None => match poll()? {
+                None => self.broken().map_or(Ok(None), Err),
+                found => Ok(found),
+            },
+        }
+    }
+
+    /// Waits for what nobody wakes for, until the limit is over, if there is one: then `None`. Brings on what the rank
+    /// has under way: whoever has the value may wait for that.
+    fn linger<T>(
+        &self,
+        me: Seat,
+        limit: Option<&Limit>,
+        poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop>;
 
     /// Whether somebody died in the code.
     fn is_stuck(&self) -> bool {
@@ -207,8 +293,8 @@ pub(super) mod seat {
     /// How many servers of the rank serve the object, or will when its server is gone. In its first
     /// seat.
     pub(in super::super) const SERVES: usize = 1;
-    /// How many handles of the rank are open, times [`HANDLE`], and how many of them wait for a server
-    /// to come. In its first seat.
+    /// How many handles of the rank are open, times [`HANDLE`], and how many of them wait without a limit for a
+    /// server to come. In its first seat.
     pub(in super::super) const CREW: usize = 2;
     pub(in super::super) const HANDLE: u64 = 1 << 32;
     /// Not 0: the rank asked for something before anybody served. In its first seat.
@@ -217,7 +303,9 @@ pub(super) mod seat {
     pub(in super::super) const MESSAGE: usize = 4;
     pub(in super::super) const TEXT: usize = 5;
     /// Words of it.
-    pub(in super::super) const TEXT_WORDS: usize = 16 - TEXT;
+    pub(in super::super) const TEXT_WORDS: usize = WISH - TEXT;
+    /// Of a client of a server behind channels: whether its last operation may be begun; see `mp.rs`.
+    pub(in super::super) const WISH: usize = 15;
 }
 
 /// The head of a region.
@@ -273,12 +361,20 @@ pub(super) struct Place {
     pub(super) seats: usize,
     /// A value of [`Region::ends`] at which nobody was missing.
     whole: Cell<u32>,
+    /// Of this handle: waits for a first server, within each other or as futures.
+    awaits_first: Cell<usize>,
     pub(super) waits: turns::Waits,
 }
 
 impl Place {
     pub(super) fn new(region: Region, seats: usize) -> Self {
-        Self { region, seats, whole: Cell::new(0), waits: turns::Waits::default() }
+        Self {
+            region,
+            seats,
+            whole: Cell::new(0),
+            awaits_first: Cell::new(0),
+            waits: turns::Waits::default(),
+        }
     }
 
     /// Of all ranks.
@@ -306,6 +402,11 @@ impl Place {
     pub(super) fn seat(&self, seat: Seat) -> &[Word] {
         let first = head::WORDS + seat * BLOCK;
         &self.region.words()[first..first + BLOCK]
+    }
+
+    /// The word of a seat's wish, among all.
+    pub(super) fn wish(&self, seat: Seat) -> usize {
+        head::WORDS + seat * BLOCK + seat::WISH
     }
 
     /// The seat that further handles of this rank share.
@@ -339,7 +440,9 @@ impl Place {
     /// It is closed. A server of this rank may have waited for that; and where none has served yet, all
     /// that wait for the first one must see whether any handle is left that could serve.
     pub(super) fn part(&self) {
-        self.crew().add(seat::HANDLE.wrapping_neg());
+        // A future that was leaked waits no longer.
+        let waits = u64::from(self.awaits_first.take() > 0);
+        self.crew().add(seat::HANDLE.wrapping_neg().wrapping_sub(waits));
         self.region.fence();
         match self.head(head::SERVER).load() {
             0 => self.region.wake_all(),
@@ -362,9 +465,13 @@ impl Place {
     /// This handle waits for somebody to serve; the others hear of that.
     #[cold]
     fn wait_for_the_first(&self) -> bool {
-        self.crew().add(1);
-        self.region.fence();
-        self.region.wake_all();
+        let waits = self.awaits_first.get();
+        self.awaits_first.set(waits + 1);
+        if waits == 0 {
+            self.crew().add(1);
+            self.region.fence();
+            self.region.wake_all();
+        }
         true
     }
 
@@ -397,7 +504,7 @@ impl Place {
             let may_have_served = || self.region.is_lost(rank) && first[seat::ASKED].load() == 0;
             self.region.is_gone(rank) && (was_to_serve() || may_have_served())
         });
-        // A handle that does not wait may be the one to serve.
+        // A handle that does not wait may be the one to serve, and so may one that waits for a time only.
         let all_wait = |rank: usize| {
             let crew = self.first_seat(rank)[seat::CREW].load();
             crew != 0 && crew / seat::HANDLE <= crew % seat::HANDLE
@@ -436,30 +543,29 @@ impl Place {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
-    /// A rank that is gone in the middle of something.
-    #[inline(always)]
-    pub(super) fn broken(&self) -> Option<Stop> {
-        let ends = self.region.ends();
-        if ends == self.whole.get() { None } else { self.missing(ends) }
-    }
-
     #[cold]
     fn missing(&self, ends: u32) -> Option<Stop> {
+        // A thread that outlives its rank's code may still begin something. First of all, since what follows looks what
+        // each rank has said last: one that says more and is released after that look is restless here.
+        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
+        let is_restless = (0..self.region.ranks()).any(restless);
         if let Some(lost) = self.lost() {
             return Some(lost);
         }
         if self.is_stuck() || self.void().load() != 0 {
             return Some(Stop::Void);
         }
-        // A thread that outlives its rank's code may still begin something.
-        let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
         // The healer after those who are stuck: he is there before he lets go of them.
-        if !(0..self.region.ranks()).any(restless) && self.healer().load() == 0 {
+        if !is_restless && self.healer().load() == 0 {
             self.whole.set(ends);
         }
         None
     }
 }
+
+/// Between looks at what nobody wakes for.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 impl Mortal for Place {
     fn seats(&self) -> usize {
@@ -523,14 +629,28 @@ impl Mortal for Place {
         self.head(head::VOID)
     }
 
-    fn linger<T>(&self, mut poll: impl FnMut() -> Option<T>) -> T {
-        let mut nap = Duration::from_micros(50);
+    #[inline(always)]
+    fn broken(&self) -> Option<Stop> {
+        let ends = self.region.ends();
+        if ends == self.whole.get() { None } else { self.missing(ends) }
+    }
+
+    fn linger<T>(
+        &self,
+        me: Seat,
+        limit: Option<&Limit>,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        let mut nap = SHORTEST_NAP;
         loop {
-            if let Some(answer) = poll() {
-                return answer;
+            let wait = limit.map_or(nap.into(), |limit| limit.at_most(nap));
+            if let Some(answer) = self.region.wait_with(me, None, wait, &mut poll)? {
+                return Ok(Some(answer));
             }
-            self.region.nap(nap);
-            nap = (2 * nap).min(Duration::from_millis(1));
+            if limit.is_some_and(Limit::is_over) {
+                return Ok(None);
+            }
+            nap = (2 * nap).min(LONGEST_NAP);
         }
     }
 }
@@ -570,6 +690,23 @@ impl Site for Place {
         })?;
         observed.end(self, me);
         answer
+    }
+
+    fn wait_until<T>(
+        &self,
+        me: Seat,
+        watched: &Word,
+        limit: &Limit,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        let look = || {
+            if let Some(answer) = poll() {
+                return Some(Ok(answer));
+            }
+            let broken = self.broken()?;
+            Some(poll().ok_or(broken))
+        };
+        self.region.wait_with(me, Some(watched), limit.left(), look)?.transpose()
     }
 
     #[inline(always)]
@@ -647,7 +784,11 @@ impl Site for Place {
 
     #[cold]
     fn end_wait(&self) {
-        self.crew().add(1u64.wrapping_neg());
+        let waits = self.awaits_first.get().saturating_sub(1);
+        self.awaits_first.set(waits);
+        if waits == 0 {
+            self.crew().add(1u64.wrapping_neg());
+        }
     }
 
     #[inline(always)]

@@ -7,16 +7,22 @@
 //! little. It takes the turn when that one has none of its operations under way, and at last in any
 //! case.
 //!
-//! Turns are taken where the world has more ranks than cores, and at a lock for a while after somebody has *waited
-//! for long*: so much longer than is usual with this object that whoever he waited for can't have run. What is usual each handle measures in some
-//! of its waits. How long the while is follows from how long he waited, and it is longer each time that
-//! somebody waits for long soon after it was over. So other programs on the ranks' cores cost some long waits and no more, and
+//! Turns are taken where the world has more ranks than cores, and for a while after a wait that shows that others
+//! want the ranks' cores:
+//! - The operating system has taken the core from the waiter.
+//! - It was a wait for a lock, and so much longer than is usual with this object that whoever it was for can't have
+//!   run. What is usual each handle measures in some of its waits.
+//!
+//! How long the while is follows from how long the wait took, and it is longer each time that such a wait comes
+//! soon after it was over. So other programs on the ranks' cores cost some long waits and no more, and
 //! where all run at the same time again they soon queue up again.
 //!
 //! Nothing but time depends on turns, which is why they are words that are written without much
 //! ado, and why the dead can have them.
 
 use std::{cell::Cell, thread::yield_now, time::Duration};
+
+use nix::sys::resource::{UsageWho, getrusage};
 
 use super::site::{Place, Seat, Site, head, seat};
 use crate::trace::now;
@@ -26,7 +32,7 @@ use crate::trace::now;
 /// lets that run.
 const LOOKS: u32 = 3;
 /// Naps between further looks, in microseconds: together some of the times that the operating system
-/// lets one run.
+/// lets one run. They bring nothing on that the rank has under way: that waits for no longer.
 const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
 /// So many times as long as usual is long. Queues are shorter, and their operations more alike.
@@ -48,9 +54,9 @@ const OPERATIONS: u32 = 64;
 /// What a handle knows of its waits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
-    /// Whether they are waits for a lock in a queue. Whoever waits for a combiner waits for as long as that has
-    /// others to serve, and says nothing of who runs.
-    pub(super) observed: bool,
+    /// Whether they are waits for a lock in a queue. How long a wait for a combiner takes says nothing of who
+    /// runs: it lasts for as long as that has others to serve.
+    pub(super) in_queue: bool,
     count: Cell<u32>,
     /// Nanoseconds of a usual one; 0 before the first.
     usual: Cell<u64>,
@@ -98,20 +104,22 @@ pub(super) struct Observed {
     measured: bool,
     /// By the clock; 0 if it was not looked at.
     began: u64,
+    /// How often the core had been taken from this thread after the first looks.
+    preemptions: i64,
 }
 
 impl Observed {
     /// After a look that ended nothing.
     #[inline(always)]
     pub(super) fn look(&mut self, place: &Place) {
-        if !place.waits.observed {
-            return;
-        }
         if self.looks == 0 {
-            self.measured = place.waits.next();
+            self.measured = place.waits.in_queue && place.waits.next();
         }
         if self.looks == 0 && self.measured || self.looks == FEW_LOOKS && !self.measured {
             self.began = now();
+        }
+        if self.looks == FEW_LOOKS {
+            self.preemptions = preemptions();
         }
         self.looks = self.looks.saturating_add(1);
     }
@@ -130,13 +138,19 @@ impl Observed {
         let took = now.saturating_sub(self.began);
         // Who waits outside of operations waits for another one to come.
         let inside = place.seat(me)[seat::MARK].peek() != 0;
-        if inside && self.looks > FEW_LOOKS && place.waits.is_long(took) {
+        let is_shared = || place.waits.is_long(took) || preemptions() > self.preemptions;
+        if inside && self.looks > FEW_LOOKS && is_shared() {
             go_over(place, now, took);
         }
         if self.measured {
             place.waits.measured(took);
         }
     }
+}
+
+/// How often the operating system has taken the core from this thread for another one.
+fn preemptions() -> i64 {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
 }
 
 /// Turns are taken from now on, for a while.
@@ -254,7 +268,8 @@ mod tests {
 
     /// A wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
     fn wait(place: &Place, looks: u32, ago: u64) {
-        Observed { looks, measured: false, began: now() - ago }.judge(place, 0);
+        let preemptions = preemptions();
+        Observed { looks, measured: false, began: now() - ago, preemptions }.judge(place, 0);
     }
 
     #[test]
@@ -274,6 +289,29 @@ mod tests {
         waits.measured(0);
         (0..100).for_each(|_| waits.measured(0));
         assert_eq!(waits.usual.get(), 1);
+    }
+
+    /// However long the waits of this object usually are, which nobody knows if all of them were such.
+    #[test]
+    fn turns_are_taken_after_a_wait_in_which_the_core_was_taken() {
+        let place = place();
+        if !place.spins() {
+            return;
+        }
+        let preempted = |looks| {
+            let preemptions = preemptions() - 1;
+            Observed { looks, measured: false, began: now() - 1_000_000, preemptions }
+                .judge(&place, 0);
+        };
+        place.waits.measured(1_000_000);
+        preempted(FEW_LOOKS + 1);
+        assert!(!are_taken(&place), "it waited outside of operations");
+        place.enter(0);
+        preempted(FEW_LOOKS);
+        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        assert!(!are_taken(&place), "nothing was taken from it");
+        preempted(FEW_LOOKS + 1);
+        assert!(are_taken(&place));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 )]
 
 use std::{
+    any::Any,
+    cell::Cell,
     marker::PhantomData,
     ops::{Deref, DerefMut},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,13 +21,13 @@ use mp_core::{
 };
 
 use super::{
-    combiners::{Combiner, Rescue, combine_again},
+    combiners::{Combiner, Rescue, combine_again, combine_within},
     error::Stop,
     locks::{self, AnyLock, Lock},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
-    site::{Place, Seat, Site, head},
+    site::{Limit, Place, Seat, Site, head},
     turns::Turn,
 };
 
@@ -115,10 +117,7 @@ impl<O: Object> Value<O> {
                     if self.poisons {
                         poisoned.store(1);
                     }
-                    // What it carries may panic in its turn, and others wait.
-                    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                        std::mem::forget(another);
-                    }
+                    dispose(payload);
                     Outcome::without(Fate::Panicked)
                 }
             }
@@ -137,12 +136,17 @@ impl<O: Object> Value<O> {
         // SAFETY: servers call this before anybody else serves; those of a lock or a combiner while
         // everybody is out of it, or still, and it is closed.
         let state = unsafe { self.state() };
-        let repair = || O::repair_beside(state, self.common());
-        let is_good = catch_unwind(AssertUnwindSafe(repair)).unwrap_or(false);
+        let is_good = is_sure(|| O::repair_beside(state, self.common()));
         if !is_good {
             self.broke_off(place);
         }
         is_good
+    }
+
+    /// Whether the object says that the operation may be executed again.
+    #[cold]
+    pub(super) fn is_idempotent(&self, op: &O::Op) -> bool {
+        is_sure(|| O::is_idempotent(op))
     }
 
     /// An operation did not come to its end.
@@ -154,10 +158,26 @@ impl<O: Object> Value<O> {
     }
 }
 
+/// What an object answers to those who follow the dead: no, where it panics. Others wait, so no panic goes past this.
+fn is_sure(ask: impl FnOnce() -> bool) -> bool {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|payload| {
+        dispose(payload);
+        false
+    })
+}
+
+/// Drops what a panic carries, which may panic in its turn.
+#[cold]
+fn dispose(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}
+
 /// Has an operation executed by a combiner, of which this thread knows.
 #[inline(always)]
 pub(super) fn combined<O: Object>(
-    combiner: &mut impl Combiner,
+    combiner: &impl Combiner,
     place: &Place,
     value: &Value<O>,
     me: Seat,
@@ -174,11 +194,25 @@ pub(super) fn combined<O: Object>(
     Ok(outcome)
 }
 
+/// The same if nobody is at it, now or before the limit is over. Turns are left to those who queue up.
+#[inline(never)]
+pub(super) fn combined_within<O: Object>(
+    combiner: &impl Combiner,
+    place: &Place,
+    value: &Value<O>,
+    (me, op): (Seat, O::Op),
+    limit: Option<&Limit>,
+) -> Result<Option<Outcome<O::Ret>>, Stop> {
+    let _inside = Inside::enter(place.region.id(), false);
+    let rescue = &mut Rescued { value, place };
+    combine_within(combiner, (place, me), &op, limit, &mut value.runner(place), rescue)
+}
+
 /// Nothing of what it takes is in memory before.
 #[cold]
 #[inline(never)]
 fn combined_again<O: Object>(
-    combiner: &mut impl Combiner,
+    combiner: &impl Combiner,
     place: &Place,
     value: &Value<O>,
     me: Seat,
@@ -201,7 +235,7 @@ impl<O: Object> Rescue<O::Op> for Rescued<'_, O> {
     }
 
     fn is_idempotent(&mut self, op: &O::Op) -> bool {
-        O::is_idempotent(op)
+        self.value.is_idempotent(op)
     }
 }
 
@@ -214,18 +248,18 @@ pub(super) struct Locked<O: Object> {
     /// The object's number.
     id: u64,
     /// It was taken in the course of a panic, which so is not one in the middle of it.
-    panicking: bool,
+    panicking: Cell<bool>,
 }
 
 impl<O: Object> Locked<O> {
     pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Self {
         let id = place.region.id();
-        Self { value, place, me, lock, id, panicking: false }
+        Self { value, place, me, lock, id, panicking: Cell::new(false) }
     }
 
     /// Executes an operation with the lock.
     #[inline(always)]
-    pub(super) fn apply(&mut self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
+    pub(super) fn apply(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
         let Self { value, place, me, lock, id, .. } = self;
         match lock {
             AnyLock::Tas(lock) => under(lock, place, value, (*me, *id), op),
@@ -235,24 +269,61 @@ impl<O: Object> Locked<O> {
         }
     }
 
+    /// The same if nobody has it, now or before the limit is over. Turns are left to those who queue up.
+    pub(super) fn apply_within(
+        &self,
+        op: O::Op,
+        limit: Option<&Limit>,
+    ) -> Result<Option<Outcome<O::Ret>>, Stop> {
+        let Self { value, place, me, lock, id, .. } = self;
+        let _inside = Inside::enter(*id, false);
+        if !lock.take_within(place, *me, limit, || _ = value.repair(place))? {
+            return Ok(None);
+        }
+        let outcome = value.runner(place)(*me, op);
+        lock.give(place, *me);
+        Ok(Some(outcome))
+    }
+
+    /// Takes the lock if nobody has it, now or before the limit is over.
+    pub(super) fn acquire_within(
+        &self,
+        limit: Option<&Limit>,
+    ) -> Result<Option<Guard<'_, O>>, Stop> {
+        let Self { value, place, me, lock, id, .. } = self;
+        let inside = Inside::enter(*id, false);
+        if !lock.take_within(place, *me, limit, || _ = value.repair(place))? {
+            return Ok(None);
+        }
+        Ok(Some(self.acquired(inside)))
+    }
+
     /// Waits until the seat has the lock.
     #[inline(always)]
-    pub(super) fn acquire(&mut self) -> Result<Guard<'_, O>, Stop> {
-        self.place.take_turn(self.me);
-        let Self { value, place, lock, me, .. } = &mut *self;
+    pub(super) fn acquire(&self) -> Result<Guard<'_, O>, Stop> {
+        let Self { value, place, lock, me, .. } = self;
+        place.take_turn(*me);
+        // Before the wait, in which the rank may bring on what calls this handle again.
+        let inside = Inside::enter(self.id, false);
         lock.take(place, *me, || _ = value.repair(place))?;
-        std::mem::forget(Inside::enter(self.id, false));
+        Ok(self.acquired(inside))
+    }
+
+    /// Returns the guard of a seat that has the lock. Dropped, it leaves what was entered.
+    #[inline(always)]
+    fn acquired(&self, inside: Inside) -> Guard<'_, O> {
+        std::mem::forget(inside);
         let panicking = panicking();
-        if self.panicking != panicking {
-            self.panicking = panicking;
+        if self.panicking.get() != panicking {
+            self.panicking.set(panicking);
         }
-        Ok(Guard(self, PhantomData))
+        Guard(self, PhantomData)
     }
 }
 
 #[inline(never)]
 fn under<O: Object>(
-    lock: &mut impl Lock,
+    lock: &impl Lock,
     place: &Place,
     value: &Value<O>,
     (me, id): (Seat, u64),
@@ -269,7 +340,8 @@ fn under<O: Object>(
 /// A guard that is leaked keeps the lock. If the thread panics meanwhile the value is poisoned, or
 /// not, by [choice](super::Section::poison).
 // One pointer, which goes from call to call in a register.
-pub struct Guard<'a, O: Object>(&'a mut Locked<O>, PhantomData<*const ()>);
+#[must_use = "the lock is given up when the guard is dropped"]
+pub struct Guard<'a, O: Object>(&'a Locked<O>, PhantomData<*const ()>);
 
 impl<O: Object> Deref for Guard<'_, O> {
     type Target = O::State;
@@ -294,7 +366,7 @@ impl<O: Object> Drop for Guard<'_, O> {
     #[inline(always)]
     fn drop(&mut self) {
         let Locked { value, place, me, lock, id, panicking: was_panicking } = self.0;
-        if panicking() && !*was_panicking {
+        if panicking() && !was_panicking.get() {
             value.broke_off(place);
         }
         lock.give(place, *me);

@@ -53,6 +53,9 @@ struct Sums {
     sent: u64,
     exposed: u64,
     waited: u64,
+    /// Of [`delegated`](Self::delegated).
+    messages_delegated: u64,
+    messages_in_calls: u64,
     /// In parts of [`WHOLE`] of a nanosecond, as what follows.
     computed: u64,
     /// Copies while the rank computed.
@@ -79,17 +82,18 @@ impl Meter {
     }
 
     fn add_window(&mut self, window: &[(Track, Vec<Piece>)]) {
-        let copies = |of: Option<u32>| {
+        const WORKS: &[Kind] = &[Kind::Copy, Kind::Collective, Kind::Messages];
+        let works = |kinds: &'static [Kind], of: Option<u32>| {
             window.iter().map(move |(track, pieces)| {
                 let is_kt = matches!(track.lane, Lane::Kt(_));
                 let wanted = pieces.iter().filter(move |piece| {
-                    let works = matches!(piece.kind, Kind::Copy | Kind::Collective);
+                    let works = kinds.contains(&piece.kind);
                     is_kt && works && (of.is_none() || piece.from == of)
                 });
                 wanted.map(|piece| (piece.start, piece.end))
             })
         };
-        let busy = Times::any_of(copies(None).flatten());
+        let busy = Times::any_of(works(WORKS, None).flatten());
         let ranks: BTreeSet<u32> = window
             .iter()
             .filter_map(|(track, _)| match track.lane {
@@ -107,7 +111,8 @@ impl Meter {
                 let wanted = own().filter(|piece| kinds.contains(&piece.kind));
                 Times::any_of(wanted.map(|piece| (piece.start, piece.end)))
             };
-            const EXPOSED: [Kind; 4] = [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective];
+            const EXPOSED: [Kind; 5] =
+                [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective, Kind::Messages];
             let exposed = during(&EXPOSED);
             let communicating = during(&[&EXPOSED[..], &[Kind::Receive, Kind::Idle]].concat());
             let computing = during(&[Kind::Compute]).without(&communicating);
@@ -121,10 +126,14 @@ impl Meter {
             let sums = self.ranks.entry(rank).or_default();
             sums.sent += during(&[Kind::Send]).length();
             sums.waited += during(&[Kind::Wait]).length();
+            sums.messages_in_calls += during(&[Kind::Messages]).length();
+            for messages in works(&[Kind::Messages], Some(rank)) {
+                sums.messages_delegated += Times::any_of(messages).length();
+            }
             sums.exposed += exposed.length();
             sums.computed += had_processor(&computing);
             // Thread by thread: two copies at a time hide twice as much.
-            for copies in copies(Some(rank)) {
+            for copies in works(WORKS, Some(rank)) {
                 let copies = Times::any_of(copies);
                 sums.delegated += copies.length();
                 sums.hidden += had_processor(&copies.and(&computing));
@@ -147,6 +156,8 @@ impl Meter {
             hidden_ns: (sums.computed > 0).then_some(sums.hidden / WHOLE),
             exposed_ns: sums.exposed,
             waited_ns: sums.waited,
+            messages_delegated_ns: sums.messages_delegated,
+            messages_in_calls_ns: sums.messages_in_calls,
             computing_ns: sums.computed / WHOLE,
             slowdown: sums.rates.slowdown(),
         });

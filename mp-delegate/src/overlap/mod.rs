@@ -8,8 +8,10 @@
 //! | figure | meaning |
 //! |---|---|
 //! | sending | time that copying the rank's messages and its part in collective operations took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
+//! | tagged by threads | the part of the delegated time in which threads brought on tagged messages that were under way between the rank's calls |
+//! | tagged in calls | time in which the rank's own calls did so; messages that go at once are not under way |
 //! | hidden | the part of the delegated time during which the rank computed |
-//! | exposed | time the rank lost to sending: sending inline, delegating, waiting, being in a collective operation |
+//! | exposed | time the rank lost to sending: sending inline, delegating, waiting, being in a collective operation, bringing tagged messages on |
 //! | waiting | the part of the exposed time in which the rank waited for what was delegated, for room, or for others in a collective operation |
 //!
 //! Waits are recorded where they happen. When it computes, a rank says
@@ -45,19 +47,24 @@ pub struct OverlapReport {
 pub struct RankOverlap {
     /// The rank.
     pub rank: usize,
-    /// Time communication threads copied its messages, and carried on its collective operations; two of
-    /// them at once count twice.
+    /// Time communication threads copied its messages, brought on its tagged messages, and carried on its
+    /// collective operations; two of them at once count twice.
     pub delegated_ns: u64,
     /// Time it sent by itself.
     pub inline_ns: u64,
     /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed; `None` if it does not say
     /// when it computes.
     pub hidden_ns: Option<u64>,
-    /// Time it spent on sending: inline, delegating, waiting for what it had delegated or for room; and in
-    /// collective operations.
+    /// Time it spent on sending: inline, delegating, waiting for what it had delegated or for room; on tagged
+    /// messages under way; and in collective operations.
     pub exposed_ns: u64,
     /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited, but for room while it sent inline.
     pub waited_ns: u64,
+    /// The part of [`delegated_ns`](Self::delegated_ns) in which communication threads brought on its tagged
+    /// messages between its calls.
+    pub messages_delegated_ns: u64,
+    /// Time in which its own calls brought on tagged messages that were under way.
+    pub messages_in_calls_ns: u64,
     /// Time it computed on a processor, without the communication within; 0 if it does not say when it
     /// computes.
     pub computing_ns: u64,
@@ -132,16 +139,27 @@ impl OverlapReport {
 
 impl fmt::Display for OverlapReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows = vec![
-            ["rank", "sending", "inline", "hidden", "", "exposed", "waiting", "computing slowed"]
-                .map(str::to_owned),
+        let heads = [
+            "rank",
+            "sending",
+            "inline",
+            "tagged by threads",
+            "tagged in calls",
+            "hidden",
+            "",
+            "exposed",
+            "waiting",
+            "computing slowed",
         ];
+        let mut rows = vec![heads.map(str::to_owned)];
         rows.extend(self.ranks.iter().map(|rank| {
             let percent = |part: f64| format!("{:.1}%", 100.0 * part);
             [
                 rank.rank.to_string(),
                 time(rank.sending_ns()),
                 time(rank.inline_ns),
+                time(rank.messages_delegated_ns),
+                time(rank.messages_in_calls_ns),
                 rank.hidden_ns.map_or("-".to_owned(), time),
                 rank.hidden_part().map_or("-".to_owned(), percent),
                 time(rank.exposed_ns),
@@ -151,7 +169,7 @@ impl fmt::Display for OverlapReport {
         }));
         let width =
             |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 8] = std::array::from_fn(width);
+        let widths: [usize; 10] = std::array::from_fn(width);
         for (index, row) in rows.iter().enumerate() {
             let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
             let line = cells.collect::<Vec<_>>().join("  ");

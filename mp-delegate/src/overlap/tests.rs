@@ -40,7 +40,7 @@ fn own_kinds() -> Vec<Kind> {
 fn scenes() -> impl Strategy<Value = Vec<(Track, Vec<Span>)>> {
     let times = || (0..HORIZON, 0..HORIZON).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let own = prop::collection::vec((prop::sample::select(own_kinds()), times()), 0..10);
-    let works = prop::sample::select(&[Kind::Copy, Kind::Collective]);
+    let works = prop::sample::select(&[Kind::Copy, Kind::Collective, Kind::Messages]);
     let copies =
         move || prop::collection::vec((works.clone(), prop::option::of(0..2u32), times()), 0..8);
     (own, copies(), copies()).prop_map(|(own, one, two)| {
@@ -62,16 +62,19 @@ fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
             wanted.any(|span| (span.start..span.end).contains(&at) && span.detail.from == from)
         };
         let own = |kind| is(&threads[0].1, kind, Some(0));
-        let lost = [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective].into_iter().any(own);
+        let lost = [Kind::Send, Kind::Delegate, Kind::Wait, Kind::Collective, Kind::Messages];
+        let lost = lost.into_iter().any(own);
         let communicates = lost || own(Kind::Receive);
         let computes = own(Kind::Compute) && !communicates;
         figures.inline_ns += u64::from(own(Kind::Send));
         figures.waited_ns += u64::from(own(Kind::Wait));
         figures.exposed_ns += u64::from(lost);
+        figures.messages_in_calls_ns += u64::from(own(Kind::Messages));
         figures.computing_ns += u64::from(computes);
         for (_, spans) in &threads[1..] {
-            let works = [Kind::Copy, Kind::Collective];
+            let works = [Kind::Copy, Kind::Collective, Kind::Messages];
             let copies = u64::from(works.iter().any(|&kind| is(spans, kind, Some(0))));
+            figures.messages_delegated_ns += u64::from(is(spans, Kind::Messages, Some(0)));
             figures.delegated_ns += copies;
             hidden += copies * u64::from(computes);
         }
@@ -147,11 +150,11 @@ fn a_send_hidden_behind_computation() {
     assert_eq!((found.rank, found.delegated_ns, found.hidden_ns), (2, 1000, Some(900)));
     assert_eq!((found.exposed_ns, found.waited_ns, found.inline_ns), (110, 100, 0));
     assert_eq!(found.hidden_part(), Some(0.9));
-    assert_eq!(
-        report.to_string(),
-        "rank  sending  inline  hidden         exposed  waiting  computing slowed\n   \
-            2   1.0 µs    0 ns  900 ns  90.0%   110 ns   100 ns                 -"
-    );
+    let table = report.to_string();
+    let rows: Vec<&str> = table.lines().collect();
+    let heads = "rank  sending  inline  tagged by threads  tagged in calls  hidden         exposed  waiting  computing slowed";
+    let figures = "   2   1.0 µs    0 ns               0 ns             0 ns  900 ns  90.0%   110 ns   100 ns                 -";
+    assert_eq!(rows, [heads, figures]);
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn only_what_a_processor_computed_hides() {
     let row = silent.to_string();
     let cells: Vec<&str> = row.lines().nth(1).unwrap().split("  ").map(str::trim).collect();
     let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
-    assert_eq!(cells, ["0", "1.0 µs", "0 ns", "-", "-", "1.0 µs", "1.0 µs", "-"]);
+    assert_eq!(cells, ["0", "1.0 µs", "0 ns", "0 ns", "0 ns", "-", "-", "1.0 µs", "1.0 µs", "-"]);
     // Half of the time without a processor, and a wait within.
     let mut computing = span(Kind::Compute, 0, 1000, None);
     computing.detail.cpu_ns = Some(500);

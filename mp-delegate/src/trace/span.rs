@@ -22,13 +22,16 @@ pub enum Kind {
     /// A communication thread carried on a collective operation as far as it could without waiting; or
     /// a rank was in one.
     Collective,
+    /// A communication thread brought on the tagged messages that a rank has under way; or a call of the rank
+    /// did, in which it may have waited for something else.
+    Messages,
     /// A communication thread slept, having nothing to do.
     Idle,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Compute,
         Self::Send,
         Self::Delegate,
@@ -36,6 +39,7 @@ impl Kind {
         Self::Receive,
         Self::Copy,
         Self::Collective,
+        Self::Messages,
         Self::Idle,
     ];
 
@@ -49,6 +53,7 @@ impl Kind {
             Self::Receive => "receive",
             Self::Copy => "copy",
             Self::Collective => "collective",
+            Self::Messages => "messages",
             Self::Idle => "idle",
         }
     }

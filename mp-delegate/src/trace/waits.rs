@@ -1,4 +1,4 @@
-//! The waits of a rank's thread as spans, whatever call they are in.
+//! The waits of a rank's thread as spans, whatever call they are in, and what its calls bring on.
 
 use std::{
     cell::Cell,
@@ -59,5 +59,16 @@ impl Listener for Waits {
         if let Some((on, begun, kind)) = self.open.take() {
             on.end(begun, kind, Detail::default());
         }
+    }
+
+    fn messages(&self, advance: &mut dyn FnMut() -> bool) -> bool {
+        let Some(on) = self.on() else { return advance() };
+        let begun = on.begin(Kind::Messages);
+        let moved = advance();
+        match moved {
+            true => on.end(begun, Kind::Messages, Detail::default()),
+            false => on.forget(begun.start),
+        }
+        moved
     }
 }

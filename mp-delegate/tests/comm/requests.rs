@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,7 +18,7 @@ use mp_delegate::comm::{CommThreads, Delegated, Request};
 
 use crate::{
     stray::{Stray, until},
-    support::{Random, Watchdog},
+    support::{Random, Watchdog, block_on, parts},
     wait_each,
 };
 
@@ -293,25 +293,6 @@ fn futures_at_any_moment() {
     });
 }
 
-/// Polls a future on this thread until it is ready.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Bell(mpsc::Sender<()>);
-    impl Wake for Bell {
-        fn wake(self: Arc<Self>) {
-            let _ = self.0.send(());
-        }
-    }
-    let (ring, rung) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Bell(ring)));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        rung.recv_timeout(Duration::from_secs(30)).expect("a wake-up");
-    }
-}
-
 #[test]
 fn a_request_is_a_future() {
     to_itself(1, 2, |_, to, from| {
@@ -434,6 +415,23 @@ fn many_requests_at_once() {
                 }
             }
         }
+        Ok(())
+    });
+}
+
+/// The error of something else that the rank has under way ends a wait that has a limit, and says so.
+#[test]
+fn a_wait_tells_what_else_has_failed() {
+    to_itself(1, 1, |rank, to, from| {
+        let mut sent = [to.send(vec![1]), to.send(vec![2])];
+        let failing = || parts::failing(mp_core::Error::other("something else"));
+        let waited =
+            parts::beside(rank, failing(), || sent[1].wait_timeout(Duration::from_secs(60)));
+        let told = waited.is_err_and(|error| error.to_string().contains("something else"));
+        ensure!(told, "it ended without a reason");
+        ensure!(*from.receive()? == [1] && *from.receive()? == [2], "another message");
+        let [first, second] = sent;
+        ensure!(first.wait()? == [1] && second.wait()? == [2], "others came back");
         Ok(())
     });
 }

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Channel, Result, World};
+use mp_core::{Channel, Pending, Result, World, wait_all};
 use mp_delegate::comm::{self, CommThreads};
 
 use crate::{
     stray::until,
-    support::{Watchdog, on_all},
+    support::{Watchdog, block_on, on_all},
 };
 
 #[test]
@@ -74,6 +74,46 @@ fn what_was_lent_can_be_taken_back() {
         })
     });
     done.unwrap();
+}
+
+/// Together with a send of what is owned, for a time, and as futures.
+#[test]
+fn scoped_sends_are_requests_like_others() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(1).max_len(3);
+        let (tell, go) = (Channel::degree(1), "go");
+        if rank.id() == 0 {
+            let threads = CommThreads::start(1)?;
+            let mut to = threads.delegate(rank.sender::<[u64]>("rows", 1, channel)?);
+            let mut owned = threads.delegate(rank.sender::<[u64]>("owned", 1, channel)?);
+            let mut go = rank.sender::<u8>(go, 1, tell)?;
+            let rows = [[0, 0, 0], [1, 1, 1], [2, 2, 2]];
+            return comm::scope(|scope| {
+                let [mut first, mut second, third] =
+                    rows.each_ref().map(|row| scope.send(&mut to, &row[..]));
+                let mut other = owned.send(vec![3, 3, 3]);
+                // There is room for one.
+                ensure!(!second.wait_timeout(Duration::from_millis(1))?, "it is done");
+                ensure!(!third.is_done(), "it is done");
+                go.send(&1)?;
+                wait_all(&mut [&mut first as &mut dyn Pending, &mut other, &mut second])?;
+                ensure!(first.is_done() && second.test()?, "it is not done");
+                ensure!(first.wait()? == rows[0] && second.wait()? == rows[1], "another row");
+                ensure!(other.wait()? == [3, 3, 3], "another row");
+                let third = block_on(third)?;
+                ensure!(third == rows[2], "another row");
+                Ok(())
+            });
+        }
+        let rows = rank.receiver::<[u64]>("rows", 0, channel)?;
+        let owned = rank.receiver::<[u64]>("owned", 0, channel)?;
+        rank.receiver::<u8>(go, 0, tell)?.receive()?;
+        for number in 0..3 {
+            ensure!(*rows.receive()? == [number; 3], "another row");
+        }
+        ensure!(*owned.receive()? == [3, 3, 3], "another row");
+        Ok(())
+    });
 }
 
 /// Lends its elements as long as it lives, and tells of its end.

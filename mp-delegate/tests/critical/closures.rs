@@ -15,7 +15,7 @@ fn closures_borrow_and_return_what_they_like() {
     for scheme in Scheme::ALL {
         let value = AnyValue::new(Vec::<String>::new());
         let result = World::threads(3).run(|rank| {
-            let mut caller = value.open(rank, "value", scheme)?;
+            let caller = value.open(rank, "value", scheme)?;
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
                 caller.serve(&mut server)?;
@@ -47,7 +47,7 @@ fn a_closure_that_panics_is_told_of_and_dropped() {
         let value = AnyValue::new(0);
         let held = std::sync::Arc::new(());
         let result = World::threads(2).run(|rank| {
-            let mut caller = value.open(rank, "value", Section::new(scheme).poison(false))?;
+            let caller = value.open(rank, "value", Section::new(scheme).poison(false))?;
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
                 caller.serve(&mut server)?;
@@ -74,7 +74,7 @@ fn a_closure_that_panics_is_told_of_and_dropped() {
 fn a_value_has_one_object_and_one_name() {
     let rank = World::solo().unwrap();
     let (one, two) = (AnyValue::new(1), AnyValue::new(2));
-    let mut first = one.open(&rank, "one", Scheme::Mcs).unwrap();
+    let first = one.open(&rank, "one", Scheme::Mcs).unwrap();
     assert!(matches!(one.open(&rank, "other", Scheme::Mcs), Err(Error::Bad { .. })));
     assert!(matches!(one.open(&rank, "one", Scheme::Mcs), Err(Error::Bad { .. })));
     assert_eq!(first.run(|one| *one).unwrap(), 1);
@@ -102,7 +102,7 @@ fn a_value_can_be_opened_again() {
         let result = World::threads(3).run(|rank| {
             for name in ["one", "other"] {
                 let mut others = Together::new(rank)?;
-                let mut caller = value.open(rank, name, scheme)?;
+                let caller = value.open(rank, name, scheme)?;
                 others.wait()?;
                 if scheme.needs_server() && rank.id() == 0 {
                     let mut server = Server::new();
@@ -139,7 +139,7 @@ fn closures_are_not_made_of_words() {
         let mut ask = rank.sender::<[u64]>("value/ask", 0, channel)?;
         let words = [0xdead_beef_u64, 1];
         ask.send(&[std::ptr::from_ref(&words) as u64, 1])?;
-        let mut caller = value.open(rank, "value", scheme)?;
+        let caller = value.open(rank, "value", scheme)?;
         (0..100).try_for_each(|_| Ok(caller.run(|value| *value += 1)?))
     });
     result.unwrap();

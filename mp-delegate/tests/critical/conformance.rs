@@ -1,7 +1,7 @@
 //! What holds for one scheme holds for all.
 
 use mp_core::WaitPolicy;
-use mp_delegate::critical::{Backoff, Error, Protected, Scheme, Section, Server};
+use mp_delegate::critical::{Backoff, Error, Protected, Request, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Nothing, Small, Wide, expect, users, with},
@@ -113,14 +113,14 @@ fn results_of_submitted_operations_are_kept() {
     });
 }
 
-fn windows(counter: &mut Protected<Counter>, in_flight: usize) -> mp_core::Result<()> {
+fn windows(counter: &Protected<Counter>, in_flight: usize) -> mp_core::Result<()> {
     // The other rank counts as well, where there is no server.
-    let mut window = std::collections::VecDeque::new();
+    let mut window = std::collections::VecDeque::<Request<'_, Counter>>::new();
     let mut last = None;
     for _ in 0..10 * in_flight {
         if window.len() == in_flight {
             let Some(oldest) = window.pop_front() else { continue };
-            let before = counter.wait(oldest)?;
+            let before = oldest.wait()?;
             expect(last < Some(before), true)?;
             last = Some(before);
         }
@@ -129,19 +129,19 @@ fn windows(counter: &mut Protected<Counter>, in_flight: usize) -> mp_core::Resul
     // The last first.
     let mut next = None;
     while let Some(request) = window.pop_back() {
-        let before = counter.wait(request)?;
+        let before = request.wait()?;
         expect(next.is_none_or(|next| before < next) && last < Some(before), true)?;
         next = Some(before);
     }
     for _ in 0..3 * in_flight {
         drop(counter.submit(1)?);
     }
-    let request = counter.submit(0)?;
+    let mut request = counter.submit(0)?;
     counter.flush()?;
-    while !counter.test(&request)? {
+    while !request.test()? {
         std::thread::yield_now();
     }
-    expect(counter.wait(request)? >= 13 * in_flight as u64, true)?;
+    expect(request.wait()? >= 13 * in_flight as u64, true)?;
     Ok(())
 }
 
@@ -154,7 +154,7 @@ fn streamed_responses_come_whole() {
                 let mut sum = 0;
                 for _ in 0..200 {
                     let request = small.submit(1)?;
-                    sum = sum.max(small.wait(request)?);
+                    sum = sum.max(request.wait()?);
                 }
                 Ok(u32::from(sum >= 199))
             })
@@ -167,8 +167,7 @@ fn streamed_responses_come_whole() {
 fn a_value_is_made_once() {
     on_all(3, |rank| {
         Scheme::ALL.into_iter().try_for_each(|scheme| {
-            let mut object =
-                Protected::<Counter>::open(rank, "made", scheme, |count| *count += 1000)?;
+            let object = Protected::<Counter>::open(rank, "made", scheme, |count| *count += 1000)?;
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(object)?;
@@ -222,33 +221,9 @@ fn what_cannot_be_is_refused() {
     let open = Protected::<Counter>::open(&rank, &long, Scheme::Mcs, |_| ());
     assert!(matches!(open, Err(Error::World(_))), "{open:?}");
     // Nor does it take memory.
-    let mut counter = Protected::<Counter>::open(&rank, "good", Scheme::Mcs, |_| ()).unwrap();
+    let counter = Protected::<Counter>::open(&rank, "good", Scheme::Mcs, |_| ()).unwrap();
     assert_eq!(counter.apply(7).unwrap(), 0);
     assert!(format!("{counter:?}").contains("good"));
     drop(counter);
     assert!(rank.memory().in_use < 100 << 10, "{:?}", rank.memory());
-}
-
-/// The handle that has submitted an operation gives its result, and no other one does.
-#[test]
-fn a_request_is_refused_by_another_handle() {
-    on_all(2, |rank| {
-        for scheme in Scheme::ALL {
-            let refused = |result: Result<u64, Error>| matches!(result, Err(Error::Bad { .. }));
-            let mut other = Protected::<Counter>::open(rank, "other", Scheme::Tas, |_| ())?;
-            with::<Counter, _>(rank, Section::new(scheme), |counter| {
-                let (first, second) = (counter.submit(1)?, counter.submit(1)?);
-                ensure!(refused(other.wait(first)), "{scheme}: the result of another object");
-                ensure!(
-                    counter.test(&other.submit(5)?).is_err(),
-                    "{scheme}: asked for another one"
-                );
-                let alien = other.submit(5)?;
-                ensure!(refused(counter.wait(alien)), "{scheme}: the result of another object");
-                counter.wait(second)?;
-                Ok(())
-            })?;
-        }
-        Ok(())
-    });
 }

@@ -1,21 +1,21 @@
 //! Ranks that die outside of operations, in the middle of one, or with some in flight.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use mp_core::{Channel, Rank, Result, Sender, World};
+use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
 use mp_delegate::critical::{
-    Error, Object, Protected, Scheme, Section, Server,
+    Error, Object, Protected, Scheme, Section, Server, TryApplyError,
     objects::{Entry, Table},
 };
 
 use crate::{
     objects::{Counter, expect},
     support::{
-        Random, Together, Watchdog,
+        Random, Together, Watchdog, parts,
         scenarios::{self, die},
     },
 };
@@ -111,7 +111,7 @@ fn a_death_within_an_operation_is_told_to_all() {
     for (scheme, poison) in own_schemes().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
         run(3, 0, |rank| {
             let section = Section::new(scheme).poison(poison);
-            let mut fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
+            let fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
             (0..20).try_for_each(|_| fatal.apply(1).map(drop))?;
             Together::new(rank)?.wait()?;
             let one = Channel::degree(1);
@@ -175,7 +175,7 @@ fn who_dies_in_a_queue_is_gone_past() {
     const TIMES: u64 = 200;
     for scheme in own_schemes() {
         run(4, 2, |rank| {
-            let mut slow = Protected::<Slow>::open(rank, "slow", scheme, |_| ())?;
+            let slow = Protected::<Slow>::open(rank, "slow", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             others.wait()?;
             let mut sum = 0;
@@ -212,6 +212,8 @@ fn who_dies_in_a_queue_is_gone_past() {
 struct Steps;
 
 const AGAIN: u64 = 1 << 62;
+/// Nobody can tell whether it may be executed again.
+const PUZZLE: u64 = 1 << 61;
 
 thread_local! {
     /// How many requests of others this thread executes before one that it does not survive.
@@ -225,7 +227,7 @@ impl Object for Steps {
 
     fn apply(steps: &mut [u64; 2], op: u64) -> u64 {
         steps[0] += 1;
-        let is_own = op & !AGAIN == 0;
+        let is_own = op & !(AGAIN | PUZZLE) == 0;
         LEFT.with_borrow_mut(|left| match left {
             None => {}
             // The others come meanwhile.
@@ -243,22 +245,24 @@ impl Object for Steps {
     }
 
     fn is_idempotent(op: &u64) -> bool {
+        assert!(op & PUZZLE == 0, "a puzzle");
         op & AGAIN != 0
     }
 }
 
 /// Rank 0 combines, or serves, and is killed in the middle of another's operation; a waiter follows, or
-/// a server that stands by. Who had asked for it is told that nobody knows, unless it can be executed again.
+/// a server that stands by. Who had asked for it is told that nobody knows, unless the object says, and does not
+/// panic, that it can be executed again.
 #[test]
 fn what_was_under_way_is_unknown_or_executed_again() {
     let schemes = Scheme::ALL
         .into_iter()
         .filter(|scheme| !scheme.is_lock() && !matches!(scheme, Scheme::MpServer(_)));
     for (scheme, seed) in schemes.flat_map(|scheme| (0..6).map(move |seed| (scheme, seed))) {
-        let again = if seed % 2 == 0 { AGAIN } else { 0 };
+        let again = [AGAIN, 0, PUZZLE][seed as usize % 3];
         run(4, 0, |rank| {
             let section = Section::new(scheme);
-            let mut steps = Protected::<Steps>::open(rank, "steps", section, |_| ())?;
+            let steps = Protected::<Steps>::open(rank, "steps", section, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 0 {
                 LEFT.set(Some(seed));
@@ -302,7 +306,7 @@ fn what_was_under_way_is_unknown_or_executed_again() {
             for other in [1, 3].into_iter().filter(|&other| other > 1 || !scheme.needs_server()) {
                 unknown += *rank.receiver::<u64>("unknown", other, one)?.receive()?;
             }
-            expect(unknown, u64::from(again == 0))
+            expect(unknown, u64::from(again != AGAIN))
         });
     }
 }
@@ -312,7 +316,7 @@ fn what_was_under_way_is_unknown_or_executed_again() {
 fn a_client_dies_with_requests_pending() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         run(3, 1, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             match rank.id() {
                 0 => {
@@ -353,7 +357,7 @@ fn a_server_that_dies_is_followed_by_another() {
     for poison in [false, true] {
         run(4, 0, |rank| {
             let section = Section::new(Scheme::SlotServer).poison(poison);
-            let mut fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
+            let fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() < 2 {
                 let mut server = Server::new();
@@ -391,7 +395,7 @@ fn a_server_that_dies_is_followed_by_another() {
                 ops.map(|op| fatal.submit(op)).into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut sum = 100;
             for (at, request) in requests.into_iter().enumerate() {
-                match (at, fatal.wait(request)) {
+                match (at, request.wait()) {
                     (0..4, Ok(result)) => {
                         sum += 1;
                         expect(result, sum)?;
@@ -423,11 +427,11 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
             if rank.id() == 3 {
                 others.wait()?;
                 drop(rank.receiver::<u8>("begun", 2, Channel::degree(1))?.receive()?);
-                let mut late = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
+                let late = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
                 expect(late.apply(1)?, 104)?;
                 return expect(late.apply(0)?, 104);
             }
-            let mut fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
+            let fatal = Protected::<Fatal>::open(rank, "fatal", section, |_| ())?;
             if rank.id() < 2 {
                 let mut server = Server::new();
                 server.add(fatal)?;
@@ -438,7 +442,7 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
             (0..100).try_for_each(|_| fatal.apply(1).map(drop))?;
             let requests = [1, 1, KILL | 1, 1, 1].map(|op| fatal.submit(op));
             for (at, request) in requests.into_iter().enumerate() {
-                match (at, request.and_then(|request| fatal.wait(request))) {
+                match (at, request.and_then(|request| request.wait())) {
                     (0..2, Ok(sum)) => expect(sum, 101 + at as u64)?,
                     (_, result) => unknown(result)?,
                 }
@@ -512,7 +516,7 @@ fn who_follows_repairs_the_object_first() {
         let delay = Duration::from_nanos(Random::new(seed).below(3_000_000));
         run(4, 0, |rank| {
             let section = Section::new(scheme).len(KEYS as usize + 2);
-            let mut restless = Protected::<Restless>::open(rank, "restless", section, |state| {
+            let restless = Protected::<Restless>::open(rank, "restless", section, |state| {
                 let mut table = Table::new(state);
                 (0..KEYS).for_each(|key| assert!(table.insert(key, value_of(key)).is_ok()));
             })?;
@@ -565,7 +569,7 @@ fn who_comes_next_repairs_the_object_first() {
         let delay = Duration::from_nanos(Random::new(seed).below(3_000_000));
         run(3, 0, |rank| {
             let section = Section::new(scheme).len(KEYS as usize + 2);
-            let mut restless = Protected::<Restless>::open(rank, "restless", section, |state| {
+            let restless = Protected::<Restless>::open(rank, "restless", section, |state| {
                 let mut table = Table::new(state);
                 (0..KEYS).for_each(|key| assert!(table.insert(key, value_of(key)).is_ok()));
             })?;
@@ -599,7 +603,7 @@ fn who_comes_next_repairs_the_object_first() {
 fn clients_of_a_dead_server_are_told() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         run(3, 0, |rank| {
-            let mut fatal = Protected::<Fatal>::open(rank, "fatal", scheme, |_| ())?;
+            let fatal = Protected::<Fatal>::open(rank, "fatal", scheme, |_| ())?;
             if rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(fatal)?;
@@ -660,7 +664,7 @@ fn operations_are_executed_once_whenever_the_server_dies() {
         let delay = Duration::from_micros(random.below(4000));
         run(2 + CLIENTS, 0, |rank| {
             let section = Section::new(scheme).poison(false);
-            let mut ledger = Protected::<Ledger>::open(rank, "ledger", section, |_| ())?;
+            let ledger = Protected::<Ledger>::open(rank, "ledger", section, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() < 2 {
                 let mut server = Server::new();
@@ -697,7 +701,7 @@ fn operations_are_executed_once_whenever_the_server_dies() {
                 if number > 20
                     && let Some(request) = window.pop_front()
                 {
-                    match ledger.wait(request) {
+                    match request.wait() {
                         Ok(0) => return expect("executed twice", ""),
                         Ok(left_out) => last = left_out - 1,
                         Err(Error::Unknown { .. }) => unknown += 1,
@@ -718,7 +722,7 @@ fn a_thread_that_panics_within_a_lock_is_told_to_all() {
     let _watchdog = Watchdog::start();
     for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
         let result = World::threads(2).run(|rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             Together::new(rank)?.wait()?;
             if rank.id() == 0 {
                 let guard = counter.lock()?;
@@ -753,8 +757,7 @@ fn whoever_is_killed_the_others_come_to_an_end() {
 fn nobody_waits_for_a_first_server_that_dies() {
     for was_added in [false, true] {
         run(4, 0, |rank| {
-            let mut counter =
-                Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
             let mut others = Together::new(rank)?;
             let one = Channel::degree(1);
             match rank.id() {
@@ -791,11 +794,11 @@ fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
     for scheme in own_schemes().filter(|scheme| scheme.is_lock()) {
         let result = World::threads(4).run(|rank| {
             let section = Section::new(scheme).seats(2);
-            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 0 {
                 let (tell, told) = std::sync::mpsc::channel();
-                let mut another = counter.another()?;
+                let another = counter.another()?;
                 std::thread::spawn(move || {
                     let guard = another.lock().unwrap();
                     tell.send(()).unwrap();
@@ -825,5 +828,169 @@ fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
         });
         let error = result.unwrap_err().to_string();
         assert_eq!(error, "rank 0 panicked: with the lock", "{scheme}");
+    }
+}
+
+/// Who is told of an operation that has begun, and who says that it may end.
+struct Held(Vec<Sender<u8>>, Receiver<u8>);
+
+thread_local! {
+    /// Of the next operation of this thread that is held.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Adds, and waits in the middle of [`HOLD`] until somebody says that it may go on.
+struct Holding;
+
+const HOLD: u64 = 0;
+
+impl Object for Holding {
+    type State = u64;
+    type Op = u64;
+    type Ret = u64;
+
+    fn apply(sum: &mut u64, by: u64) -> u64 {
+        if by == HOLD
+            && let Some(Held(mut others, go_on)) = HELD.take()
+        {
+            others.iter_mut().for_each(|other| other.send(&0).unwrap());
+            drop(go_on.receive().unwrap());
+        }
+        *sum += by;
+        *sum
+    }
+}
+
+/// Rank 0 is in an operation, rank 1 waits for it and is killed, and rank 2 has rank 0 go on only when its tries and
+/// waits with a limit have ended: they don't wait until the queue is repaired. The queue that they leave is repaired by
+/// whoever comes next.
+#[test]
+fn a_limit_holds_while_others_must_leave_a_queue_of_the_dead() {
+    for (scheme, is_alone) in own_schemes().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
+        run(4, 1, |rank| {
+            let holding = Protected::<Holding>::open(rank, "holding", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            let one = Channel::degree(1);
+            match rank.id() {
+                0 => {
+                    let begun = [rank.sender("begun", 1, one)?, rank.sender("begun", 3, one)?];
+                    HELD.set(Some(Held(Vec::from(begun), rank.receiver("go on", 2, one)?)));
+                    others.wait()?;
+                    expect(holding.apply(HOLD)?, 0)?;
+                }
+                1 => {
+                    others.wait()?;
+                    drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
+                    std::thread::spawn(|| {
+                        std::thread::sleep(Duration::from_millis(50));
+                        match die() {}
+                    });
+                    holding.apply(1)?;
+                }
+                2 => {
+                    let mut go_on = rank.sender::<u8>("go on", 0, one)?;
+                    others.wait()?;
+                    while !rank.is_lost(1) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    for _ in 0..3 {
+                        let limit = Duration::from_millis(5);
+                        let waited = holding.apply_with(1, limit);
+                        expect(matches!(waited, Err(Error::Timeout { .. })), true)?;
+                        let tried = holding.try_apply(1);
+                        expect(matches!(tried, Err(TryApplyError::Busy(1))), true)?;
+                        if scheme.is_lock() {
+                            let waited = holding.lock_with(limit);
+                            expect(matches!(waited, Err(Error::Timeout { .. })), true)?;
+                            expect(holding.try_lock()?.is_none(), true)?;
+                        }
+                    }
+                    go_on.send(&0)?;
+                    if is_alone {
+                        // Nobody waits: this one repairs it.
+                        while let Err(Error::Timeout { .. }) =
+                            holding.apply_with(1, Duration::from_millis(5))
+                        {
+                        }
+                    } else {
+                        holding.apply(1)?;
+                    }
+                }
+                _ => {
+                    others.wait()?;
+                    drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
+                    if !is_alone {
+                        holding.apply(1)?;
+                    }
+                }
+            }
+            let peers: Vec<usize> = [0, 2, 3].into_iter().filter(|&p| p != rank.id()).collect();
+            peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
+            let (sum, all) = (holding.apply(0)?, if is_alone { 1 } else { 2 });
+            // The victim's may have been executed for it.
+            expect(sum == all || sum == all + 1, true)
+        });
+    }
+}
+
+/// Rank 0 is in an operation, rank 1 waits for it and is killed, and rank 2, which waits as well, has a message under
+/// way without which rank 0 does not go on: who must leave the queue brings it on.
+#[test]
+fn who_leaves_a_queue_of_the_dead_brings_on_what_it_has_under_way() {
+    for scheme in own_schemes() {
+        run(4, 1, |rank| {
+            let holding = Protected::<Holding>::open(rank, "holding", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            let one = Channel::degree(1);
+            let begun = || rank.receiver::<u8>("begun", 0, one)?.receive().map(drop);
+            match rank.id() {
+                0 => {
+                    let begun = [
+                        rank.sender("begun", 1, one)?,
+                        rank.sender("begun", 2, one)?,
+                        rank.sender("begun", 3, one)?,
+                    ];
+                    let go_on = rank.receiver("go on", 2, one)?;
+                    HELD.set(Some(Held(Vec::from(begun), go_on)));
+                    others.wait()?;
+                    expect(holding.apply(HOLD)?, 0)?;
+                }
+                1 => {
+                    others.wait()?;
+                    begun()?;
+                    std::thread::spawn(|| {
+                        std::thread::sleep(Duration::from_millis(50));
+                        match die() {}
+                    });
+                    holding.apply(1)?;
+                }
+                2 => {
+                    let go_on = RefCell::new(Some(rank.sender::<u8>("go on", 0, one)?));
+                    others.wait()?;
+                    begun()?;
+                    let (calls, here) = (Cell::new(0), rank.clone());
+                    let part = parts::calling_again(move || {
+                        std::thread::sleep(Duration::from_millis(1));
+                        calls.set(calls.get() + u32::from(here.is_lost(1)));
+                        // Not in a last moment of the wait in the queue.
+                        if calls.get() == 30
+                            && let Some(mut go_on) = go_on.take()
+                        {
+                            go_on.send(&0).unwrap();
+                        }
+                    });
+                    parts::beside(rank, part, || Ok(holding.apply(1)?))?;
+                }
+                _ => {
+                    others.wait()?;
+                    begun()?;
+                    holding.apply(1)?;
+                }
+            }
+            let peers: Vec<usize> = [0, 2, 3].into_iter().filter(|&p| p != rank.id()).collect();
+            peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
+            // The victim's may have been executed for it.
+            expect([2, 3].contains(&holding.apply(0)?), true)
+        });
     }
 }

@@ -199,7 +199,7 @@ fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
 /// Asks for all operations; writes down how they end.
 fn ask<const REPAIRS: bool>(
     rank: &Rank,
-    mut object: Protected<Ledger<REPAIRS>>,
+    object: Protected<Ledger<REPAIRS>>,
     window: usize,
 ) -> Result<()> {
     let me = rank.id() as u32;
@@ -240,7 +240,7 @@ fn ask<const REPAIRS: bool>(
             continue;
         }
         let Some((id, request)) = pending.pop_front() else { break };
-        let ended = object.wait(request);
+        let ended = request.wait();
         look(&object, id, ended)?;
     }
     // The value itself.

@@ -34,7 +34,7 @@ fn every_rank_finds_its_own_keys() {
 
 fn own_keys(
     rank: &Rank,
-    map: &mut Protected<Map<u32, [u64; 3]>>,
+    map: &Protected<Map<u32, [u64; 3]>>,
     capacity: usize,
 ) -> mp_core::Result<()> {
     const KEYS: usize = 20;
@@ -154,7 +154,7 @@ fn operations_in_flight_come_in_order() {
                     ops.map(|op| map.submit(op)).into_iter().collect::<Result<Vec<_>, _>>()?;
                 let answers = requests
                     .into_iter()
-                    .map(|request| map.wait(request))
+                    .map(|request| request.wait())
                     .map(|answer| answer.map(|answer| (answer.is_done(), answer.before())))
                     .collect::<Result<Vec<_>, _>>()?;
                 let wanted = [
@@ -175,11 +175,10 @@ fn operations_in_flight_come_in_order() {
 #[test]
 fn a_lock_gives_the_whole_table() {
     on_all(2, |rank| {
-        let mut map =
-            Protected::<Map<u8, ()>>::open(rank, "map", section(Scheme::Clh, 3), |state| {
-                // Made once, with something in it.
-                let _ = Table::new(state).insert(7, ());
-            })?;
+        let map = Protected::<Map<u8, ()>>::open(rank, "map", section(Scheme::Clh, 3), |state| {
+            // Made once, with something in it.
+            let _ = Table::new(state).insert(7, ());
+        })?;
         let mut others = Together::new(rank)?;
         others.wait()?;
         {

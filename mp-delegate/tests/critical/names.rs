@@ -36,7 +36,7 @@ fn a_program_reaches_no_part_of_an_object() {
             sender.send(&[1_000_000])?;
         }
         let mut others = Together::new(rank)?;
-        let mut count = Protected::<Counter>::open(rank, "count", Scheme::MpServer(0), |_| ())?;
+        let count = Protected::<Counter>::open(rank, "count", Scheme::MpServer(0), |_| ())?;
         if rank.id() == 0 {
             let mut server = Server::new();
             server.add(count)?;
@@ -61,7 +61,7 @@ fn parts_of_an_object_are_no_other_object() {
     on_all(2, |rank| {
         let mut before = ["jobs", "jobs/in", "jobs/out"]
             .map(|name| Protected::<Counter>::open(rank, name, Scheme::Mcs, |count| *count = 7));
-        let mut jobs = TwoLockQueue::open(rank, "jobs", Section::new(Scheme::Mcs).len(4))?;
+        let jobs = TwoLockQueue::open(rank, "jobs", Section::new(Scheme::Mcs).len(4))?;
         let mut others = Together::new(rank)?;
         if rank.id() == 0 {
             for job in 0..3 {

@@ -80,16 +80,16 @@ impl Object for Touchy {
 pub fn with<O: Object, T: Default>(
     rank: &Rank,
     section: Section,
-    use_it: impl FnOnce(&mut Protected<O>) -> Result<T>,
+    use_it: impl FnOnce(&Protected<O>) -> Result<T>,
 ) -> Result<T> {
-    let mut object = Protected::<O>::open(rank, "object", section, |_| ())?;
+    let object = Protected::<O>::open(rank, "object", section, |_| ())?;
     if section_scheme(&object).needs_server() && rank.id() == 0 {
         let mut server = Server::new();
         server.add(object)?;
         server.serve()?;
         return Ok(T::default());
     }
-    use_it(&mut object)
+    use_it(&object)
 }
 
 fn section_scheme<O: Object>(object: &Protected<O>) -> Scheme {

@@ -1,16 +1,22 @@
 //! Operations that panic, and operations within operations.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
 };
 
-use mp_core::World;
-use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
+use mp_core::{World, wait_all};
+use mp_delegate::critical::{
+    Error, Object, Protected, Request, Scheme, Section, Server, TryApplyError,
+};
 
 use crate::{
     objects::{Counter, Touchy, expect, with},
-    support::{Together, Watchdog, on_all},
+    support::{Together, Watchdog, on_all, parts},
 };
 
 #[test]
@@ -26,7 +32,7 @@ fn whoever_asked_gets_the_panic() {
     });
 }
 
-fn panics(touchy: &mut Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
+fn panics(touchy: &Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
     // The other one may poison it, too.
     match touchy.apply(7) {
         Err(Error::Panicked { object, message }) => {
@@ -71,7 +77,7 @@ fn some_of_those_in_flight_panic() {
                 let requests: Vec<_> =
                     (0..20).map(|by| touchy.submit(by)).collect::<Result<_, _>>()?;
                 for (by, request) in requests.into_iter().enumerate() {
-                    expect(touchy.wait(request).is_err(), by % 2 == 1)?;
+                    expect(request.wait().is_err(), by % 2 == 1)?;
                 }
                 Ok(())
             })
@@ -151,7 +157,7 @@ fn nested_operations_are_executed_or_refused() {
             let done = AtomicBool::new(false);
             let found = World::threads(2).run(|rank| {
                 let mut others = Together::new(rank)?;
-                let mut outer_object = Protected::<Outer>::open(rank, "outer", outer, |_| ())?;
+                let outer_object = Protected::<Outer>::open(rank, "outer", outer, |_| ())?;
                 let inner_object = Protected::<Counter>::open(rank, "inner", inner, |_| ())?;
                 let mut server = Server::new();
                 if rank.id() == 0 {
@@ -224,10 +230,10 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
         let done = AtomicBool::new(false);
         let found = World::threads(2).run(|rank| {
-            let mut object = Protected::<Inward>::open(rank, "inward", scheme, |_| ())?;
+            let object = Protected::<Inward>::open(rank, "inward", scheme, |_| ())?;
             // Of this rank's further handles, which share a seat.
             ITSELF.set(Some(object.another()?));
-            let mut another = object.another()?;
+            let another = object.another()?;
             if rank.id() == 0 {
                 let mut server = Server::new();
                 if scheme.needs_server() {
@@ -245,5 +251,112 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
             Ok(refused)
         });
         assert_eq!(found.unwrap(), [1, 1], "{scheme}");
+    }
+}
+
+/// Whoever makes the value panics in the middle; the others get to know, and wait no longer.
+#[test]
+fn nobody_waits_for_a_value_whose_making_panicked() {
+    on_all(3, |rank| {
+        let mut others = Together::new(rank)?;
+        if rank.id() > 0 {
+            others.wait()?;
+            let opened = Protected::<Counter>::open(rank, "counter", Scheme::Mcs, |count| {
+                *count += 7;
+            });
+            let result = opened.and_then(|counter| counter.apply(0));
+            others.wait()?;
+            return expect(matches!(result, Err(Error::Lost { rank: 0, .. })), true);
+        }
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            Protected::<Counter>::open(rank, "counter", Scheme::Mcs, |count| {
+                *count = 5;
+                others.wait().unwrap();
+                thread::sleep(Duration::from_millis(20));
+                panic!("in the middle");
+            })
+        }));
+        expect(panicked.is_err(), true)?;
+        others.wait()
+    });
+}
+
+thread_local! {
+    static REFUSED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a wait brings on asks for an operation by another handle of those that share a seat: it would wait for itself.
+#[test]
+fn a_wait_brings_on_no_wait_for_its_own_end() {
+    on_all(2, |rank| {
+        let section = Section::new(Scheme::SlotServer).seats(1);
+        let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        let mut others = Together::new(rank)?;
+        if rank.id() == 0 {
+            let mut server = Server::new();
+            server.add(counter)?;
+            others.wait()?;
+            thread::sleep(Duration::from_millis(20));
+            return Ok(server.serve()?);
+        }
+        let [outer, inner] = [counter.another()?, counter.another()?];
+        let part = parts::calling(move || {
+            let is_nested = |result: Result<(), Error>| matches!(result, Err(Error::Nested { .. }));
+            let limit = Duration::from_millis(1);
+            let tried = inner.try_apply(1).map(drop);
+            let refused = [
+                is_nested(inner.apply(1).map(drop)),
+                is_nested(inner.submit(1).map(drop)),
+                is_nested(inner.apply_with(1, limit).map(drop)),
+                matches!(tried, Err(TryApplyError::Failed(Error::Nested { .. }))),
+            ];
+            REFUSED.with_borrow_mut(|all| all.extend(refused));
+        });
+        others.wait()?;
+        expect(parts::beside(rank, part, || Ok(outer.apply(1)?))?, 0)?;
+        let refused = REFUSED.take();
+        expect(!refused.is_empty() && refused.into_iter().all(|refused| refused), true)?;
+        // By a handle that has its seat for itself, and afterwards, it is executed.
+        expect(counter.apply(1)? + outer.apply(1)?, 3)
+    });
+}
+
+/// The same for a request of the very handle that waits. Nothing is lost by it.
+#[test]
+fn what_a_wait_brings_on_does_not_wait_for_a_request_of_its_handle() {
+    for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
+        on_all(2, |rank| {
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let mut others = Together::new(rank)?;
+            if rank.id() == 0 {
+                let mut server = Server::new();
+                server.add(counter)?;
+                others.wait()?;
+                thread::sleep(Duration::from_millis(20));
+                return Ok(server.serve()?);
+            }
+            // What is brought on lives as long as its thread.
+            let counter: &'static Protected<Counter> = Box::leak(Box::new(counter));
+            let request = Rc::new(RefCell::new(Some(counter.submit(1)?)));
+            let refused = Rc::new(Cell::new(0));
+            let part = {
+                let (request, refused) = (Rc::clone(&request), Rc::clone(&refused));
+                parts::calling(move || {
+                    let mut request = request.borrow_mut();
+                    let Some(request) = request.as_mut() else { return };
+                    match (wait_all(&mut [&mut *request]), request.test()) {
+                        (Err(error), Ok(false)) if error.to_string().contains("in the middle") => {
+                            refused.set(refused.get() + 1);
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                })
+            };
+            others.wait()?;
+            expect(parts::beside(rank, part, || Ok(counter.apply(1)?))?, 1)?;
+            expect(refused.get() > 0, true)?;
+            let request = request.take();
+            expect(request.map(Request::wait).transpose()?, Some(0))
+        });
     }
 }

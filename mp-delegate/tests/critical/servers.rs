@@ -16,7 +16,7 @@ fn a_server_serves_several_objects() {
             .zip([Scheme::SlotServer, Scheme::MpServer(0)])
             .map(|(name, scheme)| Protected::<Counter>::open(rank, name, scheme, |_| ()))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut small = Protected::<Small>::open(rank, "c", Scheme::SlotServer, |_| ())?;
+        let small = Protected::<Small>::open(rank, "c", Scheme::SlotServer, |_| ())?;
         if rank.id() == 0 {
             let mut server = Server::new();
             counters.drain(..).try_for_each(|counter| server.add(counter))?;
@@ -50,7 +50,7 @@ fn servers_follow_each_other() {
 }
 
 fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()> {
-    let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+    let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
     let mut others = Together::new(rank)?;
     match rank.id() {
         0 => {
@@ -96,7 +96,7 @@ fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()
 fn clients_of_a_server_that_left_are_told() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         on_all(2, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 0 {
                 let mut server = Server::new();
@@ -121,7 +121,7 @@ fn clients_of_a_server_that_left_are_told() {
 fn nobody_waits_for_a_server_that_can_not_come() {
     let _watchdog = Watchdog::start();
     let result = World::threads(2).run(|rank| {
-        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
         if rank.id() == 0 {
             return Ok(());
         }
@@ -138,13 +138,13 @@ fn nobody_waits_for_a_server_that_can_not_come() {
 fn a_server_finds_all_its_clients() {
     on_all(5, |rank| {
         let section = Section::new(Scheme::SlotServer).seats(3).shuffled(rank.id() == 0);
-        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         if rank.id() == 0 {
             let mut server = Server::new();
             server.add(counter)?;
             return server.serve().map_err(Into::into);
         }
-        let mut second = counter.another()?;
+        let second = counter.another()?;
         for _ in 0..100 {
             counter.apply(1)?;
             second.apply(1)?;
@@ -165,7 +165,7 @@ fn only_what_is_served_can_be_served() {
     }
     // Serving nothing is soon done.
     Server::new().serve().unwrap();
-    let mut own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
+    let own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
     assert!(matches!(own.apply(1), Err(CriticalError::Bad { .. })));
     assert!(own.another().is_err());
 }
@@ -175,7 +175,7 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         on_all(2, |rank| {
             let section = Section::new(scheme).in_flight(4);
-            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
             if rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(counter)?;
@@ -186,8 +186,8 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
                 drop(counter.submit(1)?);
             }
             let late = counter.submit(0)?;
-            expect(counter.wait(late)?, 101)?;
-            match counter.wait(old) {
+            expect(late.wait()?, 101)?;
+            match old.wait() {
                 Err(CriticalError::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
                 other => expect(format!("{other:?}"), "forgotten".to_owned()),
             }
@@ -201,7 +201,7 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
 fn what_was_not_sent_goes_to_the_one_who_follows() {
     on_all(3, |rank| {
         let scheme = Scheme::MpServer(1);
-        let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
         let mut others = Together::new(rank)?;
         if rank.id() > 0 {
             let mut server = Server::new();
@@ -220,11 +220,11 @@ fn what_was_not_sent_goes_to_the_one_who_follows() {
         let sent = counter.submit(10)?;
         let kept = [counter.submit(100)?, counter.submit(1000)?];
         others.wait()?;
-        match counter.wait(sent) {
+        match sent.wait() {
             Err(CriticalError::Unknown { .. }) => {}
             other => expect(format!("{other:?}"), "unknown".to_owned())?,
         }
-        let results = kept.map(|request| counter.wait(request));
+        let results = kept.map(|request| request.wait());
         let [first, second] = results;
         expect([first?, second?, counter.apply(0)?], [1, 101, 1101])
     });
@@ -258,9 +258,9 @@ fn messages_have_as_many_operations_as_they_have_room_for() {
 
     on_all(2, |rank| {
         let scheme = Scheme::MpServer(0);
-        let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
-        let mut longer = Protected::<Longer>::open(rank, "longer", scheme, |_| ())?;
-        let mut ticks = Protected::<Ticks>::open(rank, "ticks", scheme, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+        let longer = Protected::<Longer>::open(rank, "longer", scheme, |_| ())?;
+        let ticks = Protected::<Ticks>::open(rank, "ticks", scheme, |_| ())?;
         if rank.id() == 0 {
             let mut server = Server::new();
             server.add(counter)?;
@@ -276,14 +276,14 @@ fn messages_have_as_many_operations_as_they_have_room_for() {
                 (0..count).map(|at| longer.submit(one(at))).collect::<Result<Vec<_>, _>>()?;
             let tick = (0..count).map(|_| ticks.submit(())).collect::<Result<Vec<_>, _>>()?;
             for (at, request) in (0..).zip(few) {
-                expect(counter.wait(request)?, sum)?;
+                expect(request.wait()?, sum)?;
                 sum += at;
             }
             for (at, request) in (0..).zip(long) {
                 sums = std::array::from_fn(|place| sums[place] + one(at)[place]);
-                expect(longer.wait(request)?, sums)?;
+                expect(request.wait()?, sums)?;
             }
-            tick.into_iter().try_for_each(|request| ticks.wait(request))?;
+            tick.into_iter().try_for_each(|request| request.wait())?;
         }
         Ok::<(), Error>(())
     });
@@ -303,7 +303,7 @@ fn serves(server: &mut Server) -> mp_core::Result<bool> {
 #[test]
 fn one_who_stood_by_takes_nothing_away() {
     on_all(3, |rank| {
-        let mut counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
         let mut others = Together::new(rank)?;
         if rank.id() == 2 {
             others.wait()?;
@@ -311,7 +311,7 @@ fn one_who_stood_by_takes_nothing_away() {
             let request = counter.submit(1)?;
             others.wait()?;
             others.wait()?;
-            counter.wait(request)?;
+            request.wait()?;
             return Ok(());
         }
         let mut server = Server::new();
@@ -344,7 +344,7 @@ fn one_who_stood_by_takes_nothing_away() {
 fn clients_hear_of_the_last_who_stood_by() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         on_all(3, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 2 {
                 others.wait()?;
@@ -380,8 +380,7 @@ fn clients_hear_of_the_last_who_stood_by() {
 fn a_rank_waits_for_its_own_server() {
     let _watchdog = Watchdog::start();
     let rank = World::solo().unwrap();
-    let mut counter =
-        Protected::<Counter>::open(&rank, "counter", Scheme::SlotServer, |_| ()).unwrap();
+    let counter = Protected::<Counter>::open(&rank, "counter", Scheme::SlotServer, |_| ()).unwrap();
     let mut server = Server::new();
     server.add(counter.another().unwrap()).unwrap();
     std::thread::scope(|scope| {
@@ -400,7 +399,7 @@ fn who_never_serves_is_not_waited_for() {
     for followed in [false, true] {
         on_all(3, |rank| {
             let scheme = Scheme::MpServer(0);
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 1 && followed {
                 let mut server = Server::new();
@@ -440,7 +439,7 @@ fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
         let section = Section::new(Scheme::SlotServer);
         let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         let mut others = Together::new(rank)?;
-        let unserved = |counter: &mut Protected<Counter>| match counter.apply(1) {
+        let unserved = |counter: &Protected<Counter>| match counter.apply(1) {
             Err(CriticalError::Unknown { .. }) => Ok(()),
             other => expect(format!("{other:?}"), "unknown".to_owned()),
         };
@@ -466,7 +465,7 @@ fn an_object_opened_again_gets_no_operation_of_the_one_before() {
         // Asks, and stands by before the other one opens its channels.
         let mut server = Server::new();
         if rank.id() == 2 {
-            let mut counter = open()?;
+            let counter = open()?;
             drop(counter.submit(1000)?);
             server.add(counter)?;
         }
@@ -475,7 +474,7 @@ fn an_object_opened_again_gets_no_operation_of_the_one_before() {
         others.wait()?;
         drop((first, server));
         others.wait()?;
-        let mut counter = open()?;
+        let counter = open()?;
         if rank.id() == 0 {
             let mut server = Server::new();
             server.add(counter)?;
@@ -491,7 +490,7 @@ fn nobody_waits_for_a_first_server_that_leaves() {
     let schemes = [Scheme::SlotServer, Scheme::MpServer(0)];
     for (scheme, was_added) in schemes.into_iter().flat_map(|of| [(of, true), (of, false)]) {
         on_all(3, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 0 {
                 let mut server = Server::new();
@@ -531,7 +530,7 @@ fn nobody_waits_for_a_first_server_that_leaves() {
 fn serving_ends_with_the_last_handle_of_the_own_rank() {
     on_all(1, |rank| {
         let counter = Protected::<Counter>::open(rank, "counter", Scheme::SlotServer, |_| ())?;
-        let mut client = counter.another()?;
+        let client = counter.another()?;
         let mut server = Server::new();
         server.add(counter)?;
         std::thread::scope(|scope| {
@@ -550,7 +549,7 @@ fn serving_ends_with_the_last_handle_of_the_own_rank() {
 fn a_server_that_rests_is_woken_to_ask_whether_to_go_on() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
         on_all(2, |rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 1 {
                 counter.apply(1)?;
@@ -575,5 +574,25 @@ fn a_server_that_rests_is_woken_to_ask_whether_to_go_on() {
             waker.wake();
             others.wait()
         });
+    }
+}
+
+/// A client waits for the first server as a handle becomes a server's: it is never told that nobody serves.
+#[test]
+fn who_waits_as_a_server_begins_is_served() {
+    let _watchdog = Watchdog::start();
+    let rank = World::solo().unwrap();
+    for round in 0..1000u64 {
+        let section = Section::new(Scheme::SlotServer).seats(2);
+        let counter = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
+        let served = counter.another().unwrap();
+        let client = std::thread::spawn(move || counter.apply(7));
+        // Until the client waits, or is about to.
+        std::thread::sleep(std::time::Duration::from_micros(round % 200));
+        let mut server = Server::new();
+        server.add(served).unwrap();
+        server.serve().unwrap();
+        let answer = client.join().unwrap();
+        assert!(matches!(answer, Ok(0)), "round {round}: {answer:?}");
     }
 }

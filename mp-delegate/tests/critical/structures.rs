@@ -266,7 +266,7 @@ fn handles_are_counted() {
     let rank = World::solo().unwrap();
     let stack = TreiberStack::open(&rank, "stack", 1, 2).unwrap();
     for _ in 0..5 {
-        let mut other = stack.another().unwrap();
+        let other = stack.another().unwrap();
         let refused = stack.another().unwrap_err();
         assert!(refused.to_string().contains("all handles"), "{refused}");
         other.push(1).unwrap().unwrap();
@@ -280,7 +280,7 @@ fn operations_are_submitted() {
     on_all(3, |rank| {
         for scheme in Scheme::ALL {
             let section = Section::new(scheme).len(5).in_flight(8);
-            let mut queue = Queue::open(rank, "queue", section)?;
+            let queue = Queue::open(rank, "queue", section)?;
             let ends = TwoLockQueue::open(rank, "ends", section)?;
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
@@ -295,7 +295,7 @@ fn operations_are_submitted() {
             let ops: Vec<_> = (0..7).map(Op::put).chain([Op::TAKE]).collect();
             let requests = ops.iter().map(|op| queue.submit(*op)).collect::<Result<Vec<_>, _>>()?;
             for (at, request) in requests.into_iter().enumerate() {
-                let answer = queue.wait(request)?;
+                let answer = request.wait()?;
                 match at as u64 {
                     7 => expect(answer.taken(), Some(0))?,
                     value => {
@@ -303,16 +303,16 @@ fn operations_are_submitted() {
                     }
                 }
             }
-            let (mut enqueuers, mut dequeuers) = ends.into_ends();
+            let (enqueuers, dequeuers) = ends.into_ends();
             let requests =
                 (0..7).map(|value| enqueuers.submit(value)).collect::<Result<Vec<_>, _>>()?;
             for (value, request) in (0..).zip(requests) {
-                let put = enqueuers.wait(request)?.put();
+                let put = request.wait()?.put();
                 expect(put, if value < 5 { Ok(()) } else { Err(Full(value)) })?;
             }
             let requests = (0..7).map(|_| dequeuers.submit(())).collect::<Result<Vec<_>, _>>()?;
             for (value, request) in (0..).zip(requests) {
-                expect(dequeuers.wait(request)?.taken(), Some(value).filter(|&value| value < 5))?;
+                expect(request.wait()?.taken(), Some(value).filter(|&value| value < 5))?;
             }
         }
         Ok(())
@@ -328,7 +328,7 @@ fn two_servers_serve_the_ends() {
         {
             let [enqueuers, dequeuers] = schemes.map(|scheme| Section::new(scheme).len(4));
             let queue = TwoLockQueue::open_ends(rank, "queue", enqueuers, dequeuers)?;
-            let (mut enqueuers, mut dequeuers) = queue.into_ends();
+            let (enqueuers, dequeuers) = queue.into_ends();
             let mut server = Server::new();
             match rank.id() {
                 0 => {
@@ -444,7 +444,7 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn a_counter_wraps_around() {
     let rank = World::solo().unwrap();
-    let mut counter = Counter::open(&rank, "counter", Scheme::HybComb).unwrap();
+    let counter = Counter::open(&rank, "counter", Scheme::HybComb).unwrap();
     assert_eq!(counter.fetch_add(u64::MAX).unwrap(), 0);
     assert_eq!(counter.fetch_add(3).unwrap(), u64::MAX);
     assert_eq!(counter.fetch_add(0).unwrap(), 2);
@@ -479,8 +479,8 @@ fn a_death_where_nothing_is_protected_disturbs_nobody() {
         let _watchdog = Watchdog::start();
         let delay = std::time::Duration::from_micros(Random::new(seed).below(3000));
         let result = World::processes(3).run(|rank| {
-            let mut stack = TreiberStack::open(rank, "stack", 4, 1)?;
-            let mut queue = RingQueue::open(rank, "queue", 4, 1)?;
+            let stack = TreiberStack::open(rank, "stack", 4, 1)?;
+            let queue = RingQueue::open(rank, "queue", 4, 1)?;
             Together::new(rank)?.wait()?;
             if rank.id() == 0 {
                 std::thread::spawn(move || {

@@ -1,7 +1,9 @@
 //! Several threads of a rank, and guards of locks.
 
 use std::{
+    cell::RefCell,
     sync::{Mutex, mpsc},
+    thread,
     time::Duration,
 };
 
@@ -10,7 +12,7 @@ use mp_delegate::critical::{Error, Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Wide, expect},
-    support::{Together, Watchdog, on_all},
+    support::{Together, Watchdog, on_all, parts},
 };
 
 /// More handles than seats: some have one for themselves, the others share one.
@@ -28,17 +30,17 @@ fn handles_of_a_rank_take_turns() {
                 }
                 let handles = (0..4).map(|_| counter.another()).collect::<Result<Vec<_>, _>>()?;
                 std::thread::scope(|scope| {
-                    for mut handle in handles {
+                    for handle in handles {
                         scope.spawn(move || {
                             for _ in 0..50 {
                                 let request = handle.submit(1).unwrap();
-                                assert!(handle.wait(request).unwrap() < 400);
+                                assert!(request.wait().unwrap() < 400);
                                 handle.apply(0).unwrap();
                             }
                         });
                     }
                 });
-                let mut counter = counter;
+                let counter = counter;
                 let seen = counter.apply(0)?;
                 expect((200..=400).contains(&seen), true)
             });
@@ -52,14 +54,14 @@ fn seats_are_used_again() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
         on_all(2, |rank| {
             let section = Section::new(scheme).seats(2).in_flight(2);
-            let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(counter)?;
                 return Ok(server.serve()?);
             }
             for _ in 0..30 {
-                let mut other = counter.another()?;
+                let other = counter.another()?;
                 for _ in 0..7 {
                     drop(other.submit(1)?);
                 }
@@ -75,8 +77,7 @@ fn seats_are_used_again() {
 fn guards_protect_the_value() {
     for scheme in Scheme::ALL {
         on_all(3, |rank| {
-            let mut wide =
-                Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
+            let wide = Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
             if !scheme.is_lock() {
                 return expect(matches!(wide.lock(), Err(Error::Bad { .. })), true);
             }
@@ -101,7 +102,7 @@ fn locks_nest() {
         let sums = World::threads(3).run(|rank| {
             let _watchdog = Watchdog::start();
             let open = |name| Protected::<Counter>::open(rank, name, scheme, |_| ());
-            let (mut a, mut b, mut c) = (open("a")?, open("b")?, open("c")?);
+            let (a, b, c) = (open("a")?, open("b")?, open("c")?);
             for round in 0..200 {
                 let mut first = a.lock()?;
                 let mut second = b.lock()?;
@@ -127,7 +128,7 @@ fn a_guard_that_a_panic_drops_poisons() {
     for poison in [true, false] {
         let rank = World::solo().unwrap();
         let section = Section::new(Scheme::HybLock).poison(poison);
-        let mut counter = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
+        let counter = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut value = counter.lock().unwrap();
             *value = 7;
@@ -146,10 +147,10 @@ fn a_guard_that_a_panic_drops_poisons() {
 fn a_lock_within_itself_is_refused() {
     let rank = World::solo().unwrap();
     for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
-        let mut counter =
+        let counter =
             Protected::<Counter>::open(&rank, "counter", Section::new(scheme).seats(2), |_| ())
                 .unwrap();
-        let mut again = counter.another().unwrap();
+        let again = counter.another().unwrap();
         let guard = counter.lock().unwrap();
         assert!(matches!(again.apply(1), Err(Error::Nested { .. })));
         assert!(matches!(again.lock(), Err(Error::Nested { .. })));
@@ -164,7 +165,7 @@ fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
     let _watchdog = Watchdog::start();
     for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
         let result = World::threads(2).run(|rank| {
-            let mut counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
+            let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 1 {
                 others.wait()?;
@@ -215,7 +216,7 @@ fn a_guard_of_a_thread_that_panics_already_does_not_poison() {
 fn a_guard_is_looked_through_more_than_once() {
     let rank = World::solo().unwrap();
     let section = Section::new(Scheme::Mcs).len(3);
-    let mut wide = Protected::<Wide>::open(&rank, "wide", section, |_| ()).unwrap();
+    let wide = Protected::<Wide>::open(&rank, "wide", section, |_| ()).unwrap();
     let mut value = wide.lock().unwrap();
     value.copy_from_slice(&[1, 2, 3]);
     let (first, second): (&[u64], &[u64]) = (&value, &value);
@@ -231,7 +232,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
     let (go, begun) = (told.0, Mutex::new(tell.1));
     let result = World::threads(2).run(|rank| {
         let section = Section::new(Scheme::Mcs).seats(2);
-        let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         if rank.id() == 0 {
             std::mem::forget(rank.sender::<u8>("here", 1, Channel::degree(1))?);
             let (told, tell) = ends.lock().unwrap().take().unwrap();
@@ -247,7 +248,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
         let ended = rank.receiver::<u8>("here", 0, Channel::degree(1))?.receive().map(drop);
         expect(matches!(ended, Err(WorldError::Disconnected { .. })), true)?;
         // A wait that finds nobody missing.
-        let mut another = counter.another()?;
+        let another = counter.another()?;
         let (held, holds) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -277,7 +278,7 @@ fn a_thread_holds_as_many_locks_as_it_likes() {
         Protected::<Counter>::open(&rank, &format!("{number}"), Scheme::Mcs, |_| ()).unwrap()
     };
     let mut locks: Vec<_> = (0..40).map(open).collect();
-    let mut more: Vec<_> = (0..40).map(open).collect();
+    let more: Vec<_> = (0..40).map(open).collect();
     let mut again: Vec<_> = locks.iter().map(|lock| lock.another().unwrap()).collect();
     let guards: Vec<_> = locks.iter_mut().map(|lock| lock.lock().unwrap()).collect();
     for lock in &mut again {
@@ -296,12 +297,90 @@ fn objects_of_two_worlds_do_not_exclude_each_other() {
     let _watchdog = Watchdog::start();
     for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock()) {
         let worlds = [World::solo().unwrap(), World::solo().unwrap()];
-        let [mut one, mut other] = worlds
+        let [one, other] = worlds
             .each_ref()
             .map(|rank| Protected::<Counter>::open(rank, "counter", scheme, |_| ()).unwrap());
         let mut guard = one.lock().unwrap();
         *guard += other.apply(7).unwrap() + 1;
         drop(guard);
         assert_eq!((one.apply(0).unwrap(), other.apply(0).unwrap()), (1, 7));
+    }
+}
+
+/// The server begins when it gets a message that the rank's other thread has under way, while one waits for the server
+/// and the other one for the turn of the seat that both share.
+#[test]
+fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
+    on_all(2, |rank| {
+        let section = Section::new(Scheme::SlotServer).seats(1);
+        let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
+        let channel = Channel::degree(1);
+        if rank.id() == 0 {
+            let begin = rank.receiver::<u8>("begin", 1, channel)?;
+            let mut server = Server::new();
+            server.add(counter)?;
+            begin.receive()?;
+            return Ok(server.serve()?);
+        }
+        let begin = RefCell::new(Some(rank.sender::<u8>("begin", 0, channel)?));
+        let [first, second] = [counter.another()?, counter.another()?];
+        let first = thread::spawn(move || first.apply(1));
+        // It has the turn, most likely.
+        thread::sleep(Duration::from_millis(20));
+        let part = parts::calling(move || {
+            if let Some(mut begin) = begin.take() {
+                begin.send(&1).unwrap();
+            }
+        });
+        let second = parts::beside(rank, part, || Ok(second.apply(1)?))?;
+        let first = first.join().map_err(|_| WorldError::other("a panic"))??;
+        expect(first + second, 1)
+    });
+}
+
+/// Of the handles that share a seat, one waits for a first server, or for its turn, and another one is to serve.
+#[test]
+fn each_handle_that_shares_a_seat_may_serve() {
+    for waiting in [1, 2, 3] {
+        let _watchdog = Watchdog::start();
+        let rank = World::solo().unwrap();
+        let section = Section::new(Scheme::SlotServer).seats(1);
+        let own = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
+        let mut handles: Vec<_> = (0..3).map(|_| own.another().unwrap()).collect();
+        handles.insert(0, own);
+        let served = handles.split_off(waiting);
+        thread::scope(|scope| {
+            let clients: Vec<_> = handles
+                .into_iter()
+                .map(|handle| scope.spawn(move || handle.apply(1).map(drop)))
+                .collect();
+            // They sleep, most likely.
+            thread::sleep(Duration::from_millis(20));
+            assert!(clients.iter().all(|client| !client.is_finished()), "told too early");
+            let mut server = Server::new();
+            served.into_iter().for_each(|handle| server.add(handle).unwrap());
+            server.serve().unwrap();
+            clients.into_iter().for_each(|client| client.join().unwrap().unwrap());
+        });
+    }
+}
+
+#[test]
+fn handles_that_share_a_seat_hear_that_nobody_serves() {
+    for handles in [2, 3, 5] {
+        let _watchdog = Watchdog::start();
+        let rank = World::solo().unwrap();
+        let section = Section::new(Scheme::SlotServer).seats(1);
+        let own = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
+        let mut all: Vec<_> = (1..handles).map(|_| own.another().unwrap()).collect();
+        all.push(own);
+        thread::scope(|scope| {
+            let clients: Vec<_> =
+                all.into_iter().map(|handle| scope.spawn(move || handle.apply(1))).collect();
+            for client in clients {
+                let ended = client.join().unwrap();
+                assert!(matches!(ended, Err(Error::Unknown { .. })), "{ended:?}");
+            }
+        });
     }
 }

@@ -13,7 +13,7 @@ use super::WorldReport;
 use crate::{
     context::Context,
     error::{Error, Result},
-    segment::{MEMFD_NAME, Segment},
+    segment::{MEMFD_NAME, Segment, SegmentError},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
 };
 
@@ -30,7 +30,8 @@ pub struct Found {
 /// Tells files apart.
 type Identity = (u64, u64);
 
-/// The worlds of this process's user, the oldest first. Worlds on the heap
+/// The worlds of this process's user, the oldest first. A world that is still being made is not among
+/// them, and worlds on the heap
 /// ([`World::threads_on_heap`](crate::World::threads_on_heap)) can't be seen.
 ///
 /// # Errors
@@ -84,7 +85,11 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
         .filter_map(|(paths, pids)| {
             // Whoever ended meanwhile took his descriptor along.
             let file = paths.iter().find_map(|path| fs::File::open(path).ok())?;
-            Some(Found { pids: pids.into_iter().collect(), report: report(file.into()) })
+            let report = report(file.into());
+            if report.as_ref().is_err_and(is_unfinished) {
+                return None;
+            }
+            Some(Found { pids: pids.into_iter().collect(), report })
         })
         .collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.report.as_ref().map(|r| r.age).ok()));
@@ -109,6 +114,18 @@ fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
         }
     }
     Ok(found)
+}
+
+/// Whether the world is still being made: its file has no length, no mark or no world yet.
+fn is_unfinished(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Segment(
+            SegmentError::TooSmall { size: 0, .. }
+                | SegmentError::NotASegment { found: 0, .. }
+                | SegmentError::Unfinished
+        )
+    )
 }
 
 fn report(fd: OwnedFd) -> Result<WorldReport> {
@@ -143,7 +160,7 @@ mod tests {
         Channel, World,
         context::RankState,
         error::Error,
-        segment::{BlockKind, FRONT, SegmentError},
+        segment::{BlockKind, FRONT},
         wait::{Doing, Operation},
         world::{Rank, report::ChannelReport},
     };
@@ -265,6 +282,33 @@ mod tests {
         assert_eq!((waits(&seen).peers, waits(&seen).further_channels), (vec![1, 2], 0));
         ranks[2].withdraw("any", one).unwrap();
         assert_eq!(waits(&look()).peers, [1]);
+    }
+
+    /// The holders of its file would otherwise be said to hold a world that can't be read.
+    #[test]
+    fn a_world_that_is_still_being_made_is_not_listed() {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = fs::File::from(memfd_create(MEMFD_NAME, flags).unwrap());
+        let listed = |file: &fs::File| {
+            let file = file.metadata().unwrap();
+            let its = (file.dev(), file.ino());
+            let found = find(|identity| *identity == its, |pid| pid == std::process::id()).unwrap();
+            !found.is_empty()
+        };
+        assert!(!listed(&file), "a file without length");
+        file.set_len(FRONT + (1 << 20)).unwrap();
+        assert!(!listed(&file), "a file without a mark");
+        let segment = Segment::in_memfd(1 << 20, false, crate::world::parts()).unwrap();
+        let file = fs::File::from(segment.fd().unwrap().try_clone_to_owned().unwrap());
+        assert!(!listed(&file), "a segment without a world");
+        let waiting = Waiting {
+            policy: WaitPolicy::Park,
+            asymmetry: Asymmetry::ORDINARY,
+            line_wait: LineWait::detect(),
+            spare: 0,
+        };
+        Context::create(Arc::new(segment), 1, false, waiting).unwrap();
+        assert!(listed(&file), "a world");
     }
 
     #[test]

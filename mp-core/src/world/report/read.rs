@@ -103,7 +103,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
             && let Ok(outline) = mpb_outline(context, mpbs)
         {
             let setters = |&other: &usize| match setter {
-                // A thread of the rank brings it about.
+                // Another thread of the rank brings it about.
                 NOBODY if waited.beside.is_empty() => other != rank,
                 0 => other != rank,
                 setter => 1 + other as u64 == setter,

@@ -9,13 +9,15 @@
 //! With H-Synch there is a list for each group of ranks that are near each other, and a lock, which
 //! a group's combiner takes for all of its operations.
 
+use std::cell::Cell;
+
 use mp_core::Plain;
 
 use super::Combiner;
 use crate::critical::{
     error::Stop,
     heal::CLOSED,
-    locks::{Lock, mcs::Mcs, someone, who},
+    locks::{Lock, NODES, held, mcs::Mcs, node_in, someone, taken_over, who},
     object::{Fate, Outcome, get, put, words_of},
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
@@ -42,8 +44,9 @@ pub(in crate::critical) struct CcSynch {
     max_ops: usize,
     /// Between groups.
     lock: Option<Mcs>,
-    /// 1 + the node with the own request, from when it is in the list until it is known what became of it.
-    asked: usize,
+    /// 1 + the node with the own request, as the tail named it, from when it is in the list until it is known what
+    /// became of it: 0 for none.
+    asked: Cell<u64>,
 }
 
 /// Where a list lies. It has a tail, nodes, and a word for each seat.
@@ -86,7 +89,7 @@ impl List {
     fn reopen<S: Mortal>(self, site: &S) -> Result<bool, Stop> {
         let nodes = (0..self.seats).filter(|&seat| !site.is_dead(seat)).map(|seat| {
             let own = site.word(self.own(seat))?.load();
-            Ok(if own == 0 { seat + 1 } else { who(own) })
+            Ok(if own == 0 { seat + 1 } else { node_in(own) })
         });
         let taken = nodes.collect::<Result<Vec<_>, Stop>>()?;
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
@@ -117,7 +120,7 @@ impl CcSynch {
         let lock = (groups > 1).then(|| Mcs::new(first, me));
         let lists = Self::list::<Op, Ret>(first, seats);
         let list = List { tail: lists.tail + group * lists.words(), ..lists };
-        Self { lists, groups, list, me, max_ops, lock, asked: 0 }
+        Self { lists, groups, list, me, max_ops, lock, asked: Cell::new(0) }
     }
 
     /// Of operations and results that are always the same: their length is known to the compiler.
@@ -125,6 +128,53 @@ impl CcSynch {
     fn node<'a, S: Site, Op, Ret>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         let words = const { node_words::<Op, Ret>() };
         site.words(self.list.nodes().wrapping_add(node.wrapping_mul(words)), words)
+    }
+
+    /// Makes the node new that is to be the list's last one.
+    #[inline(always)]
+    fn renew<S: Site, Op, Ret>(&self, site: &S, held: u64) -> Result<(), Stop> {
+        let next = self.node::<_, Op, Ret>(site, node_in(held))?;
+        next[NEXT].set(0);
+        next[OWNER].set(0);
+        next[COMPLETED].set(0);
+        next[WAIT].set(1);
+        Ok(())
+    }
+
+    /// Writes a request into the node that was the last one.
+    #[inline(always)]
+    fn ask<Op: Plain>(&self, node: &[impl AnyWord], op: &Op, held: u64) {
+        put(op, &node[OP..]);
+        node[OWNER].set(someone(self.me));
+        node[NEXT].store(held & NODES);
+    }
+
+    /// Executes what is in the list from the own node on, at its head and with the lock of groups; then gives up
+    /// both.
+    #[inline(always)]
+    fn lead<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        own: &S::Word,
+        current: u64,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Outcome<Ret>, Stop> {
+        let combined = self.combine(site, node_of(current), run);
+        if let Some(lock) = &self.lock {
+            // As after every operation with a lock: it was executed.
+            let _ = lock.release(site);
+        }
+        let (outcome, last) = combined?;
+        own.set(taken_over(current));
+        // Not before the lock is free: another group's turn comes first.
+        let last = self.node::<_, Op, Ret>(site, last)?;
+        last[WAIT].store(0);
+        site.fence();
+        let owner = last[OWNER].peek();
+        if owner != 0 {
+            site.wake(who(owner));
+        }
+        Ok(outcome)
     }
 
     /// Executes what is in the list from `first` on, which is the own request. The outcome of that,
@@ -161,6 +211,12 @@ impl CcSynch {
     }
 }
 
+/// The node that the tail names.
+#[inline(always)]
+fn node_of(named: u64) -> usize {
+    (named & NODES) as usize
+}
+
 /// Writes down what became of a request that the seat has executed.
 #[inline(always)]
 fn tell<S: Site, Op: Plain, Ret: Plain>(
@@ -189,73 +245,84 @@ fn told<S: Site, Op: Plain, Ret: Plain>(node: &[S::Word]) -> Option<Outcome<Ret>
 impl Combiner for CcSynch {
     #[inline(always)]
     fn attempt<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
+        &self,
         site: &S,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop> {
-        self.asked = 0;
+        self.asked.set(0);
         let own = site.word(self.list.own(self.me))?;
-        let spare = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
-        let next = self.node::<_, Op, Ret>(site, spare)?;
-        next[NEXT].set(0);
-        next[OWNER].set(0);
-        next[COMPLETED].set(0);
-        next[WAIT].set(1);
-        let current = site.word(self.list.tail)?.swap(spare as u64);
+        let held = held(own, self.me);
+        self.renew::<_, Op, Ret>(site, held)?;
+        let current = site.word(self.list.tail)?.swap(held - 1);
         if current == CLOSED {
             return Err(Stop::Void);
         }
-        let current = current as usize;
-        let mine = self.node::<_, Op, Ret>(site, current)?;
-        put(op, &mine[OP..]);
-        mine[OWNER].set(someone(self.me));
-        mine[NEXT].store(someone(spare));
-        self.asked = 1 + current;
+        let mine = self.node::<_, Op, Ret>(site, node_of(current))?;
+        self.ask(mine, op, held);
+        self.asked.set(1 + current);
 
         let wait = &mine[WAIT];
         let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
         // Who is before may live, and come to it.
         turn.map_err(Stop::unsure)?;
         if let Some(outcome) = told::<S, Op, Ret>(mine) {
-            own.set(someone(current));
+            own.set(taken_over(current));
             return Ok(outcome);
         }
-        if let Some(lock) = &mut self.lock {
+        if let Some(lock) = &self.lock {
             lock.acquire(site)?;
         }
-        let combined = self.combine(site, current, run);
-        if let Some(lock) = &mut self.lock {
-            // As after every operation with a lock: it was executed.
-            let _ = lock.release(site);
+        self.lead(site, own, current, run)
+    }
+
+    fn try_attempt<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Option<Outcome<Ret>>, Stop> {
+        self.asked.set(0);
+        let tail = site.word(self.list.tail)?;
+        let seen = tail.load();
+        if seen == CLOSED {
+            return Err(Stop::Void);
         }
-        let (outcome, last) = combined?;
-        own.set(someone(current));
-        // Not before the lock is free: another group's turn comes first.
-        let last = self.node::<_, Op, Ret>(site, last)?;
-        last[WAIT].store(0);
-        site.fence();
-        let owner = last[OWNER].peek();
-        if owner != 0 {
-            site.wake(who(owner));
+        let mine = self.node::<_, Op, Ret>(site, node_of(seen))?;
+        if mine[WAIT].load() != 0 {
+            return Ok(None);
         }
-        Ok(outcome)
+        // First, since nobody in the list is to wait for it with this seat.
+        if let Some(lock) = &self.lock
+            && !lock.try_acquire(site)?
+        {
+            return Ok(None);
+        }
+        let own = site.word(self.list.own(self.me))?;
+        let held = held(own, self.me);
+        self.renew::<_, Op, Ret>(site, held)?;
+        // If it is unchanged, nobody has used that node since the look.
+        if tail.exchange(seen, held - 1).is_err() {
+            if let Some(lock) = &self.lock {
+                lock.release(site)?;
+            }
+            return Ok(None);
+        }
+        self.ask(mine, op, held);
+        self.lead(site, own, seen, run).map(Some)
     }
 
     fn has_asked(&self) -> bool {
-        self.asked != 0
+        self.asked.get() != 0
     }
 
-    fn look<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
-        site: &S,
-    ) -> Result<Option<Outcome<Ret>>, Stop> {
-        let Some(current) = std::mem::take(&mut self.asked).checked_sub(1) else {
+    fn look<S: Site, Op: Plain, Ret: Plain>(&self, site: &S) -> Result<Option<Outcome<Ret>>, Stop> {
+        let Some(current) = self.asked.take().checked_sub(1) else {
             return Ok(None);
         };
-        let outcome = told::<S, Op, Ret>(self.node::<_, Op, Ret>(site, current)?);
+        let outcome = told::<S, Op, Ret>(self.node::<_, Op, Ret>(site, node_of(current))?);
         if outcome.is_some() {
-            site.word(self.list.own(self.me))?.set(someone(current));
+            site.word(self.list.own(self.me))?.set(taken_over(current));
         }
         Ok(outcome)
     }

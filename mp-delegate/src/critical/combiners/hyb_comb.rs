@@ -10,6 +10,8 @@
 //! The compare-and-swap of line 20 lets a thread starve that fails again and again. After some
 //! failures it is a swap, as the thesis proposes (section 6.1.3, additional comments).
 
+use std::cell::Cell;
+
 use mp_core::Plain;
 
 use super::Combiner;
@@ -73,10 +75,10 @@ pub(in crate::critical) struct HybComb {
     max_ops: usize,
     failures: u32,
     /// The node that this seat left last.
-    left: usize,
+    left: Cell<usize>,
     /// The number of the own request, from when it is in a line until it is known what became of it: 0
     /// for none.
-    asked: u64,
+    asked: Cell<u64>,
 }
 
 impl HybComb {
@@ -121,8 +123,8 @@ impl HybComb {
             me,
             max_ops,
             failures: FAILURES,
-            left: usize::MAX,
-            asked: 0,
+            left: Cell::new(usize::MAX),
+            asked: Cell::new(0),
         }
     }
 
@@ -172,10 +174,18 @@ impl HybComb {
         round != 0 && registered < self.max_ops
     }
 
+    /// Makes the own node one that is to be the last in the queue.
+    #[inline(always)]
+    fn prepare(&self, mine: &[impl AnyWord]) {
+        mine[WAITER].set(0);
+        mine[COMBINING].set(1);
+        mine[OWNER].set(someone(self.me));
+    }
+
     /// Lines 16, 17.
     #[inline(always)]
     fn send<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
+        &self,
         site: &S,
         node: &[S::Word],
         (round, place): (u32, usize),
@@ -190,7 +200,7 @@ impl HybComb {
         line[NUMBER].set(number);
         lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
         line[ROUND].store(round.into());
-        self.asked = number;
+        self.asked.set(number);
         let combiner = who(node[OWNER].peek().max(1));
         site.wake(combiner);
         let fate = site.wait(self.me, Some(combiner), answered, || {
@@ -199,14 +209,14 @@ impl HybComb {
         });
         // The combiner may live, and come to it.
         let fate = fate.map_err(Stop::unsure)?;
-        self.asked = 0;
+        self.asked.set(0);
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
     }
 
     /// Lines 26–46: one combiner at a time.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
+        &self,
         site: &S,
         (my_id, mine): (usize, &[S::Word]),
         round: u32,
@@ -252,7 +262,7 @@ impl HybComb {
         let departed = site.word(self.departed)?;
         let next = departed.peek();
         departed.set(my_id as u64);
-        self.left = my_id;
+        self.left.set(my_id);
         self.own(site, self.me)?.set(someone(next as usize));
         lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
         lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
@@ -307,7 +317,7 @@ impl HybComb {
 impl Combiner for HybComb {
     #[inline(always)]
     fn attempt<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
+        &self,
         site: &S,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
@@ -323,46 +333,34 @@ impl Combiner for HybComb {
             if seen == CLOSED {
                 return Err(Stop::Void);
             }
-            let node = self.node(site, seen as usize)?;
+            let node = self.node(site, node_of(seen))?;
             // 14
             // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
-            let is_left = seen as usize == self.left && self.is_closed(node);
+            let is_left = node_of(seen) == self.left.get() && self.is_closed(node);
             let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].add(1)) };
             if round != 0 && place < self.max_ops {
                 lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
                 lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
                 return self.send(site, node, (round, place), op);
             }
-            mine[WAITER].set(0);
-            mine[COMBINING].set(1);
-            mine[OWNER].set(someone(self.me));
+            self.prepare(mine);
             // 20
             if failed >= self.failures {
-                break last.swap(my_id as u64) as usize;
+                break last.swap(me_in(my_id, mine));
             }
-            if last.exchange(seen, my_id as u64).is_ok() {
-                break seen as usize;
+            if last.exchange(seen, me_in(my_id, mine)).is_ok() {
+                break seen;
             }
             failed += 1;
             lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
         // In the queue already is what this seat has left there: see `combine`.
-        if before == CLOSED as usize || before == my_id {
+        let is_closed = before == CLOSED;
+        let before = node_of(before);
+        if is_closed || before == my_id {
             return Err(Stop::Void);
         }
-        // 21
-        let round = match split(mine[N_OPS].peek()).0 {
-            u32::MAX => 1,
-            round => round + 1,
-        };
-        let open = u64::from(round) << ROUND_AT;
-        if cfg!(loom) {
-            // Loom takes a store that is unordered with others' additions for the older one, as no
-            // processor does.
-            mine[N_OPS].swap(open);
-        } else {
-            mine[N_OPS].store(open);
-        }
+        let round = open(mine);
         // 22, 23
         let ahead = self.node(site, before)?;
         let combining = &ahead[COMBINING];
@@ -377,15 +375,42 @@ impl Combiner for HybComb {
         self.combine(site, (my_id, mine), round, op, run)
     }
 
-    fn has_asked(&self) -> bool {
-        self.asked != 0
+    fn try_attempt<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Option<Outcome<Ret>>, Stop> {
+        let last = site.word(self.last)?;
+        let seen = last.load();
+        if seen == CLOSED {
+            return Err(Stop::Void);
+        }
+        if self.node(site, node_of(seen))?[COMBINING].load() != 0 {
+            return Ok(None);
+        }
+        let own = self.own(site, self.me)?;
+        let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
+        // In the queue already is what this seat has left there: see `combine`.
+        if node_of(seen) == my_id {
+            return Err(Stop::Void);
+        }
+        let mine = self.node(site, my_id)?;
+        self.prepare(mine);
+        // If it is unchanged, nobody has combined with that node since the look.
+        if last.exchange(seen, me_in(my_id, mine)).is_err() {
+            return Ok(None);
+        }
+        let round = open(mine);
+        self.combine(site, (my_id, mine), round, op, run).map(Some)
     }
 
-    fn look<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
-        site: &S,
-    ) -> Result<Option<Outcome<Ret>>, Stop> {
-        let asked = std::mem::take(&mut self.asked);
+    fn has_asked(&self) -> bool {
+        self.asked.get() != 0
+    }
+
+    fn look<S: Site, Op: Plain, Ret: Plain>(&self, site: &S) -> Result<Option<Outcome<Ret>>, Stop> {
+        let asked = self.asked.take();
         let answer = self.line_of(site, self.me)?;
         let answered = answer[ANSWERED].load();
         let is_answered = asked != 0 && answered >> FATE_BITS == asked;
@@ -455,6 +480,41 @@ impl Combiner for HybComb {
 fn request(line: &[impl AnyWord]) -> Result<(Seat, u64), Stop> {
     let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
     Ok((sender, line[NUMBER].peek()))
+}
+
+/// A node as the last one in the queue, in a round that is to be opened: no word of an earlier round is equal.
+#[inline(always)]
+fn me_in(node: usize, words: &[impl AnyWord]) -> u64 {
+    u64::from(next_round(words)) << ROUND_AT | node as u64
+}
+
+/// The node of such a word.
+#[inline(always)]
+fn node_of(last: u64) -> usize {
+    last as u32 as usize
+}
+
+#[inline(always)]
+fn next_round(words: &[impl AnyWord]) -> u32 {
+    match split(words[N_OPS].peek()).0 {
+        u32::MAX => 1,
+        round => round + 1,
+    }
+}
+
+/// Line 21: lets others register in the own node. Its round.
+#[inline(always)]
+fn open(mine: &[impl AnyWord]) -> u32 {
+    let round = next_round(mine);
+    let open = u64::from(round) << ROUND_AT;
+    if cfg!(loom) {
+        // Loom takes a store that is unordered with others' additions for the older one, as no
+        // processor does.
+        mine[N_OPS].swap(open);
+    } else {
+        mine[N_OPS].store(open);
+    }
+    round
 }
 
 /// A node's round, and how many have registered in it.

@@ -19,7 +19,7 @@ use super::{
     error::Stop,
     heal::{Ward, heal},
     object::{Fate, Outcome},
-    site::{Mortal, Seat, Site},
+    site::{Limit, Mortal, Seat, Site},
 };
 
 /// One seat's way to have operations executed: nothing is shared but words.
@@ -27,21 +27,27 @@ pub(super) trait Combiner {
     /// Has an operation executed, or executes it and others. [`Stop::Void`]: somebody died in the queue,
     /// and the operation was not begun, or the seat [has asked](Self::has_asked) for it.
     fn attempt<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
+        &self,
         site: &S,
         op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop>;
+
+    /// Executes an operation, and others that come meanwhile, if nobody else does so or waits for it. `Void` as
+    /// above: it was not begun, and the seat has not asked for it.
+    fn try_attempt<S: Site, Op: Plain, Ret: Plain>(
+        &self,
+        site: &S,
+        op: &Op,
+        run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    ) -> Result<Option<Outcome<Ret>>, Stop>;
 
     /// Whether the operation of the last attempt is in a queue that the seat has not left, where it may
     /// have been executed.
     fn has_asked(&self) -> bool;
 
     /// Leaves a queue in which nothing changes any more, with the answer if there is one.
-    fn look<S: Site, Op: Plain, Ret: Plain>(
-        &mut self,
-        site: &S,
-    ) -> Result<Option<Outcome<Ret>>, Stop>;
+    fn look<S: Site, Op: Plain, Ret: Plain>(&self, site: &S) -> Result<Option<Outcome<Ret>>, Stop>;
 
     /// A request that was [noted](Site::begin), and whose it is; `None` if it was answered.
     fn unanswered<S: Site, Op: Plain, Ret: Plain>(
@@ -79,7 +85,7 @@ pub(super) trait Rescue<Op> {
 #[cold]
 #[inline(never)]
 pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
-    combiner: &mut C,
+    combiner: &C,
     (site, me): (&S, Seat),
     op: &Op,
     mut stop: Stop,
@@ -89,7 +95,7 @@ pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
     while let Stop::Void = stop {
         let asked = combiner.has_asked();
         let mut queue = Queue { combiner, me, run, rescue, outcome: None, of: PhantomData };
-        let healed = heal(&mut queue, site, me, asked);
+        let healed = heal(&mut queue, site, me, asked, None);
         let outcome = queue.outcome;
         // Somebody may yet execute it.
         healed.map_err(|stop| if asked { stop.unsure() } else { stop })?;
@@ -105,9 +111,40 @@ pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
     Err(stop)
 }
 
+/// Executes an operation if nobody else does so or waits for it, now or before the limit is over, past those
+/// who died as far as nobody else is in their way. `None` if it did not.
+#[inline(never)]
+pub(super) fn combine_within<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
+    combiner: &C,
+    (site, me): (&S, Seat),
+    op: &Op,
+    limit: Option<&Limit>,
+    run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
+    rescue: &mut impl Rescue<Op>,
+) -> Result<Option<Outcome<Ret>>, Stop> {
+    loop {
+        site.approach(me);
+        match site.attempt(me, limit, || combiner.try_attempt(site, op, run)) {
+            Err(Stop::Void) => {
+                let of = PhantomData;
+                let mut queue = Queue { combiner, me, run, rescue, outcome: None, of };
+                let limit = *limit.unwrap_or(&Limit::at_once());
+                if !heal(&mut queue, site, me, false, Some(&limit))? {
+                    return Ok(None);
+                }
+            }
+            Err(stop) => return Err(stop),
+            done => {
+                site.leave(me);
+                return done;
+            }
+        }
+    }
+}
+
 /// The queue of a combiner, and the value behind it.
 struct Queue<'a, C, Op, Ret, F, R> {
-    combiner: &'a mut C,
+    combiner: &'a C,
     me: Seat,
     run: &'a mut F,
     rescue: &'a mut R,

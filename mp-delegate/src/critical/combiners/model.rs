@@ -2,12 +2,16 @@
 //! whoever asked for it, and nobody waits for the dead. The lemmas of section 6.1.3 are assertions
 //! in `hyb_comb`.
 
-use super::{Combiner, Rescue, cc_synch::CcSynch, combine_again, hyb_comb::HybComb};
+use mp_core::Wait;
+
+use super::{
+    Combiner, Rescue, cc_synch::CcSynch, combine_again, combine_within, hyb_comb::HybComb,
+};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     object::{Fate, Outcome},
-    site::{Seat, Site},
+    site::{Limit, Seat, Site},
 };
 
 /// A scheme, and how a seat takes part.
@@ -95,7 +99,7 @@ struct Case {
 }
 
 /// Has an operation executed, and looks at its result. How it ended.
-fn ask(combiner: &mut impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
+fn ask(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     let run = &mut |seat: Seat, op: u64| {
         assert_eq!(op / 100, seat as u64, "another seat's operation");
         model.execute(seat, op);
@@ -124,16 +128,111 @@ fn ask(combiner: &mut impl Combiner, model: &Model, me: Seat, op: u64) -> Ended 
     }
 }
 
+/// Has an operation executed if nobody is at it, once or until a limit is over. How it ended.
+fn try_it(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
+    let run = &mut |seat: Seat, op: u64| {
+        assert_eq!(op / 100, seat as u64, "another seat's operation");
+        model.execute(seat, op);
+        Outcome::done(op + 1)
+    };
+    let limit = (op % 4 > 1).then(|| Limit::new(Wait::forever()));
+    let rescue = &mut Rescued(model);
+    match combine_within(combiner, (model, me), &op, limit.as_ref(), run, rescue).unwrap() {
+        None => Ended::Lost,
+        Some(Outcome { fate, ret }) => {
+            assert_eq!((fate, ret), (Fate::Done, op + 1));
+            Ended::Done
+        }
+    }
+}
+
+/// The first seat waits, and the others try: what they have not executed never is.
+fn is_tried<C: Kind>(case: Case) {
+    let Case { seats, times, max_ops, preemptions } = case;
+    explore(preemptions, move || {
+        let model = Model::new(C::words(seats, max_ops), seats);
+        each(&model, seats, move |me, model| {
+            let combiner = C::new(seats, me, max_ops);
+            for time in 0..times {
+                let op = 100 * me as u64 + 2 * time;
+                let ended = match me {
+                    0 => ask(&combiner, model, me, op),
+                    _ => try_it(&combiner, model, me, op),
+                };
+                model.note(op, ended);
+            }
+            assert!(me > 0 || model.ended(Ended::Done) as u64 >= times, "who waits comes in");
+        });
+        model.check();
+        assert_eq!((model.counted(), model.repairs()), (model.ended(Ended::Done), 0));
+        let last = C::new(seats, 1, max_ops);
+        assert_eq!(try_it(&last, &model, 1, 190), Ended::Done, "nobody is there");
+    });
+}
+
+/// One who tries dies instead of a store, each of them. The other gets what it asks for.
+fn outlives_a_try<C: Kind>(preemptions: usize) {
+    at_every_store(preemptions, move |stores| {
+        let model = Model::new(C::words(2, 1), 2);
+        let lived = each(&model, 2, move |me, model| {
+            let act = || {
+                let combiner = C::new(2, me, 1);
+                for time in 0..2 {
+                    let op = 100 * me as u64 + 2 * time;
+                    let ended = match (me, time) {
+                        (1, 0) => ask(&combiner, model, me, op),
+                        _ => try_it(&combiner, model, me, op),
+                    };
+                    model.note(op, ended);
+                }
+            };
+            if me == 0 {
+                return model.live_for(me, stores, act);
+            }
+            act();
+            true
+        });
+        model.check();
+        lived[0]
+    });
+}
+
+/// The first seat dies instead of a store, each of them; the second asks, and the third tries until a limit is over, so
+/// that it may begin to heal and leave that to others. Who is alone comes in at once.
+fn is_healed_by_a_try<C: Kind>() {
+    at_every_store(1, move |stores| {
+        let model = Model::new(C::words(3, 1), 3);
+        let lived = each(&model, 3, move |me, model| {
+            let act = || {
+                let (combiner, op) = (C::new(3, me, 1), 100 * me as u64 + 2);
+                let ended = match me {
+                    2 => try_it(&combiner, model, me, op),
+                    _ => ask(&combiner, model, me, op),
+                };
+                model.note(op, ended);
+            };
+            if me == 0 {
+                return model.live_for(me, stores, act);
+            }
+            act();
+            true
+        });
+        assert_eq!(try_it(&C::new(3, 1, 1), &model, 1, 190), Ended::Done, "nobody is there");
+        model.check();
+        lived[0]
+    });
+}
+
 /// Each seat asks.
 fn combines<C: Kind>(case: Case) {
     let Case { seats, times, max_ops, preemptions } = case;
     explore(preemptions, move || {
         let model = Model::new(C::words(seats, max_ops), seats);
         each(&model, seats, move |me, model| {
-            let mut combiner = C::new(seats, me, max_ops);
+            let combiner = C::new(seats, me, max_ops);
             for time in 0..times {
                 let op = 100 * me as u64 + time;
-                assert_eq!(ask(&mut combiner, model, me, op), Ended::Done);
+                assert_eq!(ask(&combiner, model, me, op), Ended::Done);
                 model.note(op, Ended::Done);
             }
         });
@@ -156,10 +255,10 @@ fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
     lives.iter_mut().zip(stores).for_each(|(life, &stores)| *life = Some(stores));
     let lived = each(&model, seats, move |me, model| {
         let act = || {
-            let mut combiner = C::new(seats, me, max_ops);
+            let combiner = C::new(seats, me, max_ops);
             for time in 0..times {
                 let op = 100 * me as u64 + 2 * time + odd;
-                let ended = ask(&mut combiner, model, me, op);
+                let ended = ask(&combiner, model, me, op);
                 model.note(op, ended);
             }
         };
@@ -204,7 +303,7 @@ fn outlives_a_rank<C: Kind>() {
                 model.go(0);
             }
             let op = 100 * me as u64;
-            let ended = ask(&mut C::new(3, me, 2), model, me, op);
+            let ended = ask(&C::new(3, me, 2), model, me, op);
             model.note(op, ended);
         });
         model.check();
@@ -246,7 +345,7 @@ fn hybcomb_swaps() {
 }
 
 macro_rules! deaths {
-    ($($kind:ty: $one:ident with $preemptions:expr, $two:ident after $stores:expr, $rank:ident;)+) => { $(
+    ($($kind:ty: $one:ident with $preemptions:expr, $two:ident after $stores:expr, $rank:ident, $tried:ident, $dies:ident, $heals:ident;)+) => { $(
         #[test]
         fn $one() {
             outlives::<$kind>(Case { times: 2, preemptions: $preemptions, ..TWO });
@@ -259,6 +358,22 @@ macro_rules! deaths {
         }
 
         #[test]
+        fn $tried() {
+            is_tried::<$kind>(Case { times: 2, ..TWO });
+            is_tried::<$kind>(THREE);
+        }
+
+        #[test]
+        fn $dies() {
+            outlives_a_try::<$kind>(1);
+        }
+
+        #[test]
+        fn $heals() {
+            is_healed_by_a_try::<$kind>();
+        }
+
+        #[test]
         fn $rank() {
             outlives_a_rank::<$kind>();
         }
@@ -266,9 +381,13 @@ macro_rules! deaths {
 }
 
 deaths! {
-    CcSynch: cc_synch_outlives_a_seat with 2, cc_synch_outlives_two after 20, cc_synch_outlives_a_rank;
-    HSynch: h_synch_outlives_a_seat with 2, h_synch_outlives_two after 24, h_synch_outlives_a_rank;
-    HybComb: hybcomb_outlives_a_seat with 1, hybcomb_outlives_two after 20, hybcomb_outlives_a_rank;
+    CcSynch: cc_synch_outlives_a_seat with 2, cc_synch_outlives_two after 20, cc_synch_outlives_a_rank,
+        cc_synch_is_tried, cc_synch_outlives_one_who_tries, cc_synch_is_healed_by_a_try;
+    HSynch: h_synch_outlives_a_seat with 2, h_synch_outlives_two after 24, h_synch_outlives_a_rank,
+        h_synch_is_tried, h_synch_outlives_one_who_tries, h_synch_is_healed_by_a_try;
+    HybComb: hybcomb_outlives_a_seat with 1, hybcomb_outlives_two after 20, hybcomb_outlives_a_rank,
+        hybcomb_is_tried, hybcomb_outlives_one_who_tries, hybcomb_is_healed_by_a_try;
     Impatient: impatient_hybcomb_outlives_a_seat with 1, impatient_hybcomb_outlives_two after 20,
-        impatient_hybcomb_outlives_a_rank;
+        impatient_hybcomb_outlives_a_rank, impatient_hybcomb_is_tried,
+        impatient_hybcomb_outlives_one_who_tries, impatient_hybcomb_is_healed_by_a_try;
 }

@@ -1,7 +1,9 @@
 //! Craig's, Landin's and Hagersten's queue lock: who waits looks at its predecessor's node, and
 //! takes it over for the next time.
 
-use super::{Lock, someone, who};
+use std::cell::Cell;
+
+use super::{Lock, NODES, held, node_in, someone, taken_over, who};
 use crate::critical::{
     error::Stop,
     heal::CLOSED,
@@ -22,8 +24,8 @@ pub(in crate::critical) struct Clh {
     own: usize,
     me: Seat,
     seats: usize,
-    /// Of whoever had the lock before.
-    before: usize,
+    /// The node of whoever had the lock before, as the tail named it.
+    before: Cell<u64>,
 }
 
 impl Clh {
@@ -35,13 +37,13 @@ impl Clh {
     pub(in crate::critical) fn new(first: usize, seats: usize, me: Seat) -> Self {
         let nodes = first + BLOCK;
         let own = nodes + BLOCK * (1 + seats + me);
-        Self { tail: first, nodes, own, me, seats, before: 0 }
+        Self { tail: first, nodes, own, me, seats, before: Cell::new(0) }
     }
 
     /// The node that a seat has.
     fn node_of<S: Site>(&self, site: &S, seat: Seat) -> Result<usize, Stop> {
         let own = site.word(self.nodes + BLOCK * (1 + self.seats + seat))?.load();
-        Ok(if own == 0 { seat + 1 } else { who(own) })
+        Ok(if own == 0 { seat + 1 } else { node_in(own) })
     }
 
     /// Nodes are 1 + a seat at first, and 0 is the one that nobody has.
@@ -52,21 +54,19 @@ impl Clh {
 
 impl Lock for Clh {
     #[inline(always)]
-    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let own = site.word(self.own)?;
-        if own.peek() == 0 {
-            own.set(someone(self.me + 1));
-        }
-        let mine = who(own.peek());
-        let node = site.words(self.node(mine), 2)?;
+        let held = held(own, self.me);
+        own.set(held);
+        let node = site.words(self.node(node_in(held)), 2)?;
         node[WAITER].set(0);
         node[LOCKED].set(1);
-        let before = site.word(self.tail)?.swap(mine as u64);
-        if before > self.seats as u64 {
+        let before = site.word(self.tail)?.swap(held - 1);
+        if before & NODES > self.seats as u64 {
             return Err(if before == CLOSED { Stop::Void } else { Stop::Corrupt });
         }
-        self.before = before as usize;
-        let [locked, waiter] = site.words(self.node(self.before), 2)? else {
+        self.before.set(before);
+        let [locked, waiter] = site.words(self.node((before & NODES) as usize), 2)? else {
             return Err(Stop::Corrupt);
         };
         if locked.load() == 0 {
@@ -77,15 +77,40 @@ impl Lock for Clh {
         site.wait(self.me, None, locked, || (locked.load() == 0).then_some(()))
     }
 
-    #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
+        let tail = site.word(self.tail)?;
+        let seen = tail.load();
+        let before = (seen & NODES) as usize;
+        if before > self.seats {
+            return if seen == CLOSED { Ok(false) } else { Err(Stop::Corrupt) };
+        }
+        if site.word(self.node(before) + LOCKED)?.load() != 0 {
+            return Ok(false);
+        }
         let own = site.word(self.own)?;
-        let node = site.words(self.node(who(own.peek())), 2)?;
+        let held = held(own, self.me);
+        own.set(held);
+        let node = site.words(self.node(node_in(held)), 2)?;
+        node[WAITER].set(0);
+        node[LOCKED].set(1);
+        // If it is unchanged, nobody has used that node since the look.
+        if tail.exchange(seen, held - 1).is_err() {
+            return Ok(false);
+        }
+        self.before.set(seen);
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
+        let own = site.word(self.own)?;
+        let held = own.peek();
+        let node = site.words(self.node(node_in(held)), 2)?;
         node[LOCKED].store(0);
         site.fence();
         let waiter = node[WAITER].peek();
         // The node before is nobody's any more.
-        own.set(someone(self.before));
+        own.set(taken_over(self.before.get()));
         if waiter != 0 {
             site.wake(who(waiter));
         }
@@ -125,14 +150,36 @@ mod tests {
         let own = Place::own(2);
         let place =
             Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
-        let (mut one, mut holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
-        take(&mut one, &place, 0, || ()).unwrap();
-        give(&mut one, &place, 0);
-        take(&mut holder, &place, 1, || ()).unwrap();
+        let (one, holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
+        take(&one, &place, 0, || ()).unwrap();
+        give(&one, &place, 0);
+        take(&holder, &place, 1, || ()).unwrap();
         holder.close(&place).unwrap();
         let got = one.acquire(&place);
         assert!(matches!(got, Err(Stop::Void)), "{got:?}: two have it");
         place.word(own).unwrap().store(3);
         assert!(matches!(one.acquire(&place), Err(Stop::Corrupt)));
+    }
+
+    /// Whoever tries takes a tail that is unchanged for one that was never gone: not even a seat that has taken the
+    /// lock very often writes what another one wrote.
+    #[test]
+    fn no_seat_ever_writes_what_another_one_wrote() {
+        let rank = World::solo().unwrap();
+        let own = Place::own(2);
+        let place =
+            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let (often, seldom) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
+        let tail = place.word(own).unwrap();
+        let used = |lock: &Clh, me| {
+            take(lock, &place, me, || ()).unwrap();
+            give(lock, &place, me);
+            tail.load()
+        };
+        let before: Vec<u64> = (0..6).map(|_| used(&seldom, 1)).collect();
+        for time in 0..(1 << 20) + 9 {
+            let now = used(&often, 0);
+            assert!(!before.contains(&now), "{now:#x} again, at time {time}");
+        }
     }
 }

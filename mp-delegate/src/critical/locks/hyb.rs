@@ -10,6 +10,8 @@
 //! the successor's is taken out while the seat waits, and ALLOW not at all: who asks for it says which
 //! number it is to be this time.
 
+use std::cell::Cell;
+
 use super::{Lock, someone, who};
 use crate::critical::{
     error::Stop,
@@ -32,7 +34,7 @@ pub(in crate::critical) struct Hyb {
     boxes: usize,
     me: Seat,
     /// The successor's message, if it was taken out: 0 for not.
-    next: u64,
+    next: Cell<u64>,
 }
 
 impl Hyb {
@@ -41,7 +43,7 @@ impl Hyb {
     }
 
     pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
-        Self { lock: first, boxes: first + BLOCK, me, next: 0 }
+        Self { lock: first, boxes: first + BLOCK, me, next: Cell::new(0) }
     }
 
     fn mailbox(&self, seat: Seat) -> usize {
@@ -75,7 +77,7 @@ impl Hyb {
     /// Lines 10 to 14, behind a seat.
     #[cold]
     #[inline(never)]
-    fn queue<S: Site>(&mut self, site: &S, before: u64) -> Result<(), Stop> {
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         if before == CLOSED {
             return Err(Stop::Void);
         }
@@ -97,15 +99,15 @@ impl Hyb {
             }
             (allow.load() == number).then_some(())
         })?;
-        self.next = next;
+        self.next.set(next);
         Ok(())
     }
 
     /// Lines 17, 23 and 24, to the next seat, or whose message is on its way if it is 0.
     #[cold]
     #[inline(never)]
-    fn hand_over<S: Site>(&mut self, site: &S, mut next: u64) -> Result<(), Stop> {
-        self.next = 0;
+    fn hand_over<S: Site>(&self, site: &S, mut next: u64) -> Result<(), Stop> {
+        self.next.set(0);
         site.approach(self.me);
         if next == 0 {
             // 23
@@ -125,16 +127,21 @@ impl Lock for Hyb {
     const TERSE: bool = true;
 
     #[inline(always)]
-    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         // 8, 9
         let before = site.word(self.lock)?.swap(someone(self.me));
         if before == UNLOCKED { Ok(()) } else { self.queue(site, before) }
     }
 
+    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
+        let lock = site.word(self.lock)?;
+        Ok(lock.peek() == UNLOCKED && lock.exchange(UNLOCKED, someone(self.me)).is_ok())
+    }
+
     #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         // 16–19
-        let mut next = self.next;
+        let mut next = self.next.get();
         if next == 0 {
             // 20–22
             next = self.take(site)?;

@@ -36,7 +36,7 @@ impl Mcs {
 
 impl Lock for Mcs {
     #[inline(always)]
-    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let mine = site.words(self.node(self.me), 2)?;
         mine[NEXT].set(0);
         mine[LOCKED].set(1);
@@ -54,8 +54,19 @@ impl Lock for Mcs {
         site.wait(self.me, Some(before), locked, || (locked.load() == 0).then_some(()))
     }
 
+    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
+        let tail = site.word(self.tail)?;
+        if tail.peek() != 0 {
+            return Ok(false);
+        }
+        let mine = site.words(self.node(self.me), 2)?;
+        mine[NEXT].set(0);
+        mine[LOCKED].set(1);
+        Ok(tail.exchange(0, someone(self.me)).is_ok())
+    }
+
     #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let next = site.word(self.node(self.me) + NEXT)?;
         let mut after = next.load();
         if after == 0 {
@@ -98,7 +109,7 @@ mod tests {
         let own = Place::own(2);
         let place =
             Place::new(open_region(&rank, OBJECTS, "lock", own + Mcs::words(2), 0).unwrap(), 2);
-        let mut lock = Mcs::new(own, 0);
+        let lock = Mcs::new(own, 0);
         let tail = place.word(own).unwrap();
         tail.store(CLOSED);
         // The seat comes again, has made its node new, and has not queued up.

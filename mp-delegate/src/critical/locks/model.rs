@@ -1,13 +1,16 @@
 //! The locks under a model checker: one at a time, everybody comes in, and nobody waits for the
 //! dead.
 
-use loom::thread;
+use std::ops::Range;
 
-use super::{Lock, clh::Clh, give, hyb::Hyb, locked, mcs::Mcs, take, tas::Tas};
+use loom::thread;
+use mp_core::Wait;
+
+use super::{Lock, clh::Clh, give, hyb::Hyb, locked, mcs::Mcs, take, take_within, tas::Tas};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
-    site::Seat,
+    site::{Limit, Seat},
 };
 
 /// How many seats take a lock how often, and how many preemptions are tried.
@@ -31,10 +34,10 @@ fn takes_turns<L: Lock>(
     let Case { seats, times, .. } = case;
     let model = Model::new(words, seats);
     each(&model, seats, move |me, model| {
-        let mut lock = lock(me);
+        let lock = lock(me);
         for time in 0..times {
             let op = (100 * me + time) as u64;
-            locked(&mut lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
+            locked(&lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
         }
     });
     assert_eq!((model.counted(), model.repairs()), (seats * times, 0));
@@ -42,10 +45,10 @@ fn takes_turns<L: Lock>(
 }
 
 /// Seat `me` asks so often.
-fn ask<L: Lock>(mut lock: L, model: &Model, me: Seat, times: usize) {
+fn ask<L: Lock>(lock: L, model: &Model, me: Seat, times: usize) {
     for time in 0..times {
         let op = (100 * me + time) as u64;
-        locked(&mut lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
+        locked(&lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
         model.note(op, Ended::Done);
     }
 }
@@ -90,17 +93,41 @@ fn heals_as_others_come<L: Lock>(
     lock: impl Fn(usize) -> L + Copy + 'static,
 ) {
     let model = Model::new(words, 4);
-    let mut first = lock(1);
-    take(&mut first, &model, 1, || model.repair()).unwrap();
+    let first = lock(1);
+    take(&first, &model, 1, || model.repair()).unwrap();
     assert!(!model.live_for(0, stores, || ask(lock(0), &model, 0, 1)));
     let others = [2, 3].map(|me| {
         let model = model.clone();
         thread::spawn(move || ask(lock(me), &model, me, 1))
     });
-    give(&mut first, &model, 1);
+    give(&first, &model, 1);
     others.into_iter().for_each(|other| other.join().unwrap());
     model.check();
     assert_eq!(model.ended(Ended::Done), 2);
+}
+
+/// Seat 1 has the lock, and comes again; seat 0 has come behind it, and dies. Seat 2 tries, so that it may begin to heal
+/// and leave that to others. Who is alone comes in at once.
+fn is_healed_by_tries<L: Lock>(
+    words: usize,
+    stores: u64,
+    lock: impl Fn(usize) -> L + Copy + 'static,
+) {
+    let model = Model::new(words, 3);
+    let first = lock(1);
+    take(&first, &model, 1, || model.repair()).unwrap();
+    assert!(!model.live_for(0, stores, || ask(lock(0), &model, 0, 1)));
+    let tries = {
+        let model = model.clone();
+        thread::spawn(move || try_it(lock(2), &model, 2, 0..2))
+    };
+    give(&first, &model, 1);
+    ask(first, &model, 1, 1);
+    tries.join().unwrap();
+    let last = lock(2);
+    assert!(take_within(&last, &model, 2, None, || model.repair()).unwrap(), "nobody is there");
+    give(&last, &model, 2);
+    model.check();
 }
 
 /// Seat 0 has the lock, or is about to have it, when its rank goes, and gives it up all the same. Nobody
@@ -112,13 +139,64 @@ fn outlives_a_rank<L: Lock>(words: usize, lock: impl Fn(usize) -> L + Copy + 'st
             model.go(0);
         }
         let op = 100 * me as u64;
-        match locked(&mut lock(me), model, me, || model.repair(), || model.execute(me, op)) {
+        match locked(&lock(me), model, me, || model.repair(), || model.execute(me, op)) {
             Ok(()) => model.note(op, Ended::Done),
             Err(Stop::Lost(0)) => model.note(op, Ended::Lost),
             Err(other) => panic!("{other:?}"),
         }
     });
     model.check();
+}
+
+/// Seat `me` tries those times, once at a time or until a limit is over. It has the lock alone when it does, and
+/// leaves nothing behind when it does not.
+fn try_it<L: Lock>(lock: L, model: &Model, me: Seat, times: Range<usize>) {
+    for time in times {
+        let op = (100 * me + time) as u64;
+        let limit = (time % 2 == 1).then(|| Limit::new(Wait::forever()));
+        let took = take_within(&lock, model, me, limit.as_ref(), || model.repair()).unwrap();
+        if took {
+            model.execute(me, op);
+            give(&lock, model, me);
+        }
+        model.note(op, if took { Ended::Done } else { Ended::Lost });
+    }
+}
+
+/// The first seat waits in the queue, the others try. Who waits comes in; and who is alone does.
+fn is_tried<L: Lock>(words: usize, case: Case, lock: impl Fn(usize) -> L + Copy + 'static) {
+    let Case { seats, times, .. } = case;
+    let model = Model::new(words, seats);
+    each(&model, seats, move |me, model| match me {
+        0 => ask(lock(me), model, me, times),
+        _ => try_it(lock(me), model, me, 0..times),
+    });
+    model.check();
+    assert_eq!((model.counted(), model.repairs()), (model.ended(Ended::Done), 0));
+    let lock = lock(0);
+    assert!(take_within(&lock, &model, 0, None, || model.repair()).unwrap(), "nobody is there");
+    give(&lock, &model, 0);
+}
+
+/// One who tries dies instead of a store, each of them. The other waits, and tries.
+fn outlives_a_try<L: Lock>(
+    words: usize,
+    stores: u64,
+    lock: impl Fn(usize) -> L + Copy + 'static,
+) -> bool {
+    let model = Model::new(words, 2);
+    let lived = each(&model, 2, move |me, model| {
+        if me == 0 {
+            return model.live_for(me, stores, || try_it(lock(me), model, me, 0..2));
+        }
+        ask(lock(me), model, me, 1);
+        // The other one may be gone with the lock.
+        try_it(lock(me), model, me, 2..3);
+        true
+    });
+    model.check();
+    assert!(model.ended(Ended::Done) >= 1, "who waited did not come in");
+    lived[0]
 }
 
 const DEATHS: [Case; 2] =
@@ -128,7 +206,7 @@ const STORES: u64 = 12;
 
 macro_rules! models {
     (
-        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, $gone:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
+        $($fair:ident, $mortal:ident, $healers:ident, $late:ident after $stores:expr, $gone:ident, $tried:ident, $dies:ident, $tries:ident, |$seats:ident, $me:ident| $new:expr, $words:expr, $most:expr;)+
     ) => { $(
         #[test]
         fn $fair() {
@@ -158,9 +236,30 @@ macro_rules! models {
         }
 
         #[test]
+        fn $tries() {
+            let $seats = 3;
+            explore(2, move || is_healed_by_tries($words, $stores, move |$me| $new));
+        }
+
+        #[test]
         fn $gone() {
             let $seats = 3;
             explore(2, move || outlives_a_rank($words, move |$me| $new));
+        }
+
+        #[test]
+        fn $tried() {
+            for (seats, times) in [(2, 2), (3, 1)] {
+                let case = Case { seats, times, preemptions: 2 };
+                let $seats = seats;
+                explore(case.preemptions, move || is_tried($words, case, move |$me| $new));
+            }
+        }
+
+        #[test]
+        fn $dies() {
+            let $seats = 2;
+            at_every_store(2, move |stores| outlives_a_try($words, stores, move |$me| $new));
         }
 
         /// Two die, of whom the second may be healing.
@@ -189,11 +288,15 @@ fn unfair(case: Case) -> usize {
 
 models! {
     tas_takes_turns, tas_outlives_a_seat, tas_outlives_two, tas_is_healed_as_others_come after 2, tas_outlives_its_rank,
+        tas_is_tried, tas_outlives_one_who_tries, tas_is_healed_by_tries,
         |seats, me| Tas::new(0, me), Tas::words(seats), unfair;
     mcs_takes_turns, mcs_outlives_a_seat, mcs_outlives_two, mcs_is_healed_as_others_come after 4, mcs_outlives_its_rank,
+        mcs_is_tried, mcs_outlives_one_who_tries, mcs_is_healed_by_tries,
         |seats, me| Mcs::new(0, me), Mcs::words(seats), queued;
     clh_takes_turns, clh_outlives_a_seat, clh_outlives_two, clh_is_healed_as_others_come after 5, clh_outlives_its_rank,
+        clh_is_tried, clh_outlives_one_who_tries, clh_is_healed_by_tries,
         |seats, me| Clh::new(0, seats, me), Clh::words(seats), queued;
     hyblock_takes_turns, hyblock_outlives_a_seat, hyblock_outlives_two, hyblock_is_healed_as_others_come after 2, hyblock_outlives_its_rank,
+        hyblock_is_tried, hyblock_outlives_one_who_tries, hyblock_is_healed_by_tries,
         |seats, me| Hyb::new(0, me), Hyb::words(seats), queued;
 }

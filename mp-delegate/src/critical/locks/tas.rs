@@ -30,7 +30,7 @@ impl Lock for Tas {
     const QUEUES: bool = false;
 
     #[inline(always)]
-    fn acquire<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let word = site.word(self.word)?;
         let mine = someone(self.me);
         if word.exchange(0, mine).is_ok() {
@@ -53,8 +53,12 @@ impl Lock for Tas {
         })
     }
 
+    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
+        Ok(site.word(self.word)?.exchange(0, someone(self.me)).is_ok())
+    }
+
     #[inline(always)]
-    fn release<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         if site.word(self.word)?.swap(0) & SLEEPERS != 0 {
             site.wake_all();
         }

@@ -1,7 +1,9 @@
 //! What handles of either kind have in common: a region, and how many there may be.
 
 use std::{
+    cell::Cell,
     hash::{DefaultHasher, Hash, Hasher},
+    marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -26,6 +28,8 @@ pub(super) struct Handle {
     /// Of the rank.
     open: Arc<Mutex<usize>>,
     most: usize,
+    /// It does one thing at a time.
+    _not_sync: PhantomData<Cell<()>>,
 }
 
 fn locked(mutex: &Mutex<usize>) -> MutexGuard<'_, usize> {
@@ -54,8 +58,12 @@ impl Handle {
         let spec = hasher.finish().max(1);
         match region.words()[SPEC].exchange(0, spec) {
             Err(other) if other != spec => Err(Error::Mismatch { object: name.to_owned() }),
-            _ => Ok((Self { region, open: Arc::new(Mutex::new(1)), most: handles }, places)),
+            _ => Ok((Self::with(region, Arc::new(Mutex::new(1)), handles), places)),
         }
+    }
+
+    fn with(region: Region, open: Arc<Mutex<usize>>, most: usize) -> Self {
+        Self { region, open, most, _not_sync: PhantomData }
     }
 
     /// One more of the same rank.
@@ -65,7 +73,7 @@ impl Handle {
             return Err(Error::bad(self.region.name(), "all handles of the rank are open"));
         }
         *open += 1;
-        Ok(Self { region: self.region.clone(), open: Arc::clone(&self.open), most: self.most })
+        Ok(Self::with(self.region.clone(), Arc::clone(&self.open), self.most))
     }
 
     #[cold]

@@ -37,7 +37,7 @@ use crate::critical::{
 /// use mp_delegate::critical::{nonblocking::RingQueue, objects::Full};
 ///
 /// let rank = World::solo()?;
-/// let mut jobs = RingQueue::open(&rank, "jobs", 2, 1)?;
+/// let jobs = RingQueue::open(&rank, "jobs", 2, 1)?;
 /// jobs.enqueue(7)??;
 /// jobs.enqueue(8)??;
 /// assert_eq!(jobs.enqueue(9)?, Err(Full(9)));
@@ -79,7 +79,7 @@ impl RingQueue {
     /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning. In what it
     /// returns: [`Full`].
     #[inline]
-    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         let put = self.queue.enqueue(self.handle.region.words(), value);
         put.map_err(|stop| self.handle.stopped(stop))
     }
@@ -89,7 +89,7 @@ impl RingQueue {
     /// # Errors
     /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning.
     #[inline]
-    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+    pub fn dequeue(&self) -> Result<Option<u64>> {
         let taken = self.queue.dequeue(self.handle.region.words());
         taken.map_err(|stop| self.handle.stopped(stop))
     }

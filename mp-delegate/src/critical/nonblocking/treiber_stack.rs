@@ -25,7 +25,7 @@ use crate::critical::{
 /// use mp_delegate::critical::{nonblocking::TreiberStack, objects::Full};
 ///
 /// let rank = World::solo()?;
-/// let mut undo = TreiberStack::open(&rank, "undo", 2, 1)?;
+/// let undo = TreiberStack::open(&rank, "undo", 2, 1)?;
 /// undo.push(7)??;
 /// undo.push(8)??;
 /// assert_eq!(undo.push(9)?, Err(Full(9)));
@@ -66,7 +66,7 @@ impl TreiberStack {
     /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning. In what it
     /// returns: [`Full`].
     #[inline]
-    pub fn push(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         let pushed = self.stack.push(self.handle.region.words(), value);
         pushed.map_err(|stop| self.handle.stopped(stop))
     }
@@ -76,7 +76,7 @@ impl TreiberStack {
     /// # Errors
     /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning.
     #[inline]
-    pub fn pop(&mut self) -> Result<Option<u64>> {
+    pub fn pop(&self) -> Result<Option<u64>> {
         let popped = self.stack.pop(self.handle.region.words());
         popped.map_err(|stop| self.handle.stopped(stop))
     }

@@ -11,7 +11,7 @@ use crate::critical::{Object, Protected, Result, Section};
 /// use mp_delegate::critical::{Scheme, objects::Counter};
 ///
 /// let rank = World::solo()?;
-/// let mut hits = Counter::open(&rank, "hits", Scheme::HybLock)?;
+/// let hits = Counter::open(&rank, "hits", Scheme::HybLock)?;
 /// assert_eq!((hits.fetch_add(2)?, hits.fetch_add(1)?), (0, 2));
 /// # Ok::<(), mp_core::Error>(())
 /// ```
@@ -51,7 +51,7 @@ impl Protected<Counter> {
     /// # Errors
     /// As [`apply`](Self::apply).
     #[inline]
-    pub fn fetch_add(&mut self, by: u64) -> Result<u64> {
+    pub fn fetch_add(&self, by: u64) -> Result<u64> {
         self.apply(by)
     }
 }

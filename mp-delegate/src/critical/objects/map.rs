@@ -23,7 +23,7 @@ use crate::critical::{Object, Protected, Result, Section};
 ///
 /// World::threads(3).run(|rank| {
 ///     let section = Section::new(Scheme::HybComb).len(100);
-///     let mut ages = Map::<u64, u32>::open(rank, "ages", section)?;
+///     let ages = Map::<u64, u32>::open(rank, "ages", section)?;
 ///     let me = rank.id() as u64;
 ///     assert_eq!(ages.insert(me, 30)??, None);
 ///     assert_eq!(ages.get(me)?, Some(30));
@@ -294,7 +294,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// # Errors
     /// As `apply`.
     #[inline]
-    pub fn get(&mut self, key: K) -> Result<Option<V>> {
+    pub fn get(&self, key: K) -> Result<Option<V>> {
         Ok(self.apply(MapOp::get(key))?.before())
     }
 
@@ -304,7 +304,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// As `apply`. In what it returns: [`TableFull`], for a key that is not there yet, when there is
     /// no room for it.
     #[inline]
-    pub fn insert(&mut self, key: K, value: V) -> Result<Result<Option<V>, TableFull>> {
+    pub fn insert(&self, key: K, value: V) -> Result<Result<Option<V>, TableFull>> {
         let answer = self.apply(MapOp::insert(key, value))?;
         Ok(if answer.is_full() { Err(TableFull) } else { Ok(answer.before()) })
     }
@@ -314,7 +314,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// # Errors
     /// As `apply`.
     #[inline]
-    pub fn remove(&mut self, key: K) -> Result<Option<V>> {
+    pub fn remove(&self, key: K) -> Result<Option<V>> {
         Ok(self.apply(MapOp::remove(key))?.before())
     }
 
@@ -325,7 +325,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     /// As `apply`.
     #[inline]
     pub fn compare_and_swap(
-        &mut self,
+        &self,
         key: K,
         expected: Option<V>,
         new: Option<V>,
@@ -337,7 +337,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     ///
     /// # Errors
     /// As `apply`.
-    pub fn len(&mut self) -> Result<usize> {
+    pub fn len(&self) -> Result<usize> {
         Ok(self.apply(MapOp::len())?.number())
     }
 
@@ -345,7 +345,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     ///
     /// # Errors
     /// As `apply`.
-    pub fn is_empty(&mut self) -> Result<bool> {
+    pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
@@ -353,7 +353,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     ///
     /// # Errors
     /// As `apply`.
-    pub fn clear(&mut self) -> Result<usize> {
+    pub fn clear(&self) -> Result<usize> {
         Ok(self.apply(MapOp::clear())?.number())
     }
 
@@ -366,7 +366,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
     ///
     /// # Errors
     /// As `apply`.
-    pub fn repair(&mut self) -> Result<usize> {
+    pub fn repair(&self) -> Result<usize> {
         Ok(self.apply(MapOp::repair())?.number())
     }
 }

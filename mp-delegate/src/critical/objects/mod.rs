@@ -32,8 +32,8 @@
 //!
 //! let sums = World::threads(3).run(|rank| {
 //!     let section = Section::new(Scheme::HybComb);
-//!     let mut tickets = Counter::open(rank, "tickets", section)?;
-//!     let mut jobs = Queue::open(rank, "jobs", section.len(10))?;
+//!     let tickets = Counter::open(rank, "tickets", section)?;
+//!     let jobs = Queue::open(rank, "jobs", section.len(10))?;
 //!     while let ticket = tickets.fetch_add(1)? && ticket < 10 {
 //!         jobs.enqueue(ticket)??;
 //!     }

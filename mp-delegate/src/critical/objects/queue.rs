@@ -18,7 +18,7 @@ const ENDS: usize = 1;
 /// use mp_delegate::critical::{Scheme, Section, objects::{Full, Queue}};
 ///
 /// let rank = World::solo()?;
-/// let mut jobs = Queue::open(&rank, "jobs", Section::new(Scheme::HybComb).len(2))?;
+/// let jobs = Queue::open(&rank, "jobs", Section::new(Scheme::HybComb).len(2))?;
 /// jobs.enqueue(7)??;
 /// jobs.enqueue(8)??;
 /// assert_eq!(jobs.enqueue(9)?, Err(Full(9)));
@@ -87,7 +87,7 @@ impl Protected<Queue> {
     /// # Errors
     /// As [`apply`](Self::apply). In what it returns: [`Full`].
     #[inline]
-    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(Op::put(value)).map(Answer::put)
     }
 
@@ -96,7 +96,7 @@ impl Protected<Queue> {
     /// # Errors
     /// As [`apply`](Self::apply).
     #[inline]
-    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+    pub fn dequeue(&self) -> Result<Option<u64>> {
         self.apply(Op::TAKE).map(Answer::taken)
     }
 }

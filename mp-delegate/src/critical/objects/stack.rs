@@ -18,7 +18,7 @@ const COUNT: usize = 1;
 /// use mp_delegate::critical::{Scheme, Section, objects::{Full, Stack}};
 ///
 /// let rank = World::solo()?;
-/// let mut undo = Stack::open(&rank, "undo", Section::new(Scheme::CcSynch).len(2))?;
+/// let undo = Stack::open(&rank, "undo", Section::new(Scheme::CcSynch).len(2))?;
 /// undo.push(7)??;
 /// undo.push(8)??;
 /// assert_eq!(undo.push(9)?, Err(Full(9)));
@@ -73,7 +73,7 @@ impl Protected<Stack> {
     /// # Errors
     /// As [`apply`](Self::apply). In what it returns: [`Full`].
     #[inline]
-    pub fn push(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(Op::put(value)).map(Answer::put)
     }
 
@@ -82,7 +82,7 @@ impl Protected<Stack> {
     /// # Errors
     /// As [`apply`](Self::apply).
     #[inline]
-    pub fn pop(&mut self) -> Result<Option<u64>> {
+    pub fn pop(&self) -> Result<Option<u64>> {
         self.apply(Op::TAKE).map(Answer::taken)
     }
 }

@@ -129,7 +129,7 @@ impl Protected<Enqueuers> {
     /// # Errors
     /// As [`apply`](Self::apply). In what it returns: [`Full`].
     #[inline]
-    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(value).map(Answer::put)
     }
 }
@@ -140,7 +140,7 @@ impl Protected<Dequeuers> {
     /// # Errors
     /// As [`apply`](Self::apply).
     #[inline]
-    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+    pub fn dequeue(&self) -> Result<Option<u64>> {
         self.apply(()).map(Answer::taken)
     }
 }
@@ -159,7 +159,7 @@ impl Protected<Dequeuers> {
 ///
 /// World::threads(2).run(|rank| {
 ///     let section = Section::new(Scheme::HybLock).len(10);
-///     let mut jobs = TwoLockQueue::open(rank, "jobs", section)?;
+///     let jobs = TwoLockQueue::open(rank, "jobs", section)?;
 ///     let mut wanted = 0;
 ///     while wanted < 100 {
 ///         if rank.id() == 1 {
@@ -231,7 +231,7 @@ impl TwoLockQueue {
     /// # Errors
     /// As [`Protected::apply`]. In what it returns: [`Full`].
     #[inline]
-    pub fn enqueue(&mut self, value: u64) -> Result<Result<(), Full>> {
+    pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.enqueuers.enqueue(value)
     }
 
@@ -240,7 +240,7 @@ impl TwoLockQueue {
     /// # Errors
     /// As [`Protected::apply`].
     #[inline]
-    pub fn dequeue(&mut self) -> Result<Option<u64>> {
+    pub fn dequeue(&self) -> Result<Option<u64>> {
         self.dequeuers.dequeue()
     }
 

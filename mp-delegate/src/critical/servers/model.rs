@@ -1,13 +1,18 @@
 //! The slot server under a model checker: every operation once, in mutual exclusion, its result to
 //! whoever asked for it; whoever dies.
 
-use super::slot::{Client, InOrder, Served, Slots};
+use mp_core::{Wait, memory::Word};
+
+use super::{
+    mp,
+    slot::{Client, InOrder, Served, Slots},
+};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     object::{Fate, Outcome},
     section::Backoff,
-    site::{Seat, Site},
+    site::{Limit, Seat, Site},
 };
 
 /// A world with so many clients; the last bed is the server's.
@@ -221,5 +226,90 @@ fn a_client_that_dies_disturbs_nobody() {
         model.check();
         assert_eq!(model.ended(Ended::Done), if lived[0] { 3 } else { 1 });
         lived[0]
+    });
+}
+
+/// Offers so many operations, each for a time, between two that it waits for.
+fn offer(model: &Model, slots: Slots, me: Seat, times: u64) {
+    let mut client = Client::new(slots, model, me, Backoff::None).unwrap();
+    let limit = Limit::new(Wait::forever());
+    for time in 0..times {
+        let op = me as u64 * 100 + 2 * time;
+        let Some(ticket) = client.offer(model, &op, &limit).unwrap() else {
+            model.note(op, Ended::Lost);
+            continue;
+        };
+        let is_answered = client.is_answered(model, ticket, &limit).unwrap();
+        if !is_answered && client.take_back(model, ticket).unwrap() {
+            model.note(op, Ended::Lost);
+            continue;
+        }
+        let outcome: Outcome<u64> = client.collect(model, ticket).unwrap().unwrap();
+        model.note(op, if outcome.fate == Fate::Done { Ended::Done } else { Ended::Unknown });
+    }
+    let op = me as u64 * 100 + 99;
+    let ticket = client.submit(model, &op).unwrap();
+    let outcome: Outcome<u64> = client.collect(model, ticket).unwrap().unwrap();
+    assert_eq!(outcome.fate, Fate::Done);
+    model.note(op, Ended::Done);
+}
+
+/// What is taken back is never executed; what is not comes to its end.
+#[test]
+fn what_is_taken_back_from_a_server_is_not_executed() {
+    for (clients, times, lines, preemptions) in [(1, 1, 1, 3), (1, 2, 1, 2), (2, 1, 1, 1)] {
+        explore(preemptions, move || {
+            let slots = Slots::new::<u64, u64>(0, clients, lines, false);
+            let model = world(clients, slots);
+            each(&model, clients + 1, move |me, model| {
+                if me == clients {
+                    return serve(model, slots, clients).unwrap();
+                }
+                offer(model, slots, me, times);
+                leave(model, slots);
+            });
+            model.check();
+            assert_eq!(model.counted(), model.ended(Ended::Done));
+        });
+    }
+}
+
+/// The server dies instead of a store, each of them, and another one follows.
+#[test]
+fn what_is_taken_back_is_not_executed_by_the_one_who_follows() {
+    at_every_store(1, move |stores| {
+        let slots = Slots::new::<u64, u64>(0, 1, 2, false);
+        let model = world(1, slots);
+        let lived = each(&model, 2, move |me, model| {
+            if me == 0 {
+                offer(model, slots, me, 2);
+                leave(model, slots);
+                return true;
+            }
+            let lived = model.live_for(me, stores, || serve(model, slots, 1).unwrap());
+            if !lived {
+                serve(model, slots, 1).unwrap();
+            }
+            lived
+        });
+        model.check();
+        assert!(model.ended(Ended::Unknown) <= 1, "more than what it was in the middle of");
+        lived[1]
+    });
+}
+
+/// A server behind channels begins with an offer, or its client takes it back.
+#[test]
+fn an_offer_is_begun_or_taken_back() {
+    explore(3, || {
+        let model = Model::new(1, 2);
+        // Before the message.
+        mp::make_wish(model.word(0).unwrap(), 1);
+        let made = each(&model, 2, |me, model| {
+            let wish: &Word = model.word(0).unwrap();
+            if me == 0 { mp::take_wish_back(wish, 1) } else { mp::may_begin(wish, 1) }
+        });
+        assert!(made[0] != made[1], "neither, or both");
+        assert!(mp::may_begin(model.word(0).unwrap(), 2), "the next one is not offered");
     });
 }

@@ -10,6 +10,10 @@
 //! A client that has nothing under way sends an operation at once. With something under way it fills
 //! a message first, up to what goes in a cache line, as those of `slot.rs` do: the server is busy anyway.
 //!
+//! An operation that its client may take back is alone in its message. Which one it is, by its number among
+//! those that were sent to this server, stands in a word of the client's seat, and there either the server says
+//! that it begins with it, or the client that it is taken back: whoever is first.
+//!
 //! **A server's death.** Requests that were on their way to it are gone with its channels: each that
 //! it has not answered was executed once or not at all, and its client is told so. Those that the client
 //! had not sent yet go to the one who follows. Whoever stands by
@@ -17,12 +21,14 @@
 //! That the dead one was in the middle of an operation stands in a word of shared memory, which
 //! nobody looks at before.
 
-use mp_core::{Channel, Plain, Rank, Receiver, Sender, names::Namespace};
+use mp_core::{
+    Channel, Plain, Rank, Receiver, Select, Sender, Wait, names::Namespace, progress::ring,
+};
 
 use crate::critical::{
     error::Stop,
     object::{Fate, Outcome, words_of},
-    site::{Place, Seat, Site, head},
+    site::{AnyWord, Limit, Place, Seat, Site, head},
 };
 
 /// Of the two channels between a client and a server. No other object's have it, also of the same name:
@@ -87,6 +93,15 @@ pub(in crate::critical) trait Inlet {
     /// Waits for a message, and reads it in place.
     fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop>;
 
+    /// Waits until the limit is over. In simulations nobody has one.
+    fn receive_until<T>(
+        &mut self,
+        _limit: &Limit,
+        read: impl FnOnce(&[u64]) -> T,
+    ) -> Result<Option<T>, Stop> {
+        self.receive(read).map(Some)
+    }
+
     /// Reads a message in place, if one is there.
     fn try_receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop>;
 }
@@ -111,6 +126,18 @@ impl Inlet for Receiver<[u64]> {
         Receiver::receive(self).map(|message| read(&message)).map_err(ended)
     }
 
+    fn receive_until<T>(
+        &mut self,
+        limit: &Limit,
+        read: impl FnOnce(&[u64]) -> T,
+    ) -> Result<Option<T>, Stop> {
+        match self.receive_with(limit.left().despite_failure()) {
+            Ok(message) => Ok(Some(read(&message))),
+            Err(mp_core::Error::Timeout { .. }) => Ok(None),
+            Err(error) => Err(ended(error)),
+        }
+    }
+
     #[inline(always)]
     fn try_receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<Option<T>, Stop> {
         let message = Receiver::try_receive(self).map_err(ended)?;
@@ -120,14 +147,23 @@ impl Inlet for Receiver<[u64]> {
 
 /// How a client gets from a server that is gone to the one that follows.
 pub(in crate::critical) trait Follow<S, A, B> {
-    /// Waits for the server that follows, if there is to be one.
-    fn follow<Op: Plain, Ret: Plain>(&mut self, site: &S, in_flight: usize)
-    -> Result<(A, B), Stop>;
+    /// Waits for the server that follows, if there is to be one: until the limit is over, if there is one.
+    fn follow<Op: Plain, Ret: Plain>(
+        &mut self,
+        site: &S,
+        in_flight: usize,
+        limit: Option<&Limit>,
+    ) -> Result<Option<(A, B)>, Stop>;
 }
 
 /// Nobody follows.
 impl<S, A, B> Follow<S, A, B> for () {
-    fn follow<Op: Plain, Ret: Plain>(&mut self, _site: &S, _: usize) -> Result<(A, B), Stop> {
+    fn follow<Op: Plain, Ret: Plain>(
+        &mut self,
+        _site: &S,
+        _: usize,
+        _: Option<&Limit>,
+    ) -> Result<Option<(A, B)>, Stop> {
         Err(Stop::Unserved)
     }
 }
@@ -151,8 +187,13 @@ impl Way {
         in_flight: usize,
     ) -> Result<Ends, mp_core::Error> {
         let (Self { rank, server, .. }, name) = (self, name(place));
-        let ask = rank.sender(&name, *server, requests::<Op, Ret>(in_flight))?;
-        Ok((ask, rank.receiver(&name, *server, responses::<Op, Ret>(in_flight))?))
+        let mut ask = rank.sender(&name, *server, requests::<Op, Ret>(in_flight))?;
+        let told = rank.receiver(&name, *server, responses::<Op, Ret>(in_flight))?;
+        // Whoever waits here would lose a result by the error of something else.
+        let wait = Wait::forever().despite_failure();
+        ask.set_wait(wait);
+        told.set_wait(wait);
+        Ok((ask, told))
     }
 }
 
@@ -161,18 +202,32 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
         &mut self,
         place: &Place,
         in_flight: usize,
-    ) -> Result<Ends, Stop> {
+        limit: Option<&Limit>,
+    ) -> Result<Option<Ends>, Stop> {
         let word = place.head(head::SERVER);
         let look = || {
             let next = place.serving()?;
             (next != self.server).then_some(Ok(next))
         };
-        self.server = place.wait(self.me, None, word, || {
+        let poll = || {
             look().or_else(|| {
+                // Who follows may have come, and gone, since the first look.
                 place.unserved_after(self.first).then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
-        })??;
-        Ok(self.connect::<Op, Ret>(place, in_flight)?)
+        };
+        let next = match limit {
+            // One look, since the rank may be in a wait that brings this on.
+            Some(limit) if limit.is_over() => poll().transpose()?,
+            Some(limit) => place.wait_until(self.me, word, limit, poll)?.transpose()?,
+            None => Some(place.wait(self.me, None, word, poll)??),
+        };
+        let Some(next) = next else { return Ok(None) };
+        self.server = next;
+        let ends = self.connect::<Op, Ret>(place, in_flight)?;
+        // The rank may be about to sleep in a wait that has brought this on, after it asked to be rung by the server
+        // before. This ends the sleep, and the next one asks this server.
+        ring(&self.rank);
+        Ok(Some(ends))
     }
 }
 
@@ -189,6 +244,12 @@ pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]
     room: u64,
     /// Operations that were handed over.
     asked: u64,
+    /// Of those, how many were sent to servers before this one.
+    earlier: u64,
+    /// The word that says which operation may be taken back, and the last one for which it did: the word is for
+    /// one at a time.
+    wish: usize,
+    offered: u64,
     /// Those that were not sent.
     draft: Vec<u64>,
     answers: Answers<Ret>,
@@ -229,6 +290,27 @@ impl<Ret: Plain> Answers<Ret> {
 }
 
 impl<Ret: Plain> Client<Ret> {
+    /// Asks for a ring when there is a response, or no server any more.
+    pub(in crate::critical) fn raise(&self) {
+        self.select().raise();
+    }
+
+    /// Takes that back.
+    pub(in crate::critical) fn lower(&self) {
+        self.select().lower();
+    }
+
+    /// What a report says of a wait for a response.
+    pub(in crate::critical) fn awaits(&self) -> Vec<u64> {
+        self.select().awaits()
+    }
+
+    fn select(&self) -> Select<'_> {
+        let mut select = Select::new();
+        select.add(&self.told);
+        select
+    }
+
     pub(in crate::critical) fn open<Op: Plain>(
         rank: &Rank,
         place: &Place,
@@ -238,7 +320,7 @@ impl<Ret: Plain> Client<Ret> {
     ) -> Result<Self, mp_core::Error> {
         let way = Way { rank: rank.clone(), me, first: server, server };
         let (ask, told) = way.connect::<Op, Ret>(place, in_flight)?;
-        Ok(Self::over(way, ask, told, in_flight))
+        Ok(Self { wish: place.wish(me), ..Self::over(way, ask, told, in_flight) })
     }
 }
 
@@ -248,7 +330,19 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         let kept = vec![Outcome::without(Fate::Unknown); in_flight.next_power_of_two()].into();
         let answers = Answers { sent: 0, known: 0, kept };
         let (room, asked, draft) = (in_flight as u64, 0, Vec::with_capacity(LINE));
-        Self { way, ask, told, in_flight, room, asked, draft, answers }
+        Self {
+            way,
+            ask,
+            told,
+            in_flight,
+            room,
+            asked,
+            earlier: 0,
+            wish: 0,
+            offered: 0,
+            draft,
+            answers,
+        }
     }
 
     /// Hands over an operation; its number. Waits only where as many as there is room for are in
@@ -299,23 +393,28 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     where
         W: Follow<S, A, B>,
     {
+        self.flush_within::<S, Op>(site, None).map(drop)
+    }
+
+    /// The same if there is a server before the limit is over, if there is one. Whether all was sent.
+    #[inline]
+    fn flush_within<S: Site, Op: Plain>(
+        &mut self,
+        site: &S,
+        limit: Option<&Limit>,
+    ) -> Result<bool, Stop>
+    where
+        W: Follow<S, A, B>,
+    {
         while self.answers.sent < self.asked {
-            if self.room == 0 {
-                self.follow::<S, Op>(site)?;
+            if self.room == 0 && !self.follow::<S, Op>(site, limit)? {
+                return Ok(false);
             }
             if let Err(stop) = self.send_draft(site) {
                 self.give_up(stop)?;
             }
         }
-        Ok(())
-    }
-
-    /// Sends what was handed over if there is a server; waits for none.
-    pub(in crate::critical) fn part<S: Site>(&mut self, site: &S) {
-        if self.room > 0 && !self.draft.is_empty() {
-            // Or it is gone, and so is whoever would ask.
-            let _ = self.send_draft(site);
-        }
+        Ok(true)
     }
 
     #[inline]
@@ -328,14 +427,106 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(())
     }
 
+    /// Goes over to the server that follows; false if there was none before the limit was over.
     #[cold]
-    fn follow<S, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
+    fn follow<S: Site, Op: Plain>(&mut self, site: &S, limit: Option<&Limit>) -> Result<bool, Stop>
     where
         W: Follow<S, A, B>,
     {
-        (self.ask, self.told) = self.way.follow::<Op, Ret>(site, self.in_flight)?;
+        let followed = self.way.follow::<Op, Ret>(site, self.in_flight, limit)?;
+        let Some((ask, told)) = followed else { return Ok(false) };
+        (self.ask, self.told) = (ask, told);
+        // Operations are counted anew, and none of them is what was taken back before.
+        site.word(self.wish)?.set(0);
+        self.earlier = self.answers.sent;
         self.room = self.in_flight as u64;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Sends an operation that can be [taken back](Self::take_back), if there is a server and room before the
+    /// limit is over: its number.
+    pub(in crate::critical) fn offer<S: Site, Op: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+        limit: &Limit,
+    ) -> Result<Option<u64>, Stop>
+    where
+        W: Follow<S, A, B>,
+    {
+        loop {
+            if self.room == 0 && !self.follow::<S, Op>(site, Some(limit))?
+                || !self.flush_within::<S, Op>(site, Some(limit))?
+            {
+                return Ok(None);
+            }
+            let known = self.answers.known;
+            if self.asked - known < self.room && known >= self.offered {
+                break;
+            }
+            if self.room > 0 && !self.receive_until(limit)? {
+                return Ok(None);
+            }
+        }
+        let number = self.asked + 1;
+        self.offered = number;
+        // The server sees it when it sees the message.
+        make_wish(site.word(self.wish)?, number - self.earlier);
+        match self.ask.send(words_of::<Op>(), |words| write(op, words)) {
+            Ok(()) => {
+                (self.asked, self.answers.sent) = (number, number);
+                site.wake_server();
+                Ok(Some(number))
+            }
+            Err(stop) => {
+                self.give_up(stop)?;
+                self.offer(site, op, limit)
+            }
+        }
+    }
+
+    /// Waits for the result of an operation until the limit is over; whether it is there, or never will be.
+    pub(in crate::critical) fn is_answered(
+        &mut self,
+        number: u64,
+        limit: &Limit,
+    ) -> Result<bool, Stop> {
+        while self.answers.known < number {
+            if !self.receive_until(limit)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes back what was offered; false if the server has begun with it.
+    pub(in crate::critical) fn take_back<S: Site>(
+        &self,
+        site: &S,
+        number: u64,
+    ) -> Result<bool, Stop> {
+        Ok(take_wish_back(site.word(self.wish)?, number - self.earlier))
+    }
+
+    /// Takes back an operation that is the last one that was handed over, and not sent.
+    pub(in crate::critical) fn cancel<Op: Plain>(&mut self, number: u64) -> Option<Op> {
+        if number != self.asked || number <= self.answers.sent {
+            return None;
+        }
+        let at = self.draft.len().checked_sub(words_of::<Op>())?;
+        let op = read(&self.draft[at..]);
+        self.draft.truncate(at);
+        self.asked -= 1;
+        Some(op)
+    }
+
+    fn receive_until(&mut self, limit: &Limit) -> Result<bool, Stop> {
+        let Self { told, answers, .. } = self;
+        match told.receive_until(limit, |response| answers.decode(response)) {
+            Ok(Some(decoded)) => decoded.map(|()| true),
+            Ok(None) => Ok(false),
+            Err(stop) => self.give_up(stop).map(|()| true),
+        }
     }
 
     fn make_room<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
@@ -344,7 +535,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     {
         while self.asked - self.answers.known >= self.room {
             if self.room == 0 {
-                self.follow::<S, Op>(site)?;
+                self.follow::<S, Op>(site, None)?;
             } else {
                 self.flush::<S, Op>(site)?;
                 self.receive()?;
@@ -353,26 +544,28 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(())
     }
 
-    /// Whether it is known what became of an operation. Sends it, if it was not.
-    pub(in crate::critical) fn is_done<S: Site, Op: Plain>(
+    /// Sends what was handed over as far as that needs no wait. Whether it was all sent.
+    pub(in crate::critical) fn bring_on<S: Site, Op: Plain>(
         &mut self,
         site: &S,
-        number: u64,
     ) -> Result<bool, Stop>
     where
         W: Follow<S, A, B>,
     {
-        if number > self.answers.sent {
-            self.flush::<S, Op>(site)?;
-        }
-        while self.answers.known < number.min(self.asked) {
+        Ok(self.answers.sent == self.asked
+            || self.flush_within::<S, Op>(site, Some(&Limit::at_once()))?)
+    }
+
+    /// Whether it is known what became of an operation.
+    pub(in crate::critical) fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
+        while self.answers.known < number.min(self.answers.sent) {
             match self.poll() {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}
                 Err(stop) => self.give_up(stop)?,
             }
         }
-        Ok(true)
+        Ok(self.answers.known >= number.min(self.asked))
     }
 
     /// Waits for the result of an operation. `None` if so many were submitted since that it is not
@@ -435,6 +628,37 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     }
 }
 
+/// What a wish says of an operation of this number.
+const STATE_BITS: u64 = 2;
+const OFFERED: u64 = 1;
+const ACCEPTED: u64 = 2;
+const TAKEN_BACK: u64 = 3;
+
+fn wish(number: u64, state: u64) -> u64 {
+    number << STATE_BITS | state
+}
+
+/// Before the message with operation `number`.
+pub(in crate::critical) fn make_wish(word: &impl AnyWord, number: u64) {
+    word.set(wish(number, OFFERED));
+}
+
+/// Whether the server has not begun with it, and never will.
+pub(in crate::critical) fn take_wish_back(word: &impl AnyWord, number: u64) -> bool {
+    word.exchange(wish(number, OFFERED), wish(number, TAKEN_BACK)).is_ok()
+}
+
+/// Whether a server may begin with operation `number` of a client with this wish.
+#[inline(always)]
+pub(in crate::critical) fn may_begin(wish: &impl AnyWord, number: u64) -> bool {
+    wish.peek() >> STATE_BITS != number || accept(wish, number)
+}
+
+#[cold]
+fn accept(word: &impl AnyWord, number: u64) -> bool {
+    word.exchange(wish(number, OFFERED), wish(number, ACCEPTED)) != Err(wish(number, TAKEN_BACK))
+}
+
 /// Word by word: how many words there are to write to, the compiler does not know.
 #[inline(always)]
 fn write<T: Plain>(value: &T, to: &mut [u64]) {
@@ -462,6 +686,8 @@ struct Line<A, B> {
     seat: Seat,
     asked: A,
     tell: B,
+    /// Operations that have come.
+    count: u64,
 }
 
 /// The server's side.
@@ -486,6 +712,7 @@ impl Served {
                 seat: client * place.seats,
                 asked: rank.receiver(&name, client, requests::<Op, Ret>(in_flight))?,
                 tell: rank.sender(&name, client, responses::<Op, Ret>(in_flight))?,
+                count: 0,
             })
         });
         let lines = lines.collect::<Result<_, mp_core::Error>>()?;
@@ -497,21 +724,29 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
     /// With the other ends of clients' channels, by seat.
     #[cfg(feature = "simulated")]
     pub(in crate::critical) fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
-        let lines = clients.map(|(seat, asked, tell)| Line { seat, asked, tell }).collect();
+        let lines =
+            clients.map(|(seat, asked, tell)| Line { seat, asked, tell, count: 0 }).collect();
         Self { lines, results: Vec::with_capacity(1 + LINE) }
     }
 
     /// Executes what a message of each client asks for, if there is one. Whether there was any. `busy`
-    /// hears before an operation, and after it.
+    /// hears before an operation, and after it; `may_begin` says of one by its client and its number whether it
+    /// was not taken back.
     #[inline(always)]
     pub(in crate::critical) fn round<Op: Plain, Ret: Plain>(
         &mut self,
         busy: impl Fn(bool),
+        may_begin: impl Fn(Seat, u64) -> bool,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<bool, Stop> {
         let mut worked = false;
-        for Line { seat, asked, tell } in &mut self.lines {
+        for Line { seat, asked, tell, count } in &mut self.lines {
             let mut execute = |op: &[u64]| {
+                *count += 1;
+                if !may_begin(*seat, *count) {
+                    // Nobody asks what became of it.
+                    return Outcome::without(Fate::Unknown);
+                }
                 busy(true);
                 let outcome = run(*seat, read(op));
                 busy(false);
@@ -595,6 +830,65 @@ mod tests {
         assert!(matches!(second, Err(Stop::Unserved)));
         let outcome = client.collect::<Place, u64>(&place, first).unwrap().unwrap();
         assert_eq!(outcome.fate, Fate::Unknown);
+    }
+
+    /// A server that dies as it is sent the second message, and one that follows when the flag says so.
+    struct Mortal(bool);
+
+    impl Follow<Place, Fragile, Dying> for Mortal {
+        fn follow<Op: Plain, Ret: Plain>(
+            &mut self,
+            _: &Place,
+            _: usize,
+            limit: Option<&Limit>,
+        ) -> Result<Option<(Fragile, Dying)>, Stop> {
+            assert!(limit.is_some(), "it waits without a limit");
+            Ok(self.0.then_some((Fragile(1), Dying)))
+        }
+    }
+
+    /// To a server that takes so many messages.
+    struct Fragile(usize);
+
+    impl Outlet for Fragile {
+        fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop> {
+            self.0 = self.0.checked_sub(1).ok_or(Stop::Unserved)?;
+            Dying.send(words, write)
+        }
+    }
+
+    /// The first goes to the server, and the second is gathered.
+    fn gathered(place: &Place, is_followed: bool) -> Client<u64, Fragile, Dying, Mortal> {
+        let mut client = Client::over(Mortal(is_followed), Fragile(1), Dying, 4);
+        client.submit::<Place, u64>(place, &1).unwrap();
+        client.submit::<Place, u64>(place, &2).unwrap();
+        client
+    }
+
+    fn place(rank: &mp_core::Rank) -> Place {
+        Place::new(open_region(rank, OBJECTS, "object", 1000, 0).unwrap(), 2)
+    }
+
+    /// The server is found dead by what must not wait, as it sends what was gathered; nobody follows yet.
+    #[test]
+    fn what_must_not_wait_waits_for_no_follower() {
+        let rank = World::solo().unwrap();
+        let place = place(&rank);
+        let mut client = gathered(&place, false);
+        assert!(!client.bring_on::<Place, u64>(&place).unwrap());
+        let mut client = gathered(&place, false);
+        let limit = Limit::at_once();
+        assert_eq!(client.offer::<Place, u64>(&place, &3, &limit).unwrap(), None);
+    }
+
+    /// What was gathered goes to the server that follows, if that is there.
+    #[test]
+    fn what_was_gathered_goes_to_the_one_who_follows() {
+        let rank = World::solo().unwrap();
+        let place = place(&rank);
+        let mut client = gathered(&place, true);
+        assert!(client.bring_on::<Place, u64>(&place).unwrap());
+        assert_eq!((client.answers.sent, client.answers.known), (2, 1));
     }
 
     #[test]

@@ -21,6 +21,10 @@
 //! in flight it fills the line first: the server is busy anyway, and many operations in a line
 //! cost no more transfers than one (Nagle's rule).
 //!
+//! A request that its client may take back is alone in its line, and marked. The server takes the mark away
+//! before it executes it, and the client takes the operation away: whoever is first. A line without operations
+//! is answered like others.
+//!
 //! **A server's death.** What it executes is written down before, so that its successor knows of
 //! each operation whether it was executed, was not, or was in the middle: of that one operation
 //! nobody knows, and its client is told so.
@@ -31,7 +35,7 @@ use crate::critical::{
     error::Stop,
     object::{Fate, Outcome, get, put, words_of},
     section::Backoff,
-    site::{AnyWord, BLOCK, Seat, Site},
+    site::{AnyWord, BLOCK, Limit, Seat, Site},
 };
 
 /// Words of a cache line.
@@ -41,6 +45,9 @@ const MOST: usize = LINE - 1;
 const FATE_BITS: u64 = 3;
 /// In a request's first word, below its number.
 const COUNT_BITS: u64 = 8;
+const COUNT: u64 = 0xf;
+/// Beside the count: the client may take the operation back.
+const OFFERED: u64 = 0x80;
 /// In a response's first word, below the low half of its number: the fates, and how many.
 const NUMBER: u64 = 32;
 
@@ -161,7 +168,7 @@ impl Slots {
 /// Names an operation that a client has submitted: its line's number, and its place there. In one
 /// word, which goes from call to call in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::critical) struct Ticket(u64);
+pub(in crate::critical) struct Ticket(pub(in crate::critical) u64);
 
 impl Ticket {
     #[inline(always)]
@@ -255,13 +262,70 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the operation was executed. Publishes it, if it was not.
+    /// Hands over an operation that can be [taken back](Self::take_back), if there is room before the limit
+    /// is over.
+    pub(in crate::critical) fn offer<S: Site, Op: Plain>(
+        &mut self,
+        site: &S,
+        op: &Op,
+        limit: &Limit,
+    ) -> Result<Option<Ticket>, Stop> {
+        self.flush(site)?;
+        let number = self.published + 1;
+        let depth = self.slots.depth as u64;
+        if number > self.answered + depth && !self.await_until(site, number - depth, limit)? {
+            return Ok(None);
+        }
+        let line = self.slots.request(site, self.me, number)?;
+        put(op, &line[1..]);
+        line[0].store(number << COUNT_BITS | OFFERED | 1);
+        self.published = number;
+        site.wake_server();
+        Ok(Some(Ticket::new(number, 0)))
+    }
+
+    /// Waits for the response until the limit is over; whether it is there.
+    pub(in crate::critical) fn is_answered<S: Site>(
+        &mut self,
+        site: &S,
+        ticket: Ticket,
+        limit: &Limit,
+    ) -> Result<bool, Stop> {
+        self.await_until(site, ticket.number(), limit)
+    }
+
+    /// Takes back what was offered; false if the server has begun with it.
+    pub(in crate::critical) fn take_back<S: Site>(
+        &self,
+        site: &S,
+        ticket: Ticket,
+    ) -> Result<bool, Stop> {
+        let number = ticket.number();
+        let head = &self.slots.request(site, self.me, number)?[0];
+        let empty = number << COUNT_BITS;
+        Ok(head.exchange(empty | OFFERED | 1, empty).is_ok())
+    }
+
+    /// Takes back an operation that is the last one that was handed over, and not published.
+    pub(in crate::critical) fn cancel<Op: Plain>(&mut self, ticket: Ticket) -> Option<Op> {
+        let last = self.filled.checked_sub(1)?;
+        if ticket != Ticket::new(self.published + 1, last) {
+            return None;
+        }
+        self.filled = last;
+        let mut op = Op::zeroed();
+        let bytes = bytemuck::bytes_of_mut(&mut op);
+        let words = &self.draft[last * self.slots.unit..];
+        bytes.copy_from_slice(&bytemuck::cast_slice(words)[..bytes.len()]);
+        Some(op)
+    }
+
+    /// Whether the operation was executed.
     pub(in crate::critical) fn is_done<S: Site>(
         &mut self,
         site: &S,
         ticket: Ticket,
     ) -> Result<bool, Stop> {
-        self.flush(site)?;
         let number = ticket.number();
         if number > self.answered {
             let response = self.slots.response(site, self.me, number)?[0].load();
@@ -326,6 +390,29 @@ impl Client {
         waited??;
         self.answered = number;
         Ok(())
+    }
+
+    /// The same until the limit is over; whether the response is there.
+    fn await_until<S: Site>(&mut self, site: &S, number: u64, limit: &Limit) -> Result<bool, Stop> {
+        if number <= self.answered {
+            return Ok(true);
+        }
+        let head = &self.slots.response(site, self.me, number)?[0];
+        let look = || {
+            let answered = head.load() >> NUMBER == number & u64::from(u32::MAX);
+            answered.then_some(Ok(()))
+        };
+        let waited = site.wait_until(self.me, head, limit, || {
+            look().or_else(|| {
+                // What was answered before the end is visible by now.
+                site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
+            })
+        })?;
+        let is_there = waited.transpose()?.is_some();
+        if is_there {
+            self.answered = number;
+        }
+        Ok(is_there)
     }
 
     fn look_seldom<S: Site>(&mut self, site: &S, mut look: impl FnMut() -> bool) {
@@ -450,9 +537,13 @@ impl Served {
         let mut worked = false;
         for seat in order.first(self.next.len().min(seats)) {
             let next = self.next[seat];
-            let head = self.slots.request(site, seat, next)?[0].load();
+            let request = &self.slots.request(site, seat, next)?[0];
+            let mut head = request.load();
             if head >> COUNT_BITS == next {
-                self.answer(site, seat, (head & 0xff) as usize, 0, run)?;
+                if head & OFFERED != 0 {
+                    head = accept(request, head);
+                }
+                self.answer(site, seat, (head & COUNT) as usize, 0, run)?;
                 worked = true;
             }
         }
@@ -501,14 +592,20 @@ impl Served {
         }
         let at = FATE_BITS * index as u64;
         let others = fates.load() & !(((1 << FATE_BITS) - 1) << at);
-        let from = if again(&get(op)) {
+        let mut is_first = again(&get(op));
+        let from = if is_first {
             fates.set(others);
             index
         } else {
             fates.set(others | (Fate::Unknown as u64) << at);
             index + 1
         };
-        self.answer(site, seat, (head & 0xff) as usize, from, run)
+        let mut finish = |seat, op| match (run(seat, op), std::mem::take(&mut is_first)) {
+            // So it would be told of one that was not begun: but it may have panicked before.
+            (Outcome { fate: Fate::Poisoned, .. }, true) => Outcome::without(Fate::Unknown),
+            (outcome, _) => outcome,
+        };
+        self.answer(site, seat, (head & COUNT) as usize, from, &mut finish)
     }
 
     #[inline(always)]
@@ -566,6 +663,16 @@ impl Served {
     }
 }
 
+/// Accepts an operation that was offered. What the request's first word is then: one without operations, if the
+/// client was first.
+#[cold]
+fn accept(request: &impl AnyWord, head: u64) -> u64 {
+    match request.exchange(head, head & !OFFERED) {
+        Ok(()) => head & !OFFERED,
+        Err(taken_back) => taken_back,
+    }
+}
+
 /// What a server was in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::critical) struct Unfinished {
@@ -584,7 +691,36 @@ fn short<Ret: Plain>(ret: &Ret) -> u32 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use mp_core::World;
+
     use super::*;
+    use crate::critical::site::{OBJECTS, Place, open_region};
+
+    /// Its server died after the operation had panicked, and before that was told. It was begun, so it is not told of
+    /// as one that was refused; those behind it were.
+    #[test]
+    fn what_panicked_and_was_not_told_is_unknown() {
+        let rank = World::solo().unwrap();
+        let own = Place::own(2);
+        let slots = Slots::new::<u64, u64>(own, 2, 4, false);
+        let words = own + slots.words();
+        let place = Place::new(open_region(&rank, OBJECTS, "object", words, 0).unwrap(), 2);
+        let mut client = Client::new(slots, &place, 0, Backoff::None).unwrap();
+        let first = client.submit(&place, &1u64).unwrap();
+        let others = [2, 3].map(|op: u64| client.submit(&place, &op).unwrap());
+        client.flush(&place).unwrap();
+
+        place.word(own).unwrap().store(progress(0, 0, 1));
+        let (mut served, unfinished) = Served::take_over(slots, &place).unwrap();
+        let unfinished = unfinished.unwrap();
+        let mut refuse = |_, _: u64| Outcome::<u64>::without(Fate::Poisoned);
+        served.finish(&place, unfinished, |_| true, &mut refuse).unwrap();
+        served.round(&place, &InOrder, 2, &mut refuse).unwrap();
+        let mut fate =
+            |ticket| client.collect::<_, u64>(&place, ticket).unwrap().map(|outcome| outcome.fate);
+        assert_eq!(fate(first), Some(Fate::Unknown));
+        assert_eq!(others.map(&mut fate), [Some(Fate::Poisoned); 2]);
+    }
 
     #[test]
     fn everybody_comes_once_in_any_order() {

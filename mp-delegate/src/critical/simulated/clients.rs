@@ -384,7 +384,7 @@ fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Sto
         });
         let mut served = mp::Served::over(channels);
         // That it is busy it tells nobody: no other core ever looks.
-        return serve(shared, core, || served.round(|_| (), &mut run));
+        return serve(shared, core, || served.round(|_| (), |_, _| true, &mut run));
     }
     let (served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
     match parameters.shuffled {

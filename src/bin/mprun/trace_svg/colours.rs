@@ -6,12 +6,13 @@ use super::read::{Bar, Timeline};
 
 /// What Onchip records, in the order of the legend; after Okabe and Ito, whose colours people with
 /// any kind of colour vision tell apart. What is work is dark, what is waiting is light.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 9] = [
     ("compute", "#009e73"),
     ("send", "#d55e00"),
     ("delegate", "#8b2252"),
     ("copy", "#0072b2"),
     ("collective", "#332288"),
+    ("messages", "#44aa99"),
     ("wait", "#e8a0c8"),
     ("receive", "#f0e442"),
     ("idle", "#dcdcdc"),

@@ -1,0 +1,101 @@
+//! Messages for which there is no memory: the collective operation that the sender sits in fails, and nobody
+//! waits for ever.
+
+use mp_collectives::{
+    collectives::Collectives,
+    immediate::{ImmediateCollectives, Settings},
+    reduce::Sum,
+};
+use mp_comm::{ANY_SOURCE, Communicator, Error, wait_any};
+use mp_core::{Channel, Sender, World};
+use mp_delegate::comm::Progress;
+
+use crate::support::{on_all_with, starve};
+
+fn is_unsent(waited: &std::result::Result<(), Error>) -> bool {
+    matches!(waited, Err(Error::Unsent { rank: 1, reason }) if reason.contains("segment is full"))
+}
+
+/// Rank 0 can send nothing long to rank 1, which waits for a message from anywhere, and sits in `wait`. Rank 2
+/// does `other` meanwhile, and so does rank 1 when rank 0 lets it.
+fn starved(
+    wait: impl Fn(&Communicator, &mut Sender<u8>) -> std::result::Result<(), Error> + Sync,
+    other: impl Fn(&Communicator) -> std::result::Result<(), Error> + Sync,
+) {
+    on_all_with(
+        3,
+        |world: World| world.segment_size(8 << 20),
+        |rank| {
+            let world = Communicator::world(rank);
+            world.set_immediate(Progress::InCalls, Settings::default())?;
+            // Opens all that is needed.
+            world.barrier()?;
+            world.all_reduce(&mut [1u64], Sum)?;
+            world.immediate()?.barrier().wait()?;
+            let mut end = rank.sender::<u8>("end", (rank.id() + 1) % 3, Channel::degree(1))?;
+            let ended = rank.receiver::<u8>("end", (rank.id() + 2) % 3, Channel::degree(1))?;
+            for other in (0..3).filter(|&other| other != rank.id()) {
+                world.send(&[1u64], other, 0)?;
+            }
+            for other in (0..3).filter(|&other| other != rank.id()) {
+                world.receive::<u64>(other, 0)?;
+            }
+            if rank.id() == 0 {
+                let taken = starve(rank);
+                let request = world.immediate_send(vec![7u64; 30_000], 1, 1);
+                wait(&world, &mut end)?;
+                ensure!(request.wait().is_err(), "a message that could not be sent");
+                drop(taken);
+            } else {
+                if rank.id() == 1 {
+                    let got = world.receive_vec::<u64>(ANY_SOURCE, 1);
+                    ensure!(matches!(got, Err(Error::Broken { rank: 0, .. })), "{got:?}");
+                    ended.receive()?;
+                }
+                other(&world)?;
+            }
+            end.send(&1)?;
+            ended.receive().map(drop)
+        },
+    );
+}
+
+/// And the others hear that this rank is out of step.
+fn fails(call: impl Fn(&Communicator) -> std::result::Result<(), Error> + Sync) {
+    starved(
+        |world, go| {
+            let waited = call(world);
+            assert!(is_unsent(&waited), "{waited:?}");
+            go.send(&1)?;
+            let again = call(world);
+            assert!(is_unsent(&again), "out of step: {again:?}");
+            Ok(())
+        },
+        |world| {
+            let without_it = call(world);
+            assert!(without_it.is_err(), "an operation that rank 0 has left");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn a_blocking_collective_fails() {
+    fails(|world| world.barrier());
+    fails(|world| world.all_reduce(&mut [1u64], Sum));
+}
+
+/// The operation itself goes on.
+#[test]
+fn a_wait_for_several_requests_fails() {
+    starved(
+        |world, go| {
+            let mut barrier = world.immediate()?.barrier();
+            let waited = wait_any(&mut [&mut barrier]).map(drop).map_err(Error::from);
+            assert!(is_unsent(&waited), "{waited:?}");
+            go.send(&1)?;
+            Ok(barrier.wait().map(drop)?)
+        },
+        |world| Ok(world.immediate()?.barrier().wait().map(drop)?),
+    );
+}

@@ -1,0 +1,448 @@
+//! Who has an engine: the rank's calls, or between them a communication thread to which it is lent.
+//!
+//! ```text
+//! Owner, in the rank's thread         Loan, known to both            Helper: communication threads
+//!   a call begins: takes it back <----  engine, if it is lent <-----  take it out to advance it, and put
+//!   a call ends with something   ---->                       ----->   it back; sleep for what it awaits
+//!   under way: lends it
+//! ```
+//!
+//! In place of the engine that is lent, the owner has one that knows no channel: the shortest ways of sending and
+//! receiving find nothing there that they could use, and need not ask whether it is lent.
+
+use std::{
+    cell::{Cell, RefCell, RefMut},
+    mem,
+    ops::{Deref, DerefMut},
+    rc::{Rc, Weak},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use mp_core::{
+    Rank,
+    progress::{Advanced, Helper, Lent, ring},
+};
+
+use crate::{
+    background::Background,
+    engine::{Engine, Handle},
+};
+
+/// An engine, shared by the communicators and requests of one rank.
+pub(crate) type Shared = Rc<Owner>;
+
+/// See the [module](self).
+pub(crate) struct Owner {
+    pub(crate) rank: Rank,
+    pub(crate) me: u32,
+    /// Which of the sets of communicators of this rank it is.
+    pub(crate) serial: u64,
+    /// The engine, or what stands in for it.
+    here: RefCell<Engine>,
+    /// Whether the engine is lent.
+    lent: Cell<bool>,
+    /// Whether [`lending`](Self::lending) is something.
+    lends: Cell<bool>,
+    lending: RefCell<Option<Lending>>,
+    background: Rc<Background>,
+}
+
+/// To whom an engine is lent, and how.
+struct Lending {
+    helper: Box<dyn Helper>,
+    loan: Arc<Loan>,
+    /// What stands in for the engine, while that is here; nothing while it is lent.
+    stand_in: Option<Box<Engine>>,
+}
+
+impl Drop for Lending {
+    /// Has the thread that looks after it let go of it.
+    fn drop(&mut self) {
+        ring(&self.loan.rank);
+    }
+}
+
+/// An engine in the hands of one of the rank's calls. Where it ends with something under way, the engine is lent.
+pub(crate) struct Working<'a> {
+    owner: &'a Owner,
+    engine: RefMut<'a, Engine>,
+    /// Whether it may be lent afterwards.
+    lend: bool,
+}
+
+impl Owner {
+    pub(crate) fn new(rank: &Rank, serial: u64) -> Shared {
+        Rc::new_cyclic(|this| Self {
+            rank: rank.clone(),
+            me: rank.id() as u32,
+            serial,
+            here: RefCell::new(Engine::new(rank, serial)),
+            lent: Cell::new(false),
+            lends: Cell::new(false),
+            lending: RefCell::default(),
+            background: Background::new(rank, this.clone()),
+        })
+    }
+
+    pub(crate) fn background(&self) -> &Rc<Background> {
+        &self.background
+    }
+
+    /// Returns the engine if it is here, and else one that knows no channel: for ways that begin nothing that
+    /// would be under way afterwards.
+    #[inline(always)]
+    pub(crate) fn here(&self) -> RefMut<'_, Engine> {
+        self.here.borrow_mut()
+    }
+
+    /// [`here`](Self::here), unless a call of the engine is going on.
+    pub(crate) fn try_here(&self) -> Option<RefMut<'_, Engine>> {
+        self.here.try_borrow_mut().ok()
+    }
+
+    /// Returns the engine, for one call.
+    #[inline]
+    pub(crate) fn work(&self) -> Working<'_> {
+        self.work_with(self.here.borrow_mut())
+    }
+
+    /// Returns the engine, for the call that has got this by [`here`](Self::here).
+    #[inline]
+    pub(crate) fn work_with<'a>(&'a self, mut engine: RefMut<'a, Engine>) -> Working<'a> {
+        if self.lent.get() {
+            self.take_back(&mut engine);
+        }
+        Working { owner: self, engine, lend: true }
+    }
+
+    /// Returns the engine, unless another call of it is going on: that is so for what goes on in the waits of that
+    /// call, and when a panic came out of it.
+    pub(crate) fn try_work(&self) -> Option<Working<'_>> {
+        Some(self.work_with(self.here.try_borrow_mut().ok()?))
+    }
+
+    /// Returns whether the engine is lent.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.get()
+    }
+
+    /// Looks at the engine, or changes what no channel is needed for: it stays where it is. `None` where
+    /// [`try_work`](Self::try_work) returns that.
+    pub(crate) fn glance<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        let mut here = self.here.try_borrow_mut().ok()?;
+        if !self.lent.get() {
+            return Some(look(&mut here));
+        }
+        let lending = self.lending.borrow();
+        let mut state = lending.as_ref()?.loan.wait_for_engine();
+        Some(look(state.engine.as_mut()?))
+    }
+
+    /// [`glance`](Self::glance) that changes what an engine waits for: a thread to which it is lent looks again.
+    pub(crate) fn amend(&self, change: impl FnOnce(&mut Engine)) {
+        self.glance(change);
+        if self.lent.get()
+            && let Some(lending) = &*self.lending.borrow()
+        {
+            lending.loan.lock().fresh = true;
+            ring(&self.rank);
+        }
+    }
+
+    /// Returns whether a request is done, or will never be. `false` while a call of the engine is going on.
+    pub(crate) fn is_settled(&self, handle: Handle) -> bool {
+        self.glance(|engine| engine.is_settled(handle)).unwrap_or(false)
+    }
+
+    /// Names who is to carry on what is under way between the rank's calls; nobody any more with `None`.
+    pub(crate) fn lend_to(self: &Rc<Self>, helper: Option<Box<dyn Helper>>) {
+        /// Takes the engine back when the rank's code has ended: a request that was leaked keeps it.
+        struct Recall(Weak<Owner>);
+        impl Drop for Recall {
+            fn drop(&mut self) {
+                if let Some(owner) = self.0.upgrade() {
+                    owner.lend_to(None);
+                }
+            }
+        }
+        if helper.is_some() {
+            let recall = Recall(Rc::downgrade(self));
+            // Another thread of the rank has none: there the engine stays lent as long as it is leaked.
+            if let Some(work) = self.rank.at_end(move || drop(recall)) {
+                mem::forget(work);
+            }
+        }
+        // Takes it back from who has it now.
+        let mut working = self.work();
+        self.lends.set(helper.is_some());
+        let lending = helper.map(|helper| Lending {
+            helper,
+            loan: Arc::new(Loan::new(&self.rank)),
+            stand_in: Some(Box::new(Engine::stand_in(&self.rank))),
+        });
+        let before = self.lending.replace(lending);
+        working.lend = self.lends.get();
+        drop(working);
+        // With the last handle of threads, they end.
+        drop(before);
+    }
+
+    /// Lends the engine, which a wait of the rank has had, if it has something under way.
+    pub(crate) fn lend_again(&self) {
+        if self.lends.get() && !self.lent.get() {
+            drop(self.try_work());
+        }
+    }
+
+    /// Lends the engine.
+    #[cold]
+    fn lend(&self, here: &mut Engine) {
+        let mut lending = self.lending.borrow_mut();
+        let Some(Lending { helper, loan, stand_in }) = &mut *lending else { return };
+        let Some(mut engine) = stand_in.take() else { return };
+        mem::swap(here, &mut engine);
+        self.lent.set(true);
+        if loan.give(engine) {
+            // It sleeps on the rank's doorbell, or is about to look.
+            return ring(&self.rank);
+        }
+        if !helper.carry_on(Arc::clone(loan) as Arc<dyn Lent>) {
+            loan.leave();
+            drop(lending);
+            self.take_back(here);
+        }
+    }
+
+    /// Takes the engine back.
+    #[cold]
+    fn take_back(&self, here: &mut Engine) {
+        let mut lending = self.lending.borrow_mut();
+        let Some(lending) = &mut *lending else { return };
+        let Some(mut engine) = lending.loan.take() else { return };
+        mem::swap(here, &mut engine);
+        lending.stand_in = Some(engine);
+        self.lent.set(false);
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let here = self.here.get_mut();
+        let registered = match self.lent.get() {
+            // Before the threads: the engine is dropped in the thread of its rank.
+            true => {
+                let lending = self.lending.get_mut();
+                let engine = lending.as_mut().and_then(|lending| lending.loan.take());
+                engine.is_some_and(|mut engine| {
+                    mem::swap(here, &mut engine);
+                    here.registered
+                })
+            }
+            false => here.registered,
+        };
+        if registered {
+            self.background.leave();
+        }
+    }
+}
+
+impl Working<'_> {
+    /// It is not to be lent afterwards: somebody goes on with it soon.
+    pub(crate) fn keep(mut self) -> Self {
+        self.lend = false;
+        self
+    }
+}
+
+impl Deref for Working<'_> {
+    type Target = Engine;
+
+    #[inline(always)]
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DerefMut for Working<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+}
+
+impl Drop for Working<'_> {
+    /// Sees to it that what is under way goes on.
+    #[inline]
+    fn drop(&mut self) {
+        let engine = &mut *self.engine;
+        if engine.joined != engine.registered {
+            engine.registered = engine.joined;
+            match engine.joined {
+                true => self.owner.background.join(),
+                false => self.owner.background.leave(),
+            }
+        }
+        if self.lend && engine.joined && self.owner.lends.get() && !std::thread::panicking() {
+            self.owner.lend(engine);
+        }
+    }
+}
+
+/// Where an engine is while it is lent.
+struct Loan {
+    rank: Rank,
+    state: Mutex<State>,
+    /// Told when an engine that is [wanted](State::wanted) is put back, and when it is wanted no more.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nothing while the rank has it, and while a thread advances it.
+    engine: Option<Box<Engine>>,
+    /// Whether a thread has taken it out to advance it.
+    is_out: bool,
+    /// Whether the rank waits to have it back.
+    wanted: bool,
+    /// Whether it may be able to go on, whatever its channels say.
+    fresh: bool,
+    /// Whether its channels' flags are raised.
+    raised: bool,
+    /// Whether a thread looks after this.
+    served: bool,
+}
+
+impl State {
+    fn lower(&mut self) {
+        if mem::take(&mut self.raised)
+            && let Some(engine) = &self.engine
+        {
+            engine.with_select(|select| select.lower());
+        }
+    }
+}
+
+impl Loan {
+    fn new(rank: &Rank) -> Self {
+        Self { rank: rank.clone(), state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an engine here. Returns whether a thread looks after it already.
+    fn give(&self, engine: Box<Engine>) -> bool {
+        let mut state = self.lock();
+        state.engine = Some(engine);
+        state.fresh = true;
+        mem::replace(&mut state.served, true)
+    }
+
+    /// Waits until no thread is advancing the engine.
+    fn wait_for_engine(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        if state.is_out {
+            state.wanted = true;
+            state = self.wait(state, |state| state.is_out);
+            state.wanted = false;
+            // A thread may wait to take it out again.
+            self.changed.notify_all();
+        }
+        state
+    }
+
+    fn wait<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        while_: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.changed.wait_while(state, while_).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the engine out for the rank.
+    fn take(&self) -> Option<Box<Engine>> {
+        let mut state = self.wait_for_engine();
+        state.lower();
+        state.engine.take()
+    }
+
+    /// Takes the engine out for a thread.
+    fn take_out(&self) -> Option<Out<'_>> {
+        // First the rank, which would else have to be lucky.
+        let mut state = self.wait(self.lock(), |state| state.wanted);
+        if state.engine.is_none() {
+            state.served = false;
+            return None;
+        }
+        state.lower();
+        state.fresh = false;
+        state.is_out = true;
+        Some(Out { loan: self, engine: state.engine.take(), moved: false })
+    }
+}
+
+/// An engine that a thread has taken out. It is put back when this is dropped, also by a panic.
+struct Out<'a> {
+    loan: &'a Loan,
+    engine: Option<Box<Engine>>,
+    moved: bool,
+}
+
+impl Out<'_> {
+    fn advance(&mut self) -> Advanced {
+        let Some(engine) = &mut self.engine else { return Advanced::Over };
+        self.moved = engine.bring_on();
+        match self.moved {
+            true => Advanced::Moved,
+            false => Advanced::Waits,
+        }
+    }
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        let mut state = self.loan.lock();
+        state.engine = self.engine.take();
+        state.is_out = false;
+        state.fresh = self.moved;
+        if state.wanted {
+            self.loan.changed.notify_all();
+        }
+    }
+}
+
+impl Lent for Loan {
+    fn rank(&self) -> &Rank {
+        &self.rank
+    }
+
+    fn advance(&self) -> Advanced {
+        match self.take_out() {
+            Some(mut out) => out.advance(),
+            None => Advanced::Over,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let state = self.lock();
+        let Some(engine) = &state.engine else { return true };
+        state.fresh || engine.has_news() || engine.with_select(|select| select.is_ready())
+    }
+
+    fn raise(&self) {
+        let mut state = self.lock();
+        if let Some(engine) = &state.engine {
+            engine.with_select(|select| select.raise());
+            state.raised = true;
+        }
+    }
+
+    fn lower(&self) {
+        self.lock().lower();
+    }
+
+    fn leave(&self) {
+        self.lock().served = false;
+    }
+}

@@ -1,0 +1,96 @@
+//! What a rank's waits bring on, made for tests.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
+
+use mp_core::{
+    Error, Rank, Result,
+    progress::{Advanced, Part},
+};
+
+/// A part that never moves.
+#[derive(Default)]
+pub struct Still {
+    /// Is called by each wait that the first looks have not ended.
+    advance: Option<Box<dyn Fn()>>,
+    /// Is called once when the rank was woken, after its look at what it waits for.
+    woken: RefCell<Option<Box<dyn FnOnce()>>>,
+    /// Looks since the rank has said that it sleeps, if it has.
+    looks: Cell<Option<u32>>,
+    failure: RefCell<Option<Error>>,
+    is_ready: bool,
+}
+
+/// Calls `act` once while a rank is awake between two sleeps: after its look at what it waits for, and before it says
+/// anew that it sleeps.
+pub fn between_sleeps(act: impl FnOnce() + 'static) -> Still {
+    Still { woken: RefCell::new(Some(Box::new(act))), ..Still::default() }
+}
+
+/// Fails with this error.
+pub fn failing(error: Error) -> Still {
+    Still { failure: RefCell::new(Some(error)), ..Still::default() }
+}
+
+/// Calls `act` in each wait that the first looks have not ended.
+pub fn calling(act: impl Fn() + 'static) -> Still {
+    Still { advance: Some(Box::new(act)), ..Still::default() }
+}
+
+/// Calls `act` again and again in each wait that the first looks have not ended.
+pub fn calling_again(act: impl Fn() + 'static) -> Still {
+    Still { advance: Some(Box::new(act)), is_ready: true, ..Still::default() }
+}
+
+/// Calls `code`, whose waits bring the part on.
+pub fn beside<T>(rank: &Rank, part: Still, code: impl FnOnce() -> Result<T>) -> Result<T> {
+    const KEY: usize = 1;
+    rank.progress_with(KEY, || Rc::new(part));
+    let done = code();
+    rank.progress_without(KEY);
+    done
+}
+
+impl Part for Still {
+    fn advance(&self) -> Advanced {
+        self.advance.iter().for_each(|advance| advance());
+        Advanced::Waits
+    }
+
+    fn is_ready(&self) -> bool {
+        self.looks.set(self.looks.get().map(|looks| looks + 1));
+        // The first look comes before the sleep, the second one behind it.
+        if self.looks.get() == Some(2)
+            && let Some(act) = self.woken.take()
+        {
+            act();
+        }
+        self.is_ready
+    }
+
+    fn raise(&self) {
+        self.looks.set(Some(0));
+    }
+
+    fn lower(&self) {}
+
+    fn failure(&self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// Ends a sleep, as somebody does who rings the rank for another reason.
+    fn tick(&self) -> Option<Duration> {
+        self.woken.borrow().is_some().then_some(Duration::from_millis(1))
+    }
+
+    fn awaits(&self) -> Vec<u64> {
+        Vec::new()
+    }
+}

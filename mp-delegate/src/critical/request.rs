@@ -1,0 +1,190 @@
+//! What a caller holds while an operation is in flight.
+
+use std::{
+    cell::Cell,
+    fmt,
+    task::{Context, Poll},
+};
+
+use mp_core::{
+    Operation as Doing, Pending, Rank,
+    requests::{Operation, UnderWay, Watch},
+};
+
+use super::{
+    error::{Error, Result},
+    object::Object,
+    protected::Core,
+};
+
+/// An operation that a [`Protected`](super::Protected) value was given by
+/// [`submit`](super::Protected::submit). It is waited for as all requests are.
+///
+/// Its errors are those of [`apply`](super::Protected::apply); [`Error::Forgotten`] where as many were
+/// submitted since as are kept, and [`Error::Nested`] for a wait in the middle of another call of the same handle, as
+/// what that brings on may make; waits that leave the request as it is fail so, too, and it can be waited for later.
+/// Waiting, testing and asking for it as a future send to the server what was gathered.
+///
+/// Cancelled, an operation that was gathered and not sent yet is back, if it is the last one of its handle.
+/// Dropping a request lets go of it: the operation is executed all the same. Leaking it does nothing worse. Only what
+/// was gathered for an [`MpServer`](super::Scheme::MpServer) and not sent before its handle is dropped is lost, where
+/// nobody serves at that time.
+pub type Request<'a, O> = mp_core::Request<CriticalOperation<'a, O>>;
+
+/// What a [`Request`] is of.
+pub struct CriticalOperation<'a, O: Object> {
+    state: State<'a, O>,
+    /// It has asked to be rung.
+    raised: Cell<bool>,
+    /// A future of it waits for a first server.
+    awaits_first: Option<AwaitsFirst<'a, O>>,
+}
+
+/// A wait for a first server, until this is dropped.
+struct AwaitsFirst<'a, O: Object>(&'a Core<O>);
+
+impl<O: Object> Drop for AwaitsFirst<'_, O> {
+    fn drop(&mut self) {
+        self.0.end_wait();
+    }
+}
+
+enum State<'a, O: Object> {
+    /// At a server, under this number.
+    There(&'a Core<O>, u64),
+    /// What came of it. An error is boxed, so that a request is short.
+    Here(Result<O::Ret, Box<Error>>),
+    /// A future has given the answer.
+    Taken,
+}
+
+impl<'a, O: Object> CriticalOperation<'a, O> {
+    #[inline(always)]
+    pub(super) fn there(core: &'a Core<O>, number: u64) -> Request<'a, O> {
+        Request::new(Self::new(State::There(core, number)))
+    }
+
+    #[inline(always)]
+    pub(super) fn here(result: Result<O::Ret>) -> Request<'a, O> {
+        Request::new(Self::new(State::Here(result.map_err(Box::new))))
+    }
+
+    #[inline(always)]
+    fn new(state: State<'a, O>) -> Self {
+        Self { state, raised: Cell::new(false), awaits_first: None }
+    }
+}
+
+impl<O: Object> Pending for CriticalOperation<'_, O> {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        match self.state {
+            State::There(core, _) if core.bring_on() && !Watch::is_done(self) => {
+                Some(UnderWay::Watched(self))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<O: Object> Watch for CriticalOperation<'_, O> {
+    fn rank(&self) -> Rank {
+        match self.state {
+            State::There(core, _) => core.rank().clone(),
+            _ => unreachable!("it is done, and nobody watches it"),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.state {
+            State::There(core, number) => core.is_done(number),
+            _ => true,
+        }
+    }
+
+    fn raise(&self) {
+        if let State::There(core, _) = self.state {
+            core.raise(self.raised.replace(true));
+        }
+    }
+
+    fn lower(&self) {
+        if let State::There(core, _) = self.state
+            && self.raised.take()
+        {
+            core.lower();
+        }
+    }
+
+    fn check(&self) -> mp_core::Result<()> {
+        match self.state {
+            State::There(core, _) => Ok(core.check_alone()?),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_wait(&self) -> bool {
+        matches!(self.state, State::There(core, _) if core.begin_wait())
+    }
+
+    fn end_wait(&self) {
+        if let State::There(core, _) = self.state {
+            core.end_wait();
+        }
+    }
+
+    fn waited(&self) -> (Doing, Vec<u64>) {
+        match self.state {
+            State::There(core, _) => core.awaits(),
+            _ => unreachable!("it is done, and nobody watches it"),
+        }
+    }
+}
+
+impl<O: Object> Operation for CriticalOperation<'_, O> {
+    type Output = O::Ret;
+    type Error = Error;
+    type Back = O::Op;
+
+    #[inline(always)]
+    fn wait(self) -> Result<O::Ret> {
+        match self.state {
+            State::There(core, number) => core.collect(number),
+            State::Here(result) => result.map_err(|error| *error),
+            State::Taken => panic!("the request has given its answer as a future"),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        Watch::is_done(self)
+    }
+
+    fn cancel(self) -> Result<O::Op, Self> {
+        match self.state {
+            State::There(core, number) => core.cancel(number).ok_or(self),
+            State::Here(_) => Err(self),
+            State::Taken => panic!("the request has given its answer as a future"),
+        }
+    }
+
+    fn poll_output(&mut self, task: &mut Context<'_>) -> Poll<Result<O::Ret>> {
+        if let State::There(core, _) = self.state
+            && core.bring_on()
+            && !Watch::is_done(self)
+        {
+            if self.awaits_first.is_none() && core.begin_wait() {
+                self.awaits_first = Some(AwaitsFirst(core));
+            }
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.awaits_first = None;
+        Poll::Ready(Self::new(std::mem::replace(&mut self.state, State::Taken)).wait())
+    }
+}
+
+impl<O: Object> fmt::Debug for CriticalOperation<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CriticalOperation");
+        shown.field("done", &Watch::is_done(self)).finish_non_exhaustive()
+    }
+}
