@@ -26,14 +26,7 @@ impl Life {
         let injury = plan.injury_of(who);
         match injury {
             Some(Injury { how, when: When::First, .. }) => hurt(who, how),
-            Some(Injury { how, when: When::After(micros), .. }) => {
-                let timer = move || {
-                    thread::sleep(Duration::from_micros(micros));
-                    hurt(who, how);
-                };
-                // Without the thread the process lives on, and says nothing of an injury.
-                let _ = thread::Builder::new().spawn(timer);
-            }
+            Some(Injury { how, when: When::After(micros), .. }) => hurt_after(who, how, micros),
             _ => {}
         }
         Self { injury, calls: AtomicU64::new(0) }
@@ -45,6 +38,11 @@ impl Life {
     /// The plan says that the rank leaves here.
     pub fn next_call(&self) -> onchip::Result<()> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(Injury { who, how, when: When::Within(at, micros) }) = self.injury
+            && at == call
+        {
+            hurt_after(who, how, micros);
+        }
         self.perhaps(|when| when == When::Call(call))
     }
 
@@ -65,6 +63,16 @@ impl Life {
             _ => Ok(()),
         }
     }
+}
+
+/// Hurts this process later, by a thread.
+fn hurt_after(who: Who, how: How, micros: u64) {
+    let timer = move || {
+        thread::sleep(Duration::from_micros(micros));
+        hurt(who, how);
+    };
+    // Without the thread the process lives on, and says nothing of an injury.
+    let _ = thread::Builder::new().spawn(timer);
 }
 
 /// Hurts this process. Returns from what is not fatal, and from what the caller must do.

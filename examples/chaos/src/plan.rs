@@ -41,6 +41,17 @@ pub struct Step {
     pub seed: u64,
 }
 
+/// Which operations a plan is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    /// Those that end for all when a rank is lost.
+    Ends,
+    /// All.
+    Both,
+    /// Those after which the others go on. So there are more deaths.
+    GoesOn,
+}
+
 /// What ranks can do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
@@ -62,11 +73,15 @@ pub enum Operation {
     Asynchronous,
     /// A counter in a critical section.
     Critical,
+    /// A set in a critical section, used after ranks were killed.
+    Healing,
+    /// All that is needed to go on without those that were lost.
+    Survivors,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Pairs,
         Self::Queue,
         Self::Delegated,
@@ -76,6 +91,8 @@ impl Operation {
         Self::Immediate,
         Self::Asynchronous,
         Self::Critical,
+        Self::Healing,
+        Self::Survivors,
     ];
 }
 
@@ -134,6 +151,8 @@ pub enum When {
     After(u64),
     /// Before it calls the library for this time, by the rank's own thread.
     Call(u64),
+    /// So many microseconds after that, wherever it is: mostly within the call.
+    Within(u64, u64),
     /// With its last instruction: of the rank's code, where the process ends with that.
     Last,
 }
@@ -148,12 +167,27 @@ impl Plan {
         let ranks = random.weighted(&[(40, 2), (20, 3), (15, 4), (10, 5), (5, 6), (4, 7), (6, 8)]);
         let start = random.weighted(&[(60, Start::Run), (40, Start::Launch)]);
         let park = random.percent(30);
+        // By numbers of its own, so that the plans of programs of the first kind stay the same.
+        let program = Random::new(seed.rotate_left(9)).weighted(&[
+            (50, Program::Ends),
+            (15, Program::Both),
+            (35, Program::GoesOn),
+        ]);
+        let operations = match program {
+            Program::Ends => &Operation::ALL[..9],
+            Program::Both => &Operation::ALL,
+            Program::GoesOn => &[Operation::Healing, Operation::Survivors, Operation::Survivors],
+        };
         let steps = (0..1 + random.below(4))
-            .map(|_| Step { operation: random.pick(&Operation::ALL), seed: random.number() })
+            .map(|_| Step { operation: random.pick(operations), seed: random.number() })
             .collect();
         let mut plan = Self { seed, ranks, start, park, steps, injuries: Vec::new() };
-        for _ in 0..random.weighted(&[(8, 0), (77, 1), (15, 2)]) {
-            let injury = plan.injury(&mut random);
+        let injuries: &[(u64, usize)] = match program {
+            Program::GoesOn => &[(5, 0), (35, 1), (30, 2), (20, 3), (10, 4)],
+            _ => &[(8, 0), (77, 1), (15, 2)],
+        };
+        for _ in 0..random.weighted(injuries) {
+            let injury = plan.injury(&mut random, program);
             if plan.injury_of(injury.who).is_none() {
                 plan.injuries.push(injury);
             }
@@ -161,19 +195,30 @@ impl Plan {
         plan
     }
 
-    fn injury(&self, random: &mut Random) -> Injury {
+    fn injury(&self, random: &mut Random, program: Program) -> Injury {
+        let goes_on = program == Program::GoesOn;
         let rank = Who::Rank(random.index(self.ranks));
-        let who = random.weighted(&[(82, rank), (12, Who::Launcher), (6, Who::Parent)]);
+        let of_ranks = if goes_on { 800 } else { 82 };
+        let who = random.weighted(&[(of_ranks, rank), (12, Who::Launcher), (6, Who::Parent)]);
         let stop = How::Stop(1 + random.below(8) as u8);
         let any = [(45, How::Kill), (10, How::Segv), (12, stop), (12, How::Exit)];
         let of_ranks = [any.as_slice(), &[(14, How::Panic), (7, How::Leave)]].concat();
         let how = random.weighted(if who == rank { &of_ranks } else { &any });
-        let (after, call) = (When::After(random.of_any_size(14)), When::Call(random.below(400)));
+        let after = When::After(random.of_any_size(14));
+        let call = When::Call(random.below(if goes_on { 120 } else { 400 }));
         let own = matches!(how, How::Panic | How::Leave);
         let when = match who {
             Who::Rank(_) if own => random.weighted(&[(90, call), (10, When::Last)]),
             Who::Rank(_) => {
-                random.weighted(&[(8, When::First), (47, after), (40, call), (5, When::Last)])
+                let when =
+                    random.weighted(&[(8, When::First), (47, after), (40, call), (5, When::Last)]);
+                match when {
+                    // Within the call that it comes to.
+                    When::Call(call) if program != Program::Ends && random.percent(50) => {
+                        When::Within(call, random.of_any_size(9))
+                    }
+                    when => when,
+                }
             }
             _ => random.weighted(&[(10, When::First), (80, after), (10, When::Last)]),
         };
@@ -198,6 +243,8 @@ impl fmt::Display for Operation {
             Self::Immediate => "immediate collectives",
             Self::Asynchronous => "asynchronous broadcast",
             Self::Critical => "critical section",
+            Self::Healing => "healing critical section",
+            Self::Survivors => "survivors",
         })
     }
 }
@@ -233,6 +280,7 @@ impl fmt::Display for Injury {
             When::First => f.write_str("with the first instruction of main"),
             When::After(micros) => write!(f, "{micros} µs after the first instruction of main"),
             When::Call(call) => write!(f, "before call {call}"),
+            When::Within(call, micros) => write!(f, "{micros} µs after it comes to call {call}"),
             When::Last => f.write_str("with the last instruction"),
         }
     }

@@ -9,7 +9,7 @@ use onchip::{Error, Rank, Result, communicator};
 use crate::content::Wrong;
 use crate::life::{LEAVES, Life};
 use crate::operations::{self, Work};
-use crate::plan::{Plan, Start};
+use crate::plan::{How, Plan, Start};
 use crate::random::Random;
 use crate::record::{Record, Told, Verdict, now};
 
@@ -36,7 +36,8 @@ fn steps(rank: &Rank, plan: &Plan, life: &Life) -> Result<(), (usize, Error)> {
     let world = OnceCell::new();
     for (number, &step) in plan.steps.iter().enumerate() {
         let random = Random::new(step.seed);
-        let work = Work { rank, life, step: number, random, world: &world };
+        let leaves = plan.injuries.iter().any(|injury| injury.how == How::Leave);
+        let work = Work { rank, life, leaves, step: number, random, world: &world };
         operations::run(step, work).map_err(|error| (number, error))?;
     }
     Ok(())
@@ -56,10 +57,11 @@ fn verdict(step: usize, error: &Error) -> Verdict {
 }
 
 /// Returns what an error says, or those that it is made of.
-fn told(error: &Error) -> Told {
+pub fn told(error: &Error) -> Told {
     let of_world = |error: &Error| match error {
         Error::PeerLost { rank, .. } => Some(Told::Lost(*rank)),
         Error::Disconnected { .. } => Some(Told::Closed),
+        Error::Revoked { .. } => Some(Told::Revoked),
         _ => None,
     };
     let mut next: Option<&(dyn std::error::Error + 'static)> = match error {
@@ -74,6 +76,7 @@ fn told(error: &Error) -> Told {
             communicator::Error::Ended { .. } | communicator::Error::NobodyLeft => {
                 Some(Told::Closed)
             }
+            communicator::Error::Revoked => Some(Told::Revoked),
             _ => None,
         });
         found = found.or_else(|| match error.downcast_ref()? {

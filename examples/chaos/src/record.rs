@@ -54,6 +54,46 @@ pub enum Record {
         /// Each thing got.
         things: Vec<u32>,
     },
+    /// A rank has come to the end of a step whose ranks go on without those that were lost.
+    Survived {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: usize,
+        /// Those that were left, this one among them.
+        group: Vec<usize>,
+        /// What they have computed together.
+        result: u64,
+    },
+    /// A rank was told that these are in the set.
+    Marked {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: usize,
+        /// Numbers that it has put there.
+        things: Vec<u32>,
+    },
+    /// What a rank has found in the set, after all ranks had told what they have put there.
+    Read {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: usize,
+        /// All numbers.
+        things: Vec<u32>,
+    },
+    /// Operations on the set that a rank got no result of.
+    Unsure {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: usize,
+        /// How many may have been executed or not.
+        unknown: usize,
+        /// How many were refused, because an earlier one had not come to its end.
+        poisoned: usize,
+    },
     /// The launcher is about to start the world.
     Begun,
     /// The world has come to its end, for the launcher.
@@ -108,6 +148,8 @@ pub enum Told {
     Closed,
     /// Whoever was to execute an operation is gone.
     Unknown,
+    /// The communicator was revoked.
+    Revoked,
     /// Something else.
     Other,
 }

@@ -17,7 +17,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let count = 1 + work.random.below(60);
     let name = work.name("counter");
     work.call()?;
-    let mut counter = Counter::open(work.rank, &name, section)?;
+    let counter = Counter::open(work.rank, &name, section)?;
     if scheme.needs_server() {
         // Clients of a server that never came would wait for another one.
         let (name, once) = (work.name("serves"), Channel::degree(1));

@@ -12,18 +12,24 @@
 //! | `immediate` | collective operations that go on meanwhile |
 //! | `asynchronous` | broadcasts that call handlers |
 //! | `critical` | a counter in a critical section |
+//! | `healing` | a set in a critical section, used after ranks were killed |
+//! | `survivors` | ranks that go on without those that were lost |
 
 mod asynchronous;
 mod blocking;
 mod critical;
 mod delegated;
+mod healing;
 mod immediate;
 mod pairs;
 mod parts;
 mod queue;
+mod survivors;
 mod tagged;
 
+pub use healing::Healing;
 pub use queue::Queue;
+pub use survivors::result_of;
 
 use std::cell::OnceCell;
 
@@ -40,6 +46,8 @@ pub struct Work<'a> {
     pub rank: &'a Rank,
     /// What is to happen to the rank.
     pub life: &'a Life,
+    /// Whether any rank is to leave without being lost.
+    pub leaves: bool,
     /// The step's number.
     pub step: usize,
     /// For choices that are the same on all ranks.
@@ -100,5 +108,7 @@ pub fn run(step: Step, work: Work<'_>) -> Result<()> {
         Operation::Immediate => immediate::run(work),
         Operation::Asynchronous => asynchronous::run(work),
         Operation::Critical => critical::run(work),
+        Operation::Healing => healing::run(work),
+        Operation::Survivors => survivors::run(work),
     }
 }

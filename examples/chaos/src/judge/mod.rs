@@ -10,9 +10,14 @@
 //! | the launcher of another program | it lives | see the memory come back |
 //! | the launcher | it lives | get each rank's own failure from `run`, and no other; have nothing open or mapped that it had not before |
 //! | the launcher | its parent was hurt | notice nothing |
+//! | a rank whose step goes on without the lost | always | finish it, or be hurt |
+//! | those of them that finish | always | say that the same ranks are left, which are all but those that were hurt or have left, and have the same right result |
+//! | ranks with a set in a critical section | always | find all in it that anybody was told is in it; be unsure of nothing, unless a server was hurt or no server is left; be refused nothing, unless a rank with the lock has panicked |
 //! | all processes | always | end; say nothing on standard error |
 //!
 //! A rank that leaves, or panics, or whose process is ended, is hurt for good.
+
+mod survivors;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +59,8 @@ pub fn judge(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     }
     facts.judge_launcher(outcome, &mut misses);
     facts.judge_things(outcome, &mut misses);
+    facts.judge_survivors(outcome, &mut misses);
+    facts.judge_sets(outcome, &mut misses);
     misses
 }
 
@@ -90,6 +97,10 @@ impl<'a> Facts<'a> {
                 Record::Begun => begun = true,
                 Record::Started { .. }
                 | Record::Got { .. }
+                | Record::Survived { .. }
+                | Record::Marked { .. }
+                | Record::Read { .. }
+                | Record::Unsure { .. }
                 | Record::World { .. }
                 | Record::Launched { .. } => {}
             }
@@ -139,6 +150,9 @@ impl<'a> Facts<'a> {
             Some(Verdict::Failed { step, told, error }) => {
                 let operation = self.operation(*step);
                 let legal = match told {
+                    _ if operation == Operation::Survivors => false,
+                    // Another one can't make the value when the rank that began is gone.
+                    Told::Closed if operation == Operation::Healing => false,
                     Told::Lost(other) => {
                         let names_it = self.hurt.get(other).is_some_and(|&how| how != How::Leave);
                         // Whoever drops its part takes the others with it.
@@ -147,7 +161,7 @@ impl<'a> Facts<'a> {
                     }
                     Told::Closed => !self.hurt.is_empty() && self.another_left(rank),
                     Told::Unknown => !self.hurt.is_empty() && operation == Operation::Critical,
-                    Told::Other => false,
+                    Told::Revoked | Told::Other => false,
                 };
                 if !legal {
                     miss(format!("was told in {operation}: {error}"));
