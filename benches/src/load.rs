@@ -167,7 +167,7 @@ pub fn unfairness(clients: &[Done]) -> f64 {
 #[inline(always)]
 pub fn client<O: Object>(
     load: Load,
-    object: &mut Protected<O>,
+    object: &Protected<O>,
     begin: u64,
     mut next: impl FnMut() -> O::Op,
     mut look: impl FnMut(O::Ret),
@@ -175,13 +175,13 @@ pub fn client<O: Object>(
     if load.in_flight <= 1 {
         return load.run(begin, || object.apply(next()).map(&mut look));
     }
-    let mut window: Vec<Option<Request<O>>> = Vec::new();
+    let mut window: Vec<Option<Request<'_, O>>> = Vec::new();
     window.resize_with(load.in_flight, || None);
     let mut oldest = 0;
     let done = load.run(begin, || -> Result<()> {
         let place = &mut window[oldest];
         if let Some(request) = place.take() {
-            look(object.wait(request)?);
+            look(request.wait()?);
         }
         *place = Some(object.submit(next())?);
         oldest = if oldest + 1 == load.in_flight { 0 } else { oldest + 1 };
@@ -189,7 +189,7 @@ pub fn client<O: Object>(
     })?;
     for place in 0..load.in_flight {
         if let Some(request) = window[(oldest + place) % load.in_flight].take() {
-            look(object.wait(request)?);
+            look(request.wait()?);
         }
     }
     Ok(done)

@@ -175,10 +175,10 @@ impl Point {
             }
             Used::ShortCounter(section) => {
                 let object = Protected::<ShortCounter>::open(rank, "used", section, |_| ())?;
-                let Some(mut object) = client_of(rank, object)? else { return Ok(None) };
+                let Some(object) = client_of(rank, object)? else { return Ok(None) };
                 let mut highest = 0;
                 let look = |result: u32| highest = result.into();
-                let done = load::client(load, &mut object, begin, || 1, look)?;
+                let done = load::client(load, &object, begin, || 1, look)?;
                 Ok(Some((done, highest)))
             }
             Used::FetchAdd => {
@@ -191,34 +191,34 @@ impl Point {
             }
             Used::Stack(section) => {
                 let stack = Stack::open(rank, "used", section.len(ROOM))?;
-                let Some(mut stack) = client_of(rank, stack)? else { return Ok(None) };
-                in_turn(load, begin, &mut stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
+                let Some(stack) = client_of(rank, stack)? else { return Ok(None) };
+                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
             }
             Used::TreiberStack => {
-                let mut stack = TreiberStack::open(rank, "used", ROOM, 1)?;
-                in_turn(load, begin, &mut stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
+                let stack = TreiberStack::open(rank, "used", ROOM, 1)?;
+                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
             }
             Used::Queue(section) => {
                 let queue = Queue::open(rank, "used", section.len(ROOM))?;
-                let Some(mut queue) = client_of(rank, queue)? else { return Ok(None) };
-                let put = |q: &mut Protected<Queue>, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &mut queue, put, |q| Ok(q.dequeue()?))
+                let Some(queue) = client_of(rank, queue)? else { return Ok(None) };
+                let put = |q: &Protected<Queue>, value| Ok(q.enqueue(value)??);
+                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
             }
             Used::TwoLockQueue(section) => {
-                let mut queue = TwoLockQueue::open(rank, "used", section.len(ROOM))?;
+                let queue = TwoLockQueue::open(rank, "used", section.len(ROOM))?;
                 if section.scheme().needs_server() && rank.id() == 0 {
                     let mut server = Server::new();
                     queue.serve(&mut server)?;
                     server.serve()?;
                     return Ok(None);
                 }
-                let put = |q: &mut TwoLockQueue, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &mut queue, put, |q| Ok(q.dequeue()?))
+                let put = |q: &TwoLockQueue, value| Ok(q.enqueue(value)??);
+                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
             }
             Used::RingQueue => {
-                let mut queue = RingQueue::open(rank, "used", ROOM, 1)?;
-                let put = |q: &mut RingQueue, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &mut queue, put, |q| Ok(q.dequeue()?))
+                let queue = RingQueue::open(rank, "used", ROOM, 1)?;
+                let put = |q: &RingQueue, value| Ok(q.enqueue(value)??);
+                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
             }
         }
     }
@@ -243,9 +243,9 @@ fn operate<O: Object<Op = u64, Ret = u64>>(
     op: u64,
 ) -> onchip::Result<Part> {
     let object = Protected::<O>::open(rank, "used", section, |_| ())?;
-    let Some(mut object) = client_of(rank, object)? else { return Ok(None) };
+    let Some(object) = client_of(rank, object)? else { return Ok(None) };
     let mut highest = 0;
-    let done = load::client(load, &mut object, begin, || op, |result| highest = result)?;
+    let done = load::client(load, &object, begin, || op, |result| highest = result)?;
     Ok(Some((done, highest)))
 }
 
@@ -253,11 +253,11 @@ fn operate<O: Object<Op = u64, Ret = u64>>(
 fn in_turn<T>(
     load: Load,
     begin: u64,
-    object: &mut T,
-    put: impl Fn(&mut T, u64) -> onchip::Result<()>,
-    take: impl Fn(&mut T) -> onchip::Result<Option<u64>>,
+    object: &T,
+    put: impl Fn(&T, u64) -> onchip::Result<()>,
+    take: impl Fn(&T) -> onchip::Result<Option<u64>>,
 ) -> onchip::Result<Part> {
-    let (mut balance, mut value, mut puts) = (0u64, (&raw const *object).addr() as u64, true);
+    let (mut balance, mut value, mut puts) = (0u64, std::ptr::from_ref(object).addr() as u64, true);
     let done = load.run(begin, || -> onchip::Result<()> {
         if puts {
             value = value.wrapping_add(1);

@@ -16,7 +16,7 @@ pub const BUSY: &str = "busy";
 /// Until each of them runs, and the system has found places for all.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// The same side with so many of them beside it.
+/// Returns the side as it runs beside this many such processes.
 pub fn beside(processes: usize, mut side: Side) -> Side {
     let (name, waits) = (side.name.clone(), side.waits);
     Side::new(name, waits, move |setup| {
@@ -45,14 +45,14 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // It ends by itself as well, when it finds that nobody has it any more.
+            // A process that can't be killed ends when its parent has ended.
             let _ = process.kill();
             let _ = process.wait();
         }
     }
 }
 
-/// Computes until whoever started it is gone.
+/// Computes until the parent process has ended.
 pub fn child() -> Result<(), Trouble> {
     let parent = parent_id();
     while parent_id() == parent {

@@ -105,18 +105,18 @@ impl Together {
     }
 }
 
-struct Pending<const N: usize> {
+struct Pending<'a, const N: usize> {
     asked: Asked,
-    request: Request<Store<N>>,
+    request: Request<'a, Store<N>>,
     since: Instant,
 }
 
 struct Client<'a, const N: usize> {
     plan: &'a Plan,
-    store: Protected<Store<N>>,
+    store: &'a Protected<Store<N>>,
     load: Load,
     log: Log,
-    window: VecDeque<Pending<N>>,
+    window: VecDeque<Pending<'a, N>>,
     latencies: Histogram<u64>,
     /// When it asked last, and when it was answered last.
     asked: Instant,
@@ -140,7 +140,7 @@ pub fn run<const N: usize>(
 ) -> onchip::Result<Fared> {
     let mut client = Client {
         plan,
-        store,
+        store: &store,
         load: Load::new(plan, number),
         log: Log::new(number, plan.keys, plan.value_bytes),
         window: VecDeque::with_capacity(plan.in_flight),
@@ -237,7 +237,7 @@ impl<const N: usize> Client<'_, N> {
         let Some(Pending { asked, request, since }) = self.window.pop_front() else {
             return Ok(());
         };
-        match self.store.wait(request) {
+        match request.wait() {
             Ok(answer) => {
                 let now = Instant::now();
                 if self.log.was_repeated(&asked, &answer) {
@@ -307,7 +307,7 @@ impl<const N: usize> Client<'_, N> {
             }
             let Some(request) = window.pop_front() else { continue };
             let index = found.stamps.len();
-            let answer = self.store.wait(request);
+            let answer = request.wait();
             let value = self.insist(answer, MapOp::get(key(index)))?.before();
             let stamp = value.map(|value| stamp_of(index, &value, self.plan.value_bytes));
             if let (Some(None), Some(value)) = (stamp, value) {
@@ -349,7 +349,7 @@ impl<const N: usize> Client<'_, N> {
                 && let Some(oldest) = self.window.pop_front()
             {
                 // Whatever comes of it, nobody will ask.
-                let _ = self.store.wait(oldest.request);
+                let _ = oldest.request.wait();
             }
         }
         Err(onchip::Error::other("it was to be killed"))

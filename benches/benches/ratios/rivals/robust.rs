@@ -15,7 +15,7 @@ use crate::row::{Setup, Side, Trouble};
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/mutex.c");
 const BUILT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/mutex");
 
-/// How many operations so many processes get done in a second, on the two CPUs.
+/// Measures how many operations this many processes complete in a second, on the two CPUs.
 pub fn mutex(clients: usize, load: Load) -> Side {
     Side::new("robust pthread mutex", "adaptive", move |setup| {
         run(setup, clients, load).map(Shown::into_sample)

@@ -315,7 +315,7 @@ fn by_operations<O: Object<Op = u64, Ret = u64>>(
     plan: Critical,
     op: u64,
 ) -> onchip::Result<Vec<f64>> {
-    let mut object = open::<O>(rank, plan)?;
+    let object = open::<O>(rank, plan)?;
     let begin = Start::open(rank)?.together_at()?;
     if object.section().scheme().needs_server() && rank.id() == 0 {
         let mut server = Server::new();
@@ -324,13 +324,13 @@ fn by_operations<O: Object<Op = u64, Ret = u64>>(
         return Ok(Vec::new());
     }
     let mut highest = 0;
-    let done = load::client(plan.load, &mut object, begin, || op, |result| highest = result)?;
+    let done = load::client(plan.load, &object, begin, || op, |result| highest = result)?;
     Ok(figures(done, highest))
 }
 
 #[inline(never)]
 fn by_locks(rank: &Rank, plan: Critical) -> onchip::Result<Vec<f64>> {
-    let mut object = open::<Counter>(rank, plan)?;
+    let object = open::<Counter>(rank, plan)?;
     let begin = Start::open(rank)?.together_at()?;
     let mut highest = 0;
     let done = plan.load.run(begin, || -> onchip::Result<()> {
