@@ -366,11 +366,12 @@ mod model {
     }
 
     /// Runs `test` in all interleavings, and with all values that its loads may see, that have up
-    /// to `preemptions` involuntary changes of the thread (`LOOM_MAX_PREEMPTIONS` goes before it).
+    /// to `preemptions` involuntary changes of the thread, or up to `LOOM_MAX_PREEMPTIONS` if that is less.
     #[cfg(test)]
     pub(crate) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = model.preemption_bound.or(Some(preemptions));
+        let most = model.preemption_bound.unwrap_or(preemptions);
+        model.preemption_bound = Some(preemptions.min(most));
         model.check(test);
     }
 

@@ -372,12 +372,22 @@ pub(super) fn each<T: 'static>(
     std::iter::once(first).chain(others.into_iter().map(|other| other.join().unwrap())).collect()
 }
 
-/// As in mp-core: all interleavings with up to so many involuntary changes of the thread.
+/// As in mp-core: all interleavings with up to so many involuntary changes of the thread, or up to
+/// `LOOM_MAX_PREEMPTIONS` if that is less.
 pub(super) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = model.preemption_bound.or(Some(preemptions));
+    let most = model.preemption_bound.unwrap_or(preemptions);
+    model.preemption_bound = Some(preemptions.min(most));
     model.max_branches = 10_000;
     model.check(test);
+}
+
+/// At which stores somebody dies: at every one, or at each so many-th as `MODELS_EVERY` says.
+fn every() -> usize {
+    match std::env::var("MODELS_EVERY") {
+        Ok(every) => every.parse().expect("MODELS_EVERY is a number from 1 on"),
+        Err(_) => 1,
+    }
 }
 
 /// [`explore`]s once for each store that somebody can die at. `test` is told after how many, and
@@ -386,7 +396,7 @@ pub(super) fn at_every_store(
     preemptions: usize,
     test: impl Fn(u64) -> bool + Clone + Sync + Send + 'static,
 ) {
-    for stores in 0.. {
+    for stores in (0..).step_by(every()) {
         let died = Arc::new(sync::Mutex::new(false));
         let (test, dead) = (test.clone(), Arc::clone(&died));
         explore(preemptions, move || {
