@@ -117,6 +117,7 @@ mod inward;
 mod joint;
 mod ledger;
 mod listening;
+mod loan;
 mod members;
 #[cfg(doctest)]
 mod must_not_compile;

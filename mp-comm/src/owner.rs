@@ -15,7 +15,7 @@ use std::{
     mem,
     ops::{Deref, DerefMut},
     rc::{Rc, Weak},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use mp_core::{
@@ -26,6 +26,7 @@ use mp_core::{
 use crate::{
     background::Background,
     engine::{Engine, Handle},
+    loan::{Lendable, Loan},
 };
 
 /// An engine, shared by the communicators and requests of one rank.
@@ -50,7 +51,7 @@ pub(crate) struct Owner {
 /// To whom an engine is lent, and how.
 struct Lending {
     helper: Box<dyn Helper>,
-    loan: Arc<Loan>,
+    lent: Arc<Engines>,
     /// What stands in for the engine, while that is here; nothing while it is lent.
     stand_in: Option<Box<Engine>>,
 }
@@ -58,7 +59,7 @@ struct Lending {
 impl Drop for Lending {
     /// Has the thread that looks after it let go of it.
     fn drop(&mut self) {
-        ring(&self.loan.rank);
+        ring(&self.lent.rank);
     }
 }
 
@@ -134,8 +135,7 @@ impl Owner {
             return Some(look(&mut here));
         }
         let lending = self.lending.borrow();
-        let mut state = lending.as_ref()?.loan.wait_for_engine();
-        Some(look(state.engine.as_mut()?))
+        lending.as_ref()?.lent.loan.glance(look)
     }
 
     /// [`glance`](Self::glance) that changes what an engine waits for: a thread to which it is lent looks again.
@@ -144,7 +144,7 @@ impl Owner {
         if self.lent.get()
             && let Some(lending) = &*self.lending.borrow()
         {
-            lending.loan.lock().fresh = true;
+            lending.lent.loan.refresh();
             ring(&self.rank);
         }
     }
@@ -177,7 +177,7 @@ impl Owner {
         self.lends.set(helper.is_some());
         let lending = helper.map(|helper| Lending {
             helper,
-            loan: Arc::new(Loan::new(&self.rank)),
+            lent: Arc::new(Engines { rank: self.rank.clone(), loan: Loan::new() }),
             stand_in: Some(Box::new(Engine::stand_in(&self.rank))),
         });
         let before = self.lending.replace(lending);
@@ -198,16 +198,16 @@ impl Owner {
     #[cold]
     fn lend(&self, here: &mut Engine) {
         let mut lending = self.lending.borrow_mut();
-        let Some(Lending { helper, loan, stand_in }) = &mut *lending else { return };
+        let Some(Lending { helper, lent, stand_in }) = &mut *lending else { return };
         let Some(mut engine) = stand_in.take() else { return };
         mem::swap(here, &mut engine);
         self.lent.set(true);
-        if loan.give(engine) {
+        if lent.loan.give(engine) {
             // It sleeps on the rank's doorbell, or is about to look.
             return ring(&self.rank);
         }
-        if !helper.carry_on(Arc::clone(loan) as Arc<dyn Lent>) {
-            loan.leave();
+        if !helper.carry_on(Arc::clone(lent) as Arc<dyn Lent>) {
+            lent.leave();
             drop(lending);
             self.take_back(here);
         }
@@ -218,7 +218,7 @@ impl Owner {
     fn take_back(&self, here: &mut Engine) {
         let mut lending = self.lending.borrow_mut();
         let Some(lending) = &mut *lending else { return };
-        let Some(mut engine) = lending.loan.take() else { return };
+        let Some(mut engine) = lending.lent.loan.take() else { return };
         mem::swap(here, &mut engine);
         lending.stand_in = Some(engine);
         self.lent.set(false);
@@ -232,7 +232,7 @@ impl Drop for Owner {
             // Before the threads: the engine is dropped in the thread of its rank.
             true => {
                 let lending = self.lending.get_mut();
-                let engine = lending.as_mut().and_then(|lending| lending.loan.take());
+                let engine = lending.as_mut().and_then(|lending| lending.lent.loan.take());
                 engine.is_some_and(|mut engine| {
                     mem::swap(here, &mut engine);
                     here.registered
@@ -288,161 +288,52 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Where an engine is while it is lent.
-struct Loan {
+/// The [loan](Loan) of an engine, as a communication thread sees it.
+struct Engines {
     rank: Rank,
-    state: Mutex<State>,
-    /// Told when an engine that is [wanted](State::wanted) is put back, and when it is wanted no more.
-    changed: Condvar,
+    loan: Loan<Engine>,
 }
 
-#[derive(Default)]
-struct State {
-    /// Nothing while the rank has it, and while a thread advances it.
-    engine: Option<Box<Engine>>,
-    /// Whether a thread has taken it out to advance it.
-    is_out: bool,
-    /// Whether the rank waits to have it back.
-    wanted: bool,
-    /// Whether it may be able to go on, whatever its channels say.
-    fresh: bool,
-    /// Whether its channels' flags are raised.
-    raised: bool,
-    /// Whether a thread looks after this.
-    served: bool,
-}
+impl Lendable for Engine {
+    fn bring_on(&mut self) -> bool {
+        self.bring_on()
+    }
 
-impl State {
-    fn lower(&mut self) {
-        if mem::take(&mut self.raised)
-            && let Some(engine) = &self.engine
-        {
-            engine.with_select(|select| select.lower());
-        }
+    fn is_ready(&self) -> bool {
+        self.has_news() || self.with_select(|select| select.is_ready())
+    }
+
+    fn raise(&self) {
+        self.with_select(|select| select.raise());
+    }
+
+    fn lower(&self) {
+        self.with_select(|select| select.lower());
     }
 }
 
-impl Loan {
-    fn new(rank: &Rank) -> Self {
-        Self { rank: rank.clone(), state: Mutex::default(), changed: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts an engine here. Returns whether a thread looks after it already.
-    fn give(&self, engine: Box<Engine>) -> bool {
-        let mut state = self.lock();
-        state.engine = Some(engine);
-        state.fresh = true;
-        mem::replace(&mut state.served, true)
-    }
-
-    /// Waits until no thread is advancing the engine.
-    fn wait_for_engine(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        if state.is_out {
-            state.wanted = true;
-            state = self.wait(state, |state| state.is_out);
-            state.wanted = false;
-            // A thread may wait to take it out again.
-            self.changed.notify_all();
-        }
-        state
-    }
-
-    fn wait<'a>(
-        &'a self,
-        state: MutexGuard<'a, State>,
-        while_: impl FnMut(&mut State) -> bool,
-    ) -> MutexGuard<'a, State> {
-        self.changed.wait_while(state, while_).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the engine out for the rank.
-    fn take(&self) -> Option<Box<Engine>> {
-        let mut state = self.wait_for_engine();
-        state.lower();
-        state.engine.take()
-    }
-
-    /// Takes the engine out for a thread.
-    fn take_out(&self) -> Option<Out<'_>> {
-        // First the rank, which would else have to be lucky.
-        let mut state = self.wait(self.lock(), |state| state.wanted);
-        if state.engine.is_none() {
-            state.served = false;
-            return None;
-        }
-        state.lower();
-        state.fresh = false;
-        state.is_out = true;
-        Some(Out { loan: self, engine: state.engine.take(), moved: false })
-    }
-}
-
-/// An engine that a thread has taken out. It is put back when this is dropped, also by a panic.
-struct Out<'a> {
-    loan: &'a Loan,
-    engine: Option<Box<Engine>>,
-    moved: bool,
-}
-
-impl Out<'_> {
-    fn advance(&mut self) -> Advanced {
-        let Some(engine) = &mut self.engine else { return Advanced::Over };
-        self.moved = engine.bring_on();
-        match self.moved {
-            true => Advanced::Moved,
-            false => Advanced::Waits,
-        }
-    }
-}
-
-impl Drop for Out<'_> {
-    fn drop(&mut self) {
-        let mut state = self.loan.lock();
-        state.engine = self.engine.take();
-        state.is_out = false;
-        state.fresh = self.moved;
-        if state.wanted {
-            self.loan.changed.notify_all();
-        }
-    }
-}
-
-impl Lent for Loan {
+impl Lent for Engines {
     fn rank(&self) -> &Rank {
         &self.rank
     }
 
     fn advance(&self) -> Advanced {
-        match self.take_out() {
-            Some(mut out) => out.advance(),
-            None => Advanced::Over,
-        }
+        self.loan.advance()
     }
 
     fn is_ready(&self) -> bool {
-        let state = self.lock();
-        let Some(engine) = &state.engine else { return true };
-        state.fresh || engine.has_news() || engine.with_select(|select| select.is_ready())
+        self.loan.is_ready()
     }
 
     fn raise(&self) {
-        let mut state = self.lock();
-        if let Some(engine) = &state.engine {
-            engine.with_select(|select| select.raise());
-            state.raised = true;
-        }
+        self.loan.raise();
     }
 
     fn lower(&self) {
-        self.lock().lower();
+        self.loan.lower();
     }
 
     fn leave(&self) {
-        self.lock().served = false;
+        self.loan.leave();
     }
 }
