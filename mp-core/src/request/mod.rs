@@ -247,6 +247,7 @@ pub trait Watch {
         false
     }
 
+    /// Notes that such a wait has ended.
     fn end_wait(&self) {}
 
     /// What a report says of a wait for it: the operation, and the words that it has in a record.
