@@ -1,5 +1,5 @@
-//! Where something is that a rank has lent to a communication thread: in here, or out with the thread that is just
-//! advancing it. The rank takes it back whenever it likes, and waits at most until the thread has put it back.
+//! Something that a rank has lent to a communication thread. It lies in the loan, except while the thread advances
+//! it. The rank takes it back whenever it likes, and waits at most until the thread has put it back.
 //!
 //! The rank comes first: while it [wants](State::wanted) what it has lent, no thread takes that out.
 
@@ -15,7 +15,7 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 
 /// What can be lent.
 pub(crate) trait Lendable {
-    /// Goes on as far as it can without waiting; whether that was anywhere.
+    /// Goes on as far as it can without waiting. Returns whether anything moved.
     fn bring_on(&mut self) -> bool;
 
     /// Returns whether [`bring_on`](Self::bring_on) may move something.
@@ -83,7 +83,7 @@ impl<L: Lendable> Loan<L> {
 
     // --- the rank ---
 
-    /// Lends something. Returns whether a thread looks after the loan already, which is to be rung then.
+    /// Lends something. Returns whether a thread looks after the loan already: the caller rings it then.
     pub(crate) fn give(&self, lent: Box<L>) -> bool {
         let mut state = self.lock();
         state.lent = Some(lent);
@@ -103,7 +103,7 @@ impl<L: Lendable> Loan<L> {
         Some(look(self.wait_until_it_is_in().lent.as_mut()?))
     }
 
-    /// Has the thread look again, which is to be rung then.
+    /// Has the thread look again; the caller rings it.
     pub(crate) fn refresh(&self) {
         self.lock().fresh = true;
     }
