@@ -71,7 +71,7 @@ pub mod memory {
     };
     #[cfg(loom)]
     pub use crate::{
-        sync::{RaceMarker, life::live_for},
+        sync::{RaceMarker, interleavings, life::live_for},
         word::full_fence,
     };
 }

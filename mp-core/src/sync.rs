@@ -7,9 +7,9 @@
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;
 #[cfg(loom)]
-pub use self::model::RaceMarker;
-#[cfg(loom)]
 pub(crate) use self::model::*;
+#[cfg(loom)]
+pub use self::model::{RaceMarker, interleavings};
 
 #[cfg(any(test, loom))]
 pub(crate) mod life;
@@ -365,14 +365,19 @@ mod model {
         }
     }
 
-    /// Runs `test` in all interleavings, and with all values that its loads may see, that have up
+    /// Returns what runs a test in all interleavings, and with all values that its loads may see, that have up
     /// to `preemptions` involuntary changes of the thread, or up to `LOOM_MAX_PREEMPTIONS` if that is less.
-    #[cfg(test)]
-    pub(crate) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    pub fn interleavings(preemptions: usize) -> loom::model::Builder {
         let mut model = loom::model::Builder::new();
         let most = model.preemption_bound.unwrap_or(preemptions);
         model.preemption_bound = Some(preemptions.min(most));
-        model.check(test);
+        model
+    }
+
+    /// Runs `test` in these [`interleavings`].
+    #[cfg(test)]
+    pub(crate) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+        interleavings(preemptions).check(test);
     }
 
     /// What it orders, loom keeps in order; and it orders nothing for other threads.

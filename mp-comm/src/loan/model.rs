@@ -6,6 +6,8 @@ use loom::{
     thread,
 };
 
+use mp_core::memory::interleavings;
+
 use super::*;
 
 /// A number of rings, which a thread sleeps on.
@@ -153,20 +155,13 @@ impl World {
     }
 }
 
-fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    let most = model.preemption_bound.unwrap_or(preemptions);
-    model.preemption_bound = Some(preemptions.min(most));
-    model.check(test);
-}
-
 fn joined(threads: impl IntoIterator<Item = Option<thread::JoinHandle<()>>>) {
     threads.into_iter().flatten().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
 fn all_that_is_lent_goes_on_while_the_rank_calls_nothing() {
-    explore(3, || {
+    interleavings(3).check(|| {
         let (world, engine) = World::new(2);
         let served = world.lend(engine);
         let channel = Arc::clone(&world.channel);
@@ -180,7 +175,7 @@ fn all_that_is_lent_goes_on_while_the_rank_calls_nothing() {
 /// The rank takes it back in the middle, goes on with it, begins something, and lends it again.
 #[test]
 fn what_is_taken_back_is_lent_again() {
-    explore(3, || {
+    interleavings(3).check(|| {
         let (world, engine) = World::new(0);
         let first = world.lend(engine);
         world.channel.send();
@@ -198,7 +193,7 @@ fn what_is_taken_back_is_lent_again() {
 /// The rank begins something where the engine is, and has the thread look again.
 #[test]
 fn the_thread_looks_at_what_the_rank_has_changed() {
-    explore(3, || {
+    interleavings(3).check(|| {
         let (world, engine) = World::new(0);
         let served = world.lend(engine);
         world.loan.glance(|engine| engine.begun += 1).expect("it is lent");
@@ -213,7 +208,7 @@ fn the_thread_looks_at_what_the_rank_has_changed() {
 /// It stays where it is for the rank, and for the thread that comes next.
 #[test]
 fn a_thread_that_leaves_is_followed() {
-    explore(3, || {
+    interleavings(3).check(|| {
         let (world, engine) = World::new(0);
         assert!(!world.loan.give(engine));
         let loan = Arc::clone(&world.loan);

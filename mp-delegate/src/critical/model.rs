@@ -11,7 +11,7 @@ use loom::{
     sync::{Condvar, Mutex},
     thread::{self, JoinHandle},
 };
-use mp_core::memory::{RaceMarker, Word, full_fence, live_for};
+use mp_core::memory::{RaceMarker, Word, full_fence, interleavings, live_for};
 
 use super::{
     error::Stop,
@@ -110,9 +110,20 @@ impl Model {
         self.0.overtaken.get()
     }
 
-    /// The seat acts, and dies instead of its store number `stores`. Whether it lived.
-    pub(super) fn live_for(&self, me: Seat, stores: u64, act: impl FnOnce()) -> bool {
-        let lived = live_for(stores, act);
+    /// The seat acts, and dies instead of its store of this number, if there is one. Returns whether it lived.
+    pub(super) fn live_for(
+        &self,
+        me: Seat,
+        stores: impl Into<Option<u64>>,
+        act: impl FnOnce(),
+    ) -> bool {
+        let lived = match stores.into() {
+            Some(stores) => live_for(stores, act),
+            None => {
+                act();
+                true
+            }
+        };
         if !lived {
             self.0.dead.add(1 << me);
             self.wake_all();
@@ -372,12 +383,9 @@ pub(super) fn each<T: 'static>(
     std::iter::once(first).chain(others.into_iter().map(|other| other.join().unwrap())).collect()
 }
 
-/// As in mp-core: all interleavings with up to so many involuntary changes of the thread, or up to
-/// `LOOM_MAX_PREEMPTIONS` if that is less.
+/// Runs `test` in these [`interleavings`], which may be longer than those of mp-core.
 pub(super) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    let most = model.preemption_bound.unwrap_or(preemptions);
-    model.preemption_bound = Some(preemptions.min(most));
+    let mut model = interleavings(preemptions);
     model.max_branches = 10_000;
     model.check(test);
 }

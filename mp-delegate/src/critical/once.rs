@@ -58,11 +58,7 @@ mod model {
                         Err(other) => panic!("{other:?}"),
                     }
                 };
-                if me == 0 {
-                    return model.live_for(me, stores, act);
-                }
-                act();
-                true
+                model.live_for(me, (me == 0).then_some(stores), act)
             });
             model.check();
             lived[0]

@@ -186,11 +186,7 @@ fn outlives_a_try<C: Kind>(preemptions: usize) {
                     model.note(op, ended);
                 }
             };
-            if me == 0 {
-                return model.live_for(me, stores, act);
-            }
-            act();
-            true
+            model.live_for(me, (me == 0).then_some(stores), act)
         });
         model.check();
         lived[0]
@@ -211,11 +207,7 @@ fn is_healed_by_a_try<C: Kind>() {
                 };
                 model.note(op, ended);
             };
-            if me == 0 {
-                return model.live_for(me, stores, act);
-            }
-            act();
-            true
+            model.live_for(me, (me == 0).then_some(stores), act)
         });
         assert_eq!(try_it(&C::new(3, 1, 1), &model, 1, 190), Ended::Done, "nobody is there");
         model.check();
@@ -262,13 +254,7 @@ fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
                 model.note(op, ended);
             }
         };
-        match lives[me] {
-            Some(stores) => model.live_for(me, stores, act),
-            None => {
-                act();
-                true
-            }
-        }
+        model.live_for(me, lives[me], act)
     });
     model.check();
     let living = lived.iter().filter(|&&lived| lived).count() as u64;

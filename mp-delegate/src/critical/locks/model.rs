@@ -67,14 +67,7 @@ fn survives<L: Lock>(
     let mut lives = [None; 3];
     lives.iter_mut().zip(stores).for_each(|(life, &stores)| *life = Some(stores));
     let lived = each(&model, seats, move |me, model| {
-        let act = || ask(lock(me), model, me, times);
-        match lives[me] {
-            Some(stores) => model.live_for(me, stores, act),
-            None => {
-                act();
-                true
-            }
-        }
+        model.live_for(me, lives[me], || ask(lock(me), model, me, times))
     });
     model.check();
     let living = lived.iter().filter(|&&lived| lived).count();
