@@ -50,17 +50,24 @@ impl Clh {
     fn node(&self, node: usize) -> usize {
         self.nodes.wrapping_add(node.wrapping_mul(BLOCK))
     }
-}
 
-impl Lock for Clh {
+    /// Writes down which node the seat has, and locks that node. Returns what was written.
     #[inline(always)]
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    fn prepare<S: Site>(&self, site: &S) -> Result<u64, Stop> {
         let own = site.word(self.own)?;
         let held = held(own, self.me);
         own.set(held);
         let node = site.words(self.node(node_in(held)), 2)?;
         node[WAITER].set(0);
         node[LOCKED].set(1);
+        Ok(held)
+    }
+}
+
+impl Lock for Clh {
+    #[inline(always)]
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
+        let held = self.prepare(site)?;
         let before = site.word(self.tail)?.swap(held - 1);
         if before & NODES > self.seats as u64 {
             return Err(if before == CLOSED { Stop::Void } else { Stop::Corrupt });
@@ -87,12 +94,7 @@ impl Lock for Clh {
         if site.word(self.node(before) + LOCKED)?.load() != 0 {
             return Ok(false);
         }
-        let own = site.word(self.own)?;
-        let held = held(own, self.me);
-        own.set(held);
-        let node = site.words(self.node(node_in(held)), 2)?;
-        node[WAITER].set(0);
-        node[LOCKED].set(1);
+        let held = self.prepare(site)?;
         // If it is unchanged, nobody has used that node since the look.
         if tail.exchange(seen, held - 1).is_err() {
             return Ok(false);
