@@ -281,6 +281,15 @@ fn nobody_waits_for_a_value_whose_making_panicked() {
     });
 }
 
+/// Serves the counter, a little after the others may ask for it.
+fn serve_late(counter: Protected<Counter>, others: &mut Together) -> mp_core::Result<()> {
+    let mut server = Server::new();
+    server.add(counter)?;
+    others.wait()?;
+    thread::sleep(Duration::from_millis(20));
+    Ok(server.serve()?)
+}
+
 thread_local! {
     static REFUSED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
 }
@@ -293,11 +302,7 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
         let counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         let mut others = Together::new(rank)?;
         if rank.id() == 0 {
-            let mut server = Server::new();
-            server.add(counter)?;
-            others.wait()?;
-            thread::sleep(Duration::from_millis(20));
-            return Ok(server.serve()?);
+            return serve_late(counter, &mut others);
         }
         let [outer, inner] = [counter.another()?, counter.another()?];
         let part = parts::calling(move || {
@@ -329,11 +334,7 @@ fn what_a_wait_brings_on_does_not_wait_for_a_request_of_its_handle() {
             let counter = Protected::<Counter>::open(rank, "counter", scheme, |_| ())?;
             let mut others = Together::new(rank)?;
             if rank.id() == 0 {
-                let mut server = Server::new();
-                server.add(counter)?;
-                others.wait()?;
-                thread::sleep(Duration::from_millis(20));
-                return Ok(server.serve()?);
+                return serve_late(counter, &mut others);
             }
             // What is brought on lives as long as its thread.
             let counter: &'static Protected<Counter> = Box::leak(Box::new(counter));
