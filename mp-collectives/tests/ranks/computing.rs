@@ -159,7 +159,7 @@ fn dropped_sends_go_on_while_their_rank_computes() {
     sent(None, |world, numbers, to, tag| drop(world.immediate_send(numbers, to, tag)), |()| Ok(()));
 }
 
-/// Also when nobody has a communicator any more.
+/// A rank sends, drops its last communicator, and computes.
 #[test]
 fn what_dropped_communicators_have_to_send_goes_on_while_their_rank_computes() {
     for ranks in [2, 5] {

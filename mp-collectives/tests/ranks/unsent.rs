@@ -1,4 +1,4 @@
-//! Messages for which there is no memory: the collective operation that the sender sits in fails, and nobody
+//! Messages for which there is no memory. The collective operation that the sender waits in fails, and no other rank
 //! waits for ever.
 
 use mp_collectives::{

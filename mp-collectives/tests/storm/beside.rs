@@ -124,7 +124,8 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// All ranks must have done so before any uses them: nobody asks a server that was not there yet.
+    /// Opens everything. All ranks must have returned from this before any rank uses what it has opened: a rank must
+    /// not ask a server that is not there yet.
     pub fn open(rank: &Rank, program: &Program) -> Result<Self> {
         let (mut counters, mut servers) = (Vec::new(), Vec::new());
         for (number, &(scheme, _)) in program.counters.iter().enumerate() {

@@ -220,7 +220,7 @@ fn farm(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
 struct Master<'a> {
     work: &'a Work<'a>,
     of: &'a Communicator,
-    /// Tasks that nobody has.
+    /// Tasks that are not done, and that no worker has been given.
     todo: Vec<u64>,
     idle: Vec<usize>,
     /// By worker.
@@ -234,7 +234,8 @@ impl<'a> Master<'a> {
         Self { work, of, todo, idle, given: BTreeMap::new(), done: 0 }
     }
 
-    /// Gives tasks to those that have none, and returns to whom; does all itself when nobody is left.
+    /// Gives a task to each idle worker, and returns who got one. The master does all that is left when no worker
+    /// is there any more.
     fn give(&mut self) -> Result<Vec<usize>> {
         let mut busy = Vec::new();
         while !self.idle.is_empty()
