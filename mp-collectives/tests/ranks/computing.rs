@@ -35,7 +35,7 @@ struct Computing {
 
 impl Computing {
     fn new(rank: &Rank) -> Result<Self> {
-        Ok(Self { rank: rank.clone(), flags: rank.mpb("told", Mpbs::lines(rank.size()))? })
+        Ok(Self { rank: rank.clone(), flags: rank.mpb("told", Mpbs::lines(2 * rank.size()))? })
     }
 
     /// Tells a rank for the `round`th time that it may stop.
@@ -43,14 +43,30 @@ impl Computing {
         self.flags.set_flag(Line { rank, line: self.rank.id() }, round)
     }
 
-    /// Computes until all of these ranks have told this one for the `round`th time.
+    /// Computes until all of these ranks have told this one for the `round`th time. Fails if one of them has ended
+    /// and has not.
     fn until_told(&self, ranks: impl IntoIterator<Item = usize>, round: u64) -> Result<()> {
         for rank in ranks {
-            while self.flags.flag(rank)? < round {
+            loop {
+                // What it told, it told before.
+                let has_ended = self.flags.flag(self.rank.size() + rank)? > 0;
+                if self.flags.flag(rank)? >= round {
+                    break;
+                }
+                ensure!(!has_ended, "rank {rank} has ended before it told for the {round}th time");
                 compute();
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        let size = self.rank.size();
+        for rank in 0..size {
+            let _ = self.flags.set_flag(Line { rank, line: size + self.rank.id() }, 1);
+        }
     }
 }
 
@@ -439,10 +455,13 @@ fn nothing_goes_on_in_calls_while_a_rank_computes() {
         let computing = Computing::new(rank)?;
         if rank.id() == 0 {
             let sending = world.immediate_send(numbers(0, LONG), 1, 0);
+            computing.tell(1, 1)?;
             computing.until_told([1], 1)?;
             sending.wait()?;
             return Ok(());
         }
+        // A receiver that takes it meanwhile would let the call that begins it send all of it.
+        computing.until_told([0], 1)?;
         let mut receiving = world.immediate_receive(vec![0u64; LONG], 0, 0);
         ensure!(!receiving.wait_timeout(Duration::from_millis(30))?, "it went by itself");
         computing.tell(0, 1)?;
