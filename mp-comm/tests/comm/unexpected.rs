@@ -7,6 +7,7 @@ use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, start_all};
 use mp_core::{Channel, Rank, Result, World};
 
 use crate::{
+    ends::until_lost,
     messages::numbers,
     support::{
         Watchdog, on_all,
@@ -647,15 +648,15 @@ fn what_is_held_for_who_ends_is_given_up() {
 }
 
 /// Runs processes of which one dies, by rank 0's hand.
-fn with_a_death(code: impl Fn(&Communicator) -> Result<()> + Sync) {
+fn with_a_death(code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
     let _watchdog = Watchdog::start();
-    check(World::processes(2).run(|rank| code(&holding(rank))), 0).unwrap();
+    check(World::processes(2).run(|rank| code(rank, &holding(rank))), 0).unwrap();
 }
 
 #[test]
 fn a_sender_dies_with_what_it_holds() {
     for how in 0..5 {
-        with_a_death(|world| {
+        with_a_death(|rank, world| {
             let long = numbers(500_000, 1);
             if world.rank() == 0 {
                 let _sent = world.immediate_send(long, 1, 1);
@@ -673,6 +674,7 @@ fn a_sender_dies_with_what_it_holds() {
             if how == 0 || how == 4 {
                 let asked = world.immediate_receive(into, 0, 1);
                 world.send(&[1u8], 0, 3)?;
+                until_lost(rank, 0);
                 return is(asked.wait(), lost);
             }
             world.send(&[1u8], 0, 3)?;
@@ -692,7 +694,7 @@ fn a_sender_dies_with_what_it_holds() {
 #[test]
 fn a_receiver_dies_that_a_message_is_held_for() {
     for how in 0..7 {
-        with_a_death(|world| {
+        with_a_death(|_, world| {
             let long = numbers(500_000, 1);
             if world.rank() == 0 {
                 look_past_messages(world, 1, 1)?;
