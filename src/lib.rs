@@ -44,7 +44,7 @@
 //! | change a value of all ranks, one at a time | [`critical`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
-//! | know what went wrong | [`enum@Error`] |
+//! | know what went wrong | [`Error`], [`ErrorKind`] |
 //!
 //! The README says how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
@@ -54,9 +54,9 @@
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
-    Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, Guard, MemoryUse, Message,
-    Messages, Operation, Parties, Pending, Plain, Rank, RankFailure, RanksFailed, Receiver,
-    Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer, Slot,
+    Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, ErrorKind, Guard, MemoryUse,
+    Message, Messages, Operation, Parties, Pending, Plain, Rank, RankFailure, RanksFailed,
+    Receiver, Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer, Slot,
     UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
     report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
 };
@@ -92,7 +92,7 @@ pub use mp_delegate::{comm, critical, overlap, trace};
 /// With [`AsyncBroadcast`](broadcast::AsyncBroadcast) any rank broadcasts at any time, and those who
 /// receive call nothing: their handlers run.
 ///
-/// A rank that dies ends the broadcasts of all others with [`Error::PeerLost`].
+/// A rank that dies ends the broadcasts of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;
     pub use mp_collectives::two_sided::{NoRoom, TwoSided};
@@ -114,7 +114,7 @@ pub mod broadcast {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// A rank that dies ends the barriers of all others with [`Error::PeerLost`].
+/// A rank that dies ends the barriers of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod barrier {
     pub use mp_collectives::barrier::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
@@ -137,7 +137,7 @@ pub mod barrier {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// A rank that dies ends the reductions of all others with [`Error::PeerLost`].
+/// A rank that dies ends the reductions of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod reduce {
     pub use mp_collectives::reduce::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
@@ -165,7 +165,7 @@ pub mod reduce {
 /// ```
 ///
 /// Communicators have [them](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
-/// all others with [`Error::PeerLost`].
+/// all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod immediate {
     pub use mp_collectives::immediate::*;
     pub use mp_delegate::comm::Progress;
@@ -194,7 +194,7 @@ pub mod immediate {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// A rank that dies ends the exchanges of all others with [`Error::PeerLost`].
+/// A rank that dies ends the exchanges of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod exchange {
     pub use mp_collectives::exchange::*;
     pub use mp_collectives::{RealError, RealMpb, complete};
@@ -206,8 +206,8 @@ pub mod prelude {
     pub use mp_collectives::immediate::ImmediateCollectives;
     pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
-        Bind, Channel, Error, Guard, Parties, Pending, Plain, Rank, Receiver, Request, Select,
-        SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
+        Bind, Channel, Error, ErrorKind, Guard, Parties, Pending, Plain, Rank, Receiver, Request,
+        Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
         wait_some,
     };
     pub use mp_delegate::comm::{self, Choice, CommThreads, Delegated};

@@ -14,7 +14,7 @@
 //!    immediate operations have a board each.
 //!
 //! A rank that finds another call than its own ends with
-//! [`CallsDiffer`](mp_comm::Error::CallsDiffer). In a communicator it also closes its buffers, and says
+//! [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer). In a communicator it also closes its buffers, and says
 //! on its board that it makes no calls any more, so that the others end as well.
 //!
 //! ```text
@@ -248,7 +248,9 @@ impl Difference {
         let told =
             |(rank, mark): (usize, Mark)| Callers { call: mark.call(ranks), ranks: vec![rank] };
         let calls = Calls::of(self.0.map(told).to_vec());
-        mp_core::Error::other(mp_comm::Error::CallsDiffer(Box::new(calls)))
+        mp_core::Error::other(mp_comm::Error::from(mp_comm::ErrorKind::CallsDiffer(Box::new(
+            calls,
+        ))))
     }
 
     /// As a rank shows it to the others.
@@ -553,10 +555,10 @@ impl Board {
     /// rank makes no calls any more.
     #[cold]
     pub(crate) fn after(&self, error: mp_core::Error) -> mp_core::Error {
-        let error = match error {
+        let error = match error.kind() {
             // A rank that found a difference has closed its buffers.
-            mp_core::Error::Disconnected { .. } => self.found_by_others().unwrap_or(error),
-            error => error,
+            mp_core::ErrorKind::Disconnected { .. } => self.found_by_others().unwrap_or(error),
+            _ => error,
         };
         if self.history.found().is_some() {
             self.end();

@@ -4,7 +4,7 @@ use crate::{
     call::{Call, Calls},
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     status::Tag,
 };
 
@@ -96,8 +96,8 @@ impl Communicator {
         }
         let answer = match &failed {
             Some((rank, error)) => {
-                let why = match error {
-                    Error::Ended { .. } => ENDED,
+                let why = match error.kind() {
+                    ErrorKind::Ended { .. } => ENDED,
                     _ => LOST,
                 };
                 vec![[MISSING, *rank as u64, why, 0, 0]]
@@ -108,10 +108,10 @@ impl Communicator {
             // Each of them is one line: so that this opens no channel of chunks.
             let mut rows = answer.iter();
             let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, tag));
-            match sent {
+            match sent.map_err(Error::into_kind) {
                 // All others go on, and will hear of it when they need that rank.
-                Ok(()) | Err(Error::PeerLost { .. } | Error::Ended { .. }) => {}
-                Err(error) => drop(failed.get_or_insert((rank, error))),
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Err(error) => drop(failed.get_or_insert((rank, error.into()))),
             }
         }
         match failed {
@@ -129,8 +129,8 @@ impl Communicator {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
                 return Err(match row[2] {
-                    LOST => Error::PeerLost { rank, world_rank },
-                    _ => Error::Ended { rank },
+                    LOST => ErrorKind::PeerLost { rank, world_rank }.into(),
+                    _ => ErrorKind::Ended { rank }.into(),
                 });
             }
             rows.push(row);
@@ -150,13 +150,14 @@ impl Communicator {
         if rows.iter().all(|row| row[0] == rows[0][0]) {
             return Ok(());
         }
-        Err(Error::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))))
+        Err(ErrorKind::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))).into())
     }
 
     /// Everybody's call, in words.
     fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
-        let unreadable =
-            |error: postcard::Error| Error::Broken { rank: 0, reason: error.to_string() };
+        let unreadable = |error: postcard::Error| {
+            Error::from(ErrorKind::Broken { rank: 0, reason: error.to_string() })
+        };
         if self.rank() > 0 {
             let call = postcard::to_stdvec(mine).map_err(unreadable)?;
             self.send_in(Stream::Together, &call, 0, tag)?;
@@ -167,14 +168,16 @@ impl Communicator {
         for rank in 1..self.size() {
             let (call, _) =
                 self.receive_vec_in::<u8>(Stream::Together, rank.into(), Tag::Is(tag))?;
-            let broken = |error: postcard::Error| Error::Broken { rank, reason: error.to_string() };
+            let broken = |error: postcard::Error| {
+                Error::from(ErrorKind::Broken { rank, reason: error.to_string() })
+            };
             calls.push(postcard::from_bytes(&call).map_err(broken)?);
         }
         let all = postcard::to_stdvec(&calls).map_err(unreadable)?;
         for rank in 1..self.size() {
-            match self.send_in(Stream::Together, &all, rank, tag) {
-                Ok(()) | Err(Error::PeerLost { .. } | Error::Ended { .. }) => {}
-                Err(error) => return Err(error),
+            match self.send_in(Stream::Together, &all, rank, tag).map_err(Error::into_kind) {
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(calls)

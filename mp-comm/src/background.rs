@@ -18,6 +18,7 @@ use mp_core::{
 };
 
 use crate::{
+    ErrorKind,
     engine::{Engine, Handle},
     error::Error,
     owner::{Owner, Shared, Working},
@@ -137,7 +138,7 @@ impl Driver for Background {
         let Some(owner) = self.owner.upgrade() else { return Ok(true) };
         let Some(mut engine) = owner.try_work() else {
             let reason = "a request is waited for within another call of its communicator";
-            return Err(Error::Misuse(reason.to_owned()).into());
+            return Err(Error::from(ErrorKind::Misuse(reason.to_owned())).into());
         };
         let handles: Vec<Handle> = handles.iter().copied().map(Handle::from_number).collect();
         let landings = landings.iter_mut().map(|(handle, landing)| {
@@ -175,7 +176,7 @@ pub(crate) fn keep(owner: &Shared) {
             && let Some(mut engine) = owner.try_work().map(Working::keep)
         {
             // The program has no call left that could fail.
-            while let Err(Error::Unsent { .. }) = engine.finish() {}
+            while let Err(ErrorKind::Unsent { .. }) = engine.finish().map_err(Error::into_kind) {}
         }
     };
     // Another thread of the rank, of which nobody knows how it ends.

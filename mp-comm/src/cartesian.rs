@@ -7,7 +7,7 @@ use crate::{
     communicator::Communicator,
     digest::digest,
     elements::misuse,
-    error::{Error, Result},
+    error::{ErrorKind, Result},
 };
 
 /// A communicator whose ranks lie in a grid (`MPI_Cart_create`): row by row, so that the last
@@ -53,7 +53,7 @@ impl Communicator {
     /// that the grid has no place for get none.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Error::Misuse`] for all when the grid has no dimension, has
+    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all when the grid has no dimension, has
     /// more places than there are ranks, or was not described alike.
     pub fn cartesian(&self, dimensions: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
         let places = dimensions.iter().try_fold(1usize, |all, &one| all.checked_mul(one));
@@ -100,11 +100,11 @@ impl Cartesian {
     /// Where a rank lies (`MPI_Cart_coords`).
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     pub fn coordinates(&self, rank: usize) -> Result<Vec<usize>> {
         let size = self.size();
         if rank >= size {
-            return Err(Error::NoSuchRank { rank, size });
+            return Err(ErrorKind::NoSuchRank { rank, size }.into());
         }
         let mut rest = rank;
         let mut coordinates = vec![0; self.dimensions.len()];
@@ -139,7 +139,7 @@ impl Cartesian {
     /// dimension (`MPI_Cart_shift`); `None` where the grid ends (`MPI_PROC_NULL`).
     ///
     /// # Errors
-    /// [`Error::Misuse`] when there is no such dimension.
+    /// [`Misuse`](crate::ErrorKind::Misuse) when there is no such dimension.
     pub fn shift(&self, dimension: usize, by: isize) -> Result<(Option<usize>, Option<usize>)> {
         let mine = self.coordinates(self.rank())?;
         if dimension >= mine.len() {
@@ -164,7 +164,7 @@ impl Cartesian {
     /// (`MPI_Cart_sub`): its row, its column, its plane. All ranks must call it, with the same.
     ///
     /// # Errors
-    /// As [`Communicator::split`]; [`Error::Misuse`] when it says more or less than which
+    /// As [`Communicator::split`]; [`Misuse`](crate::ErrorKind::Misuse) when it says more or less than which
     /// dimensions are kept.
     pub fn sub(&self, keep: &[bool]) -> Result<Self> {
         let mine = self.coordinates(self.rank())?;
@@ -202,7 +202,7 @@ impl Cartesian {
 /// ```
 ///
 /// # Errors
-/// [`Error::Misuse`] when the given dimensions don't divide the number of ranks.
+/// [`Misuse`](crate::ErrorKind::Misuse) when the given dimensions don't divide the number of ranks.
 pub fn balanced(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let mut given = dimensions.iter().filter(|&&extent| extent > 0);
     let given = given.try_fold(1usize, |all, &one| all.checked_mul(one));

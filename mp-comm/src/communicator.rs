@@ -17,7 +17,7 @@ use crate::{
     eager::Unexpected,
     elements::{ElementType, Grown, Taken, misuse},
     engine::{Handle, OWN},
-    error::{Error, Failed, Result},
+    error::{Error, ErrorKind, Failed, Result},
     group::Group,
     ledger::Ledger,
     members::Members,
@@ -148,7 +148,7 @@ impl Communicator {
     /// The number in the world of a rank of the communicator.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     pub fn world_rank(&self, rank: usize) -> Result<usize> {
         Ok(self.to_world(rank)? as usize)
     }
@@ -167,7 +167,7 @@ impl Communicator {
     pub(crate) fn to_world(&self, rank: usize) -> Result<u32> {
         match self.members.world(rank) {
             Some(world) => Ok(world),
-            None => Err(Error::NoSuchRank { rank, size: self.size() }),
+            None => Err(ErrorKind::NoSuchRank { rank, size: self.size() }.into()),
         }
     }
 
@@ -192,7 +192,7 @@ impl Communicator {
         let number = self.news.number();
         self.engine.work().hear();
         if self.members.is_revoked() {
-            return Err(Error::Revoked);
+            return Err(ErrorKind::Revoked.into());
         }
         self.heard.set(number);
         Ok(())
@@ -238,8 +238,9 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PeerLost`] and [`Error::Ended`] when the rank receives nothing any more,
-    /// [`Error::NoSuchRank`], [`Error::World`] and [`Error::Broken`] for lack of memory.
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when the rank receives
+    /// nothing any more, [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`World`](crate::ErrorKind::World) and
+    /// [`Broken`](crate::ErrorKind::Broken) for lack of memory.
     #[inline]
     pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.send_in(Stream::Program, elements, to, tag)
@@ -313,8 +314,8 @@ impl Communicator {
     /// Sends, and returns when the receiver has a receive for the message (`MPI_Ssend`).
     ///
     /// # Errors
-    /// As [`send`](Self::send); and [`Error::WaitsForItself`] for a message to oneself that no
-    /// receive was [posted](Self::immediate_receive) for. It stays receivable.
+    /// As [`send`](Self::send); and [`WaitsForItself`](crate::ErrorKind::WaitsForItself) for a message to oneself
+    /// that no receive was [posted](Self::immediate_receive) for. It stays receivable.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
@@ -329,7 +330,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`send`](Self::send). That a copy could not be sent later, for want of memory, is the error of
-    /// the next call that would wait ([`Error::Unsent`]); that its receiver had ended is no error.
+    /// the next call that would wait ([`Unsent`](crate::ErrorKind::Unsent)); that its receiver had ended is no error.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
@@ -363,7 +364,7 @@ impl Communicator {
     /// [limit](Self::set_unexpected_limit) keeps here is waited for until it is received.
     ///
     /// # Errors
-    /// [`Error::Unsent`]; [`Error::World`] when the world's memory is broken.
+    /// [`Unsent`](crate::ErrorKind::Unsent); [`World`](crate::ErrorKind::World) when the world's memory is broken.
     pub fn flush(&self) -> Result<()> {
         self.engine.work().finish().map_err(|error| self.localized(error))
     }
@@ -395,7 +396,10 @@ impl Communicator {
         let bytes = match buffer.recast::<u8>(envelope.bytes) {
             Ok(bytes) => bytes,
             Err(buffer) => {
-                return fail(Error::Misuse("a buffer of no known size".to_owned()), buffer);
+                return fail(
+                    Error::from(ErrorKind::Misuse("a buffer of no known size".to_owned())),
+                    buffer,
+                );
             }
         };
         let mut moving = Some(bytes);
@@ -476,11 +480,12 @@ impl Communicator {
     /// one. What the buffer has beyond the message stays as it was.
     ///
     /// # Errors
-    /// [`Error::Truncated`] and [`Error::OtherElements`], which leave the message where it is, to
-    /// be received by another call. [`Error::PeerLost`] and [`Error::Ended`] when all that the
-    /// rank had sent was received; for [any source](crate::ANY_SOURCE) when that holds for every
-    /// other rank, then [`Error::NobodyLeft`] if none was lost. [`Error::WaitsForItself`],
-    /// [`Error::NoSuchRank`].
+    /// [`Truncated`](crate::ErrorKind::Truncated) and [`OtherElements`](crate::ErrorKind::OtherElements), which
+    /// leave the message where it is, to be received by another call. [`PeerLost`](crate::ErrorKind::PeerLost) and
+    /// [`Ended`](crate::ErrorKind::Ended) when all that the rank had sent was received; for [any
+    /// source](crate::ANY_SOURCE) when that holds for every other rank, then
+    /// [`NobodyLeft`](crate::ErrorKind::NobodyLeft) if none was lost.
+    /// [`WaitsForItself`](crate::ErrorKind::WaitsForItself), [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     #[inline]
     pub fn receive_into<T: Plain>(
         &self,
@@ -494,8 +499,8 @@ impl Communicator {
     /// Receives one element: see [`receive_into`](Self::receive_into).
     ///
     /// # Errors
-    /// As `receive_into`; a message of another length is [`Error::Truncated`] or
-    /// [`Error::OtherElements`].
+    /// As `receive_into`; a message of another length is [`Truncated`](crate::ErrorKind::Truncated) or
+    /// [`OtherElements`](crate::ErrorKind::OtherElements).
     #[inline]
     pub fn receive<T: Plain>(
         &self,
@@ -547,7 +552,7 @@ impl Communicator {
     /// message to come: one that has begun to is waited for.
     ///
     /// # Errors
-    /// As `receive_into`, and [`Error::Timeout`].
+    /// As `receive_into`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn receive_timeout<T: Plain>(
         &self,
         into: &mut [T],
@@ -635,7 +640,7 @@ impl Communicator {
         match (worked, landed) {
             (_, Some(Ok(envelope))) => Ok(self.status(&envelope)),
             (_, Some(Err(error))) | (Err(error), None) => Err(self.localized(error)),
-            (Ok(_), None) => Err(Error::Timeout(limit.unwrap_or_default())),
+            (Ok(_), None) => Err(ErrorKind::Timeout(limit.unwrap_or_default()).into()),
         }
     }
 
@@ -690,7 +695,7 @@ impl Communicator {
                 return Err(self.localized(error));
             }
             if engine.only_from_itself(&pattern, self.members.all()) {
-                return Err(Error::WaitsForItself);
+                return Err(ErrorKind::WaitsForItself.into());
             }
             engine.sleep(&[], None).map_err(|error| self.localized(error))?;
         }
@@ -699,7 +704,7 @@ impl Communicator {
     /// [`probe`](Self::probe) that does not wait (`MPI_Iprobe`).
     ///
     /// # Errors
-    /// As `probe`, but for [`Error::WaitsForItself`].
+    /// As `probe`, but for [`WaitsForItself`](crate::ErrorKind::WaitsForItself).
     pub fn try_probe(
         &self,
         source: impl Into<Source>,
@@ -744,21 +749,25 @@ pub(crate) fn status(members: &Members, envelope: &Envelope) -> Status {
 
 pub(crate) fn localized(members: &Members, error: Error) -> Error {
     let local = |rank: usize| members.local(rank as u32).unwrap_or(rank);
-    match error {
-        Error::PeerLost { world_rank, .. } => {
-            Error::PeerLost { rank: local(world_rank), world_rank }
+    match error.into_kind() {
+        ErrorKind::PeerLost { world_rank, .. } => {
+            Error::from(ErrorKind::PeerLost { rank: local(world_rank), world_rank })
         }
-        Error::Ended { rank } => Error::Ended { rank: local(rank) },
-        Error::Broken { rank, reason } => Error::Broken { rank: local(rank), reason },
-        Error::Unsent { rank, reason } => Error::Unsent { rank: local(rank), reason },
-        Error::Truncated { source_rank, tag, count, room } => {
-            Error::Truncated { source_rank: local(source_rank), tag, count, room }
+        ErrorKind::Ended { rank } => ErrorKind::Ended { rank: local(rank) }.into(),
+        ErrorKind::Broken { rank, reason } => {
+            Error::from(ErrorKind::Broken { rank: local(rank), reason })
         }
-        Error::OtherElements { source_rank, tag, count, ours, theirs } => {
+        ErrorKind::Unsent { rank, reason } => {
+            Error::from(ErrorKind::Unsent { rank: local(rank), reason })
+        }
+        ErrorKind::Truncated { source_rank, tag, count, room } => {
+            Error::from(ErrorKind::Truncated { source_rank: local(source_rank), tag, count, room })
+        }
+        ErrorKind::OtherElements { source_rank, tag, count, ours, theirs } => {
             let source_rank = local(source_rank);
-            Error::OtherElements { source_rank, tag, count, ours, theirs }
+            Error::from(ErrorKind::OtherElements { source_rank, tag, count, ours, theirs })
         }
-        error => error,
+        error => error.into(),
     }
 }
 
@@ -803,8 +812,12 @@ mod tests {
         let copy = world.duplicate().unwrap();
         let context = copy.context_of(Stream::Program);
         copy.revoke().unwrap();
-        let revoked =
-            |ended: Result<()>| assert!(matches!(ended, Err(Error::Revoked)), "{ended:?}");
+        let revoked = |ended: Result<()>| {
+            assert!(
+                matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked)),
+                "{ended:?}"
+            )
+        };
 
         for synchronous in [false, true] {
             revoked(copy.send_slowly(copy.engine.work(), context, &[1u8], 0, 0, synchronous));

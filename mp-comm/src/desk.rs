@@ -13,7 +13,7 @@ use slab::Slab;
 use crate::{
     eager::{Backlog, Unexpected},
     elements::ElementType,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     members::Members,
     outward::{End, Kept},
     store::{Arrived, Content, Pattern, Store},
@@ -46,10 +46,10 @@ impl Want {
         let other = fingerprint != self.fingerprint || count.checked_mul(self.size) != Some(bytes);
         if other || short {
             let (ours, theirs) = (Box::new((self.element)()), Box::new(theirs()));
-            return Some(Error::OtherElements { source_rank, tag, count, ours, theirs });
+            return Some(ErrorKind::OtherElements { source_rank, tag, count, ours, theirs }.into());
         }
         let room = self.room.filter(|&room| room < count)?;
-        Some(Error::Truncated { source_rank, tag, count, room })
+        Some(ErrorKind::Truncated { source_rank, tag, count, room }.into())
     }
 }
 
@@ -134,7 +134,7 @@ impl Sending {
 
     /// What stays in the place of one that is [retired](Self::retired), so that no other gets its number.
     fn tombstone(to: u32, context: u32) -> Self {
-        Self { failed: Some(Error::Revoked), retired: true, ..Self::new(to, context) }
+        Self { failed: Some(ErrorKind::Revoked.into()), retired: true, ..Self::new(to, context) }
     }
 
     fn is_tombstone(&self) -> bool {
@@ -200,7 +200,7 @@ impl Desk {
     /// lent may have heard of the revocation since, and has failed only what was under way by then.
     #[inline]
     pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
-        if self.is_revoked(context) { Err(Error::Revoked) } else { Ok(()) }
+        if self.is_revoked(context) { Err(ErrorKind::Revoked.into()) } else { Ok(()) }
     }
 
     /// Whether any communicator is.
@@ -225,7 +225,7 @@ impl Desk {
         for place in
             revoked.into_iter().chain(asked.map(|(_, (_, place))| place)).collect::<Vec<_>>()
         {
-            self.fail(place, Error::Revoked);
+            self.fail(place, ErrorKind::Revoked.into());
         }
         let sends = self.sends.iter();
         let sends = sends.filter(|(_, send)| is_of(send.context) && !send.is_done());
@@ -251,7 +251,7 @@ impl Desk {
             false => None,
         };
         if let Some(sending) = self.sends.get_mut(place) {
-            sending.failed = Some(Error::Revoked);
+            sending.failed = Some(ErrorKind::Revoked.into());
             sending.back = held.and_then(Kept::back).or(sending.back.take());
             self.forget_if_abandoned(place);
         }
@@ -360,7 +360,10 @@ impl Desk {
         let number = (envelope.source, envelope.sync);
         if let Some((before, place)) = self.awaited.insert(number, (*envelope, place)) {
             let reason = "two messages of one number".to_owned();
-            self.fail(place, Error::Broken { rank: before.source as usize, reason });
+            self.fail(
+                place,
+                Error::from(ErrorKind::Broken { rank: before.source as usize, reason }),
+            );
         }
     }
 
@@ -589,7 +592,7 @@ impl Desk {
             return None;
         }
         let Untold { to, reason, .. } = self.untold.remove(0);
-        Some(Error::Unsent { rank: to as usize, reason })
+        Some(ErrorKind::Unsent { rank: to as usize, reason }.into())
     }
 
     /// Nobody waits for a send any more. It goes on.
@@ -667,7 +670,7 @@ fn land(arrived: Arrived, landing: &mut dyn Landing) -> Result<Envelope> {
         }
         Content::Away => {
             let reason = "its message has not come".to_owned();
-            return Err(Error::Broken { rank: envelope.source as usize, reason });
+            return Err(ErrorKind::Broken { rank: envelope.source as usize, reason }.into());
         }
         Content::Moved(buffer) => {
             if let Some(buffer) = landing.adopt(buffer, envelope.count) {

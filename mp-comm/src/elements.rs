@@ -9,9 +9,9 @@ use std::{
 use bytemuck::{cast_slice, cast_slice_mut};
 use mp_core::{Buffer, Plain, SharedBuffer, requests::Landing};
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
-/// One side's view of a message's elements: what [`Error::OtherElements`] shows of both.
+/// One side's view of a message's elements: what [`OtherElements`](crate::ErrorKind::OtherElements) shows of both.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ElementType {
@@ -149,5 +149,5 @@ impl<T: Plain> Landing for Taken<'_, T> {
 }
 
 pub(crate) fn misuse<T>(reason: impl Into<String>) -> Result<T> {
-    Err(Error::Misuse(reason.into()))
+    Err(ErrorKind::Misuse(reason.into()).into())
 }

@@ -16,7 +16,7 @@ use crate::{
     board::{Board, Whose},
     desk::{Desk, Due, Posted, Receiving, Sending, Want},
     elements::{ElementType, Fingerprints},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     listening::Listening,
     members::Members,
@@ -88,7 +88,7 @@ impl<'a> Local<'a> {
     /// Why it failed, if the reason lies in this rank.
     fn unsent(&self) -> Option<Error> {
         let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
-        Some(Error::Unsent { rank: self.to as usize, reason })
+        Some(ErrorKind::Unsent { rank: self.to as usize, reason }.into())
     }
 }
 
@@ -184,7 +184,7 @@ impl Engine {
             let way = Outward::open(&self.rank, to as usize, self.serial, longest)?;
             self.outward[to as usize] = Some(Box::new(way));
         }
-        self.outward[to as usize].as_deref_mut().ok_or(Error::WaitsForItself)
+        self.outward[to as usize].as_deref_mut().ok_or_else(|| ErrorKind::WaitsForItself.into())
     }
 
     fn open_from(&mut self, from: u32) -> Result<()> {
@@ -395,7 +395,7 @@ impl Engine {
             if self.desk.is_revoked(course.context()) {
                 match &*cargo {
                     Cargo::Bytes(bytes) => return Err(self.let_go(to, course, bytes)),
-                    Cargo::Moved(_) if !course.has_begun() => return Err(Error::Revoked),
+                    Cargo::Moved(_) if !course.has_begun() => return Err(ErrorKind::Revoked.into()),
                     // There is no copy of a buffer. The receiver takes it as soon as it looks.
                     Cargo::Moved(_) => {}
                 }
@@ -409,7 +409,7 @@ impl Engine {
         let place = self.hold_for_call(to, &envelope)?;
         let sent = self.send_held(to, place, envelope, bytes);
         // Of a communicator that is revoked the receiver waits for nothing.
-        if sent.as_ref().is_err_and(|error| !matches!(error, Error::Revoked)) {
+        if sent.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Revoked)) {
             self.forsake(to, place);
         }
         if envelope.sync == 0 {
@@ -689,7 +689,9 @@ impl Engine {
                 false => way.lines.try_receive(),
             };
             match received {
-                Err(mp_core::Error::Timeout { .. }) => return None,
+                Err(error) if matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) => {
+                    return None;
+                }
                 Ok(None) => return None,
                 Ok(Some(words)) => {
                     let line = Line::of(&words);
@@ -932,7 +934,7 @@ impl Engine {
             let Some(way) = &mut self.outward[to] else { continue };
             for (ticket, cargo) in way.revoke(context) {
                 if let Some(ticket) = ticket {
-                    self.desk.not_sent(ticket, cargo, Error::Revoked);
+                    self.desk.not_sent(ticket, cargo, Error::from(ErrorKind::Revoked));
                 }
             }
             self.flush_to(to as u32);
@@ -969,7 +971,7 @@ impl Engine {
         if course.has_begun() {
             self.queue(to, course.clone(), Kept::Owned(Box::new(bytes.to_vec())), None);
         }
-        Error::Revoked
+        Error::from(ErrorKind::Revoked)
     }
 
     /// Waits until something may have changed; false when the limit was over before. `to` are
@@ -1001,7 +1003,7 @@ impl Engine {
             return Ok(beside.wait(&select, wait)?);
         }
         if select.is_empty() {
-            return Err(Error::WaitsForItself);
+            return Err(ErrorKind::WaitsForItself.into());
         }
         Ok(select.wait(wait)?)
     }
@@ -1224,7 +1226,11 @@ impl Engine {
                 && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h))
             {
                 // What it could send itself, it does not while it waits.
-                return if limit.is_some() { Ok(false) } else { Err(Error::WaitsForItself) };
+                return if limit.is_some() {
+                    Ok(false)
+                } else {
+                    Err(ErrorKind::WaitsForItself.into())
+                };
             }
             to.clear();
             to.extend(locals.iter().filter(|local| local.waits_to_go()).map(|l| l.to));
@@ -1311,7 +1317,7 @@ impl Engine {
 }
 
 fn too_many() -> Error {
-    Error::Misuse(format!("{} sends are under way", u32::MAX))
+    Error::from(ErrorKind::Misuse(format!("{} sends are under way", u32::MAX)))
 }
 
 impl Drop for Engine {

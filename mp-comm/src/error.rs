@@ -1,18 +1,24 @@
 //! What can go wrong between the ranks of a communicator.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{Call, Calls, ElementType};
 
 /// A result whose error is this crate's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Ranks are those of the communicator, unless said otherwise.
+/// Why a call on a communicator failed. [`kind`](Self::kind) says what happened, with the facts.
 ///
-/// `?` turns it into an [`mp_core::Error`] in rank code.
+/// It is one pointer, so that a result comes back in registers where a call succeeds. `?` turns it into an
+/// [`mp_core::Error`] in rank code.
+pub struct Error(Box<ErrorKind>);
+
+mp_core::boxed_error!();
+
+/// What can go wrong: see [`Error::kind`]. Ranks are those of the communicator, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The rank panicked or died. What it had sent before was delivered.
     #[error("rank {rank} of the communicator was lost (rank {world_rank} of the world)")]
     PeerLost {
@@ -82,7 +88,7 @@ pub enum Error {
     /// An immediate or buffered send failed for a reason that lies in this rank, mostly for want of memory.
     /// The call that fails with this is another one, which would have waited: perhaps for an answer to that
     /// message. Any wait of this library can be that call, also one for a channel, a flag or a collective
-    /// operation; then it is [`Error::Other`](mp_core::Error::Other), with this inside. Not so the wait of a
+    /// operation; then it is [`Other`](mp_core::ErrorKind::Other), with this inside. Not so the wait of a
     /// critical section, nor [`wait`](mp_core::Request::wait) of a collective request, whose operation owns
     /// its buffer. The request of the send says it, too.
     #[error("a message to rank {rank} of the communicator could not be sent: {reason}")]
@@ -127,9 +133,9 @@ pub enum Error {
 impl Error {
     /// What is wrong, if a send failed with it for a reason that lies in this rank.
     pub(crate) fn of_this_rank(&self) -> Option<String> {
-        match self {
-            Self::Broken { reason, .. } => Some(reason.clone()),
-            Self::World(error) => Some(error.to_string()),
+        match self.kind() {
+            ErrorKind::Broken { reason, .. } => Some(reason.clone()),
+            ErrorKind::World(error) => Some(error.to_string()),
             _ => None,
         }
     }
@@ -137,23 +143,39 @@ impl Error {
 
 /// An error of communicators that was [made](mp_core::Error::other) one of worlds is what it was again.
 impl From<mp_core::Error> for Error {
+    #[cold]
     fn from(error: mp_core::Error) -> Self {
-        match error {
-            mp_core::Error::Revoked { .. } => Self::Revoked,
-            mp_core::Error::Other(other) => match other.downcast() {
+        match error.into_kind() {
+            mp_core::ErrorKind::Revoked { .. } => ErrorKind::Revoked.into(),
+            mp_core::ErrorKind::Other(other) => match other.downcast() {
                 Ok(error) => *error,
-                Err(other) => Self::World(mp_core::Error::Other(other)),
+                Err(other) => ErrorKind::World(mp_core::Error::other(other)).into(),
             },
-            error => Self::World(error),
+            kind => ErrorKind::World(kind.into()).into(),
         }
     }
 }
 
+impl From<mp_core::ErrorKind> for Error {
+    #[cold]
+    fn from(kind: mp_core::ErrorKind) -> Self {
+        mp_core::Error::from(kind).into()
+    }
+}
+
+impl From<ErrorKind> for mp_core::Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Self {
+        Error::from(kind).into()
+    }
+}
+
 impl From<Error> for mp_core::Error {
+    #[cold]
     fn from(error: Error) -> Self {
-        match error {
-            Error::World(error) => error,
-            error => Self::other(error),
+        match error.into_kind() {
+            ErrorKind::World(error) => error,
+            kind => Self::other(Error::from(kind)),
         }
     }
 }
@@ -169,8 +191,8 @@ pub struct Failed<B> {
     pub buffer: B,
 }
 
-impl<B> std::fmt::Debug for Failed<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<B> fmt::Debug for Failed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Failed").field("error", &self.error).finish_non_exhaustive()
     }
 }

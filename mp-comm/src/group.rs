@@ -1,6 +1,6 @@
 //! Sets of ranks, in an order.
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// Ranks in an order, without a way to communicate (`MPI_Group`). Made from a communicator, or from
 /// other groups; [`Communicator::create`](crate::Communicator::create) makes it one.
@@ -58,10 +58,12 @@ impl Group {
     fn named(&self, ranks: &[usize]) -> Result<Vec<u32>> {
         let mut named = Vec::with_capacity(ranks.len());
         for &rank in ranks {
-            let world =
-                *self.ranks.get(rank).ok_or(Error::NoSuchRank { rank, size: self.ranks.len() })?;
+            let world = *self
+                .ranks
+                .get(rank)
+                .ok_or_else(|| ErrorKind::NoSuchRank { rank, size: self.ranks.len() })?;
             if named.contains(&world) {
-                return Err(Error::Misuse(format!("rank {rank} named twice")));
+                return Err(ErrorKind::Misuse(format!("rank {rank} named twice")).into());
             }
             named.push(world);
         }
@@ -71,7 +73,7 @@ impl Group {
     /// These of its ranks, in this order (`MPI_Group_incl`).
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], and [`Error::Misuse`] for a rank named twice.
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and [`Misuse`](crate::ErrorKind::Misuse) for a rank named twice.
     pub fn include(&self, ranks: &[usize]) -> Result<Self> {
         Ok(self.with(self.named(ranks)?))
     }

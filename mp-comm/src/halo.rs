@@ -6,7 +6,7 @@ use crate::{
     cartesian::Cartesian,
     communicator::{Communicator, OWN_TAGS, Stream},
     elements::misuse,
-    error::{Error, Result},
+    error::{ErrorKind, Result},
 };
 
 /// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or
@@ -53,7 +53,7 @@ impl Cartesian {
     /// does not divide: `row` says their extents; they come last and have no halo.
     ///
     /// # Errors
-    /// [`Error::Misuse`](crate::Error::Misuse) when `own` has another number of dimensions than the
+    /// [`Misuse`](crate::ErrorKind::Misuse) when `own` has another number of dimensions than the
     /// grid, or is smaller than the halo of the neighbours.
     pub fn halo<T: Plain>(
         &self,
@@ -103,7 +103,7 @@ impl<T: Plain> Halo<'_, T> {
     ///
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::receive_into`];
-    /// [`Error::Misuse`](crate::Error::Misuse) when the block has another length than
+    /// [`Misuse`](crate::ErrorKind::Misuse) when the block has another length than
     /// [`len`](Self::len), or a neighbour's has other extents. What was refused is dropped: the next
     /// exchange finds nothing of it.
     pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
@@ -118,14 +118,14 @@ impl<T: Plain> Halo<'_, T> {
                 1 => self.exchange_whole(dimension, self.width * inner, block),
                 _ => self.exchange_strips(dimension, inner, block),
             };
-            match exchanged {
-                // The neighbours in the other dimensions wait for this rank.
-                Err(
-                    error @ (Error::Misuse(_)
-                    | Error::Truncated { .. }
-                    | Error::OtherElements { .. }),
-                ) => differs = differs.and(Err(error)),
-                exchanged => exchanged?,
+            if let Err(error) = exchanged {
+                match error.kind() {
+                    // The neighbours in the other dimensions wait for this rank.
+                    ErrorKind::Misuse(_)
+                    | ErrorKind::Truncated { .. }
+                    | ErrorKind::OtherElements { .. } => differs = differs.and(Err(error)),
+                    _ => return Err(error),
+                }
             }
         }
         differs

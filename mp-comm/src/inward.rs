@@ -7,6 +7,7 @@ use mp_core::{
 };
 
 use crate::{
+    ErrorKind,
     desk::{Desk, NOBODY, Receiving},
     elements::ElementType,
     error::Error,
@@ -610,9 +611,9 @@ impl End {
     pub(crate) fn error(&self, rank: u32) -> Error {
         let rank = rank as usize;
         match self {
-            Self::Lost => Error::PeerLost { rank, world_rank: rank },
-            Self::Ended => Error::Ended { rank },
-            Self::Broken(reason) => Error::Broken { rank, reason: reason.clone() },
+            Self::Lost => ErrorKind::PeerLost { rank, world_rank: rank }.into(),
+            Self::Ended => ErrorKind::Ended { rank }.into(),
+            Self::Broken(reason) => ErrorKind::Broken { rank, reason: reason.clone() }.into(),
         }
     }
 }
@@ -661,7 +662,7 @@ pub(crate) fn hopeless<'a>(
             first.get_or_insert_with(|| end.error(rank));
         }
     }
-    Some(first.unwrap_or(Error::NobodyLeft))
+    Some(first.unwrap_or_else(|| ErrorKind::NobodyLeft.into()))
 }
 
 /// Bytes of a whole line.

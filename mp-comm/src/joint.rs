@@ -73,7 +73,7 @@ impl<'a> Joint<'a> {
         self.communicator.engine.rank.clone()
     }
 
-    /// Returns [`Error::Revoked`](crate::Error::Revoked) if the communicator was
+    /// Returns [`Revoked`](crate::ErrorKind::Revoked) if the communicator was
     /// [revoked](Communicator::revoke): for operations that begin with something else than messages of this
     /// stream. Ranks that have opened message passing buffers ask it once more after that; what they wait for
     /// later, a revocation ends.
@@ -169,7 +169,7 @@ impl<'a> Joint<'a> {
     /// begin something. `None` where they do not, or there is one rank.
     ///
     /// # Errors
-    /// [`Error::World`](crate::Error::World) for lack of memory.
+    /// [`World`](crate::ErrorKind::World) for lack of memory.
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
             true => {
@@ -209,7 +209,7 @@ impl<'a> Joint<'a> {
     ///     let root = if rank.id() == 1 { 2 } else { 0 };
     ///     let call = Call::new("gather").elements::<u8>(100).root(root);
     ///     match world.joint().check(&call, None) {
-    ///         Err(Error::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///         Err(ErrorKind::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
     ///         other => panic!("{other:?}"),
     ///     }
     ///     Ok(())
@@ -218,9 +218,9 @@ impl<'a> Joint<'a> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`Error::CallsDiffer`](crate::Error::CallsDiffer), and
-    /// [`Error::NotCome`](crate::Error::NotCome) after the limit;
-    /// [`Error::PeerLost`](crate::Error::PeerLost) and [`Error::Ended`](crate::Error::Ended) when one
+    /// At all ranks: [`CallsDiffer`](crate::ErrorKind::CallsDiffer), and
+    /// [`NotCome`](crate::ErrorKind::NotCome) after the limit;
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when one
     /// can't come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;
@@ -245,7 +245,7 @@ impl<'a> Joint<'a> {
     /// [`Communicator::send`] in the stream of joint operations.
     ///
     /// # Errors
-    /// As that; [`Error::Misuse`](crate::Error::Misuse) for tags from 2³¹ on.
+    /// As that; [`Misuse`](crate::ErrorKind::Misuse) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.check_tag(tag)?;

@@ -38,7 +38,7 @@ use mp_core::{
 use crate::{
     call::{Call, Calls},
     communicator::Communicator,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     joint::Joint,
     outward::NAMES,
 };
@@ -127,7 +127,7 @@ impl Ledger {
     /// Enters this rank's next call, and waits for nobody.
     ///
     /// # Errors
-    /// [`Error::World`] when the world's memory is broken.
+    /// [`World`](crate::ErrorKind::World) when the world's memory is broken.
     pub fn enter(&self, call: Call) -> Result<Entered> {
         let mut state = self.shared.lock();
         let number = state.entered;
@@ -332,8 +332,8 @@ impl Entered {
     /// Waits for nobody. Where it does not matter any more, nobody need ask.
     ///
     /// # Errors
-    /// [`Error::CallsDiffer`], [`Error::NotCome`] where another rank has given up; [`Error::World`] when
-    /// the world's memory is broken.
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer), [`NotCome`](crate::ErrorKind::NotCome) where another rank
+    /// has given up; [`World`](crate::ErrorKind::World) when the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
         let shared = &self.ledger.shared;
         let mut state = shared.lock();
@@ -345,9 +345,9 @@ impl Entered {
         }
         match state.verdicts.remove(&self.number) {
             None => Ok(None),
-            Some(Verdict::Differ(calls)) => Err(Error::CallsDiffer(Box::new(calls))),
+            Some(Verdict::Differ(calls)) => Err(ErrorKind::CallsDiffer(Box::new(calls)).into()),
             Some(Verdict::NotCome(rank)) => Err(self.not_come(rank)),
-            Some(Verdict::Broken(rank, reason)) => Err(Error::Broken { rank, reason }),
+            Some(Verdict::Broken(rank, reason)) => Err(ErrorKind::Broken { rank, reason }.into()),
         }
     }
 
@@ -358,7 +358,7 @@ impl Entered {
 
     fn not_come(&self, rank: usize) -> Error {
         let limit = self.ledger.limit.unwrap_or_default();
-        Error::NotCome { rank, call: Box::new(self.call.clone()), limit }
+        Error::from(ErrorKind::NotCome { rank, call: Box::new(self.call.clone()), limit })
     }
 
     /// Waits until it is compared. What the communicator has under way gets on meanwhile.
@@ -386,20 +386,22 @@ impl Entered {
                 None => Wait::forever(),
             };
             let reached = |value| value >= missing.value;
-            match shared.polled.mpb().wait_flag_with(
-                wait,
-                Some(missing.rank),
-                missing.line,
-                reached,
-            ) {
-                Ok(_) | Err(mp_core::Error::Timeout { .. }) => {}
-                Err(mp_core::Error::Disconnected { .. }) => {
-                    return Err(Error::Ended { rank: missing.rank });
+            match shared
+                .polled
+                .mpb()
+                .wait_flag_with(wait, Some(missing.rank), missing.line, reached)
+                .map_err(mp_core::Error::into_kind)
+            {
+                Ok(_) | Err(mp_core::ErrorKind::Timeout { .. }) => {}
+                Err(mp_core::ErrorKind::Disconnected { .. }) => {
+                    return Err(ErrorKind::Ended { rank: missing.rank }.into());
                 }
-                Err(mp_core::Error::PeerLost { rank, .. }) => {
-                    return Err(of.localized(Error::PeerLost { rank, world_rank: rank }));
+                Err(mp_core::ErrorKind::PeerLost { rank, .. }) => {
+                    return Err(
+                        of.localized(Error::from(ErrorKind::PeerLost { rank, world_rank: rank }))
+                    );
                 }
-                Err(error) => return Err(error.into()),
+                Err(kind) => return Err(kind.into()),
             }
         }
         Ok(())

@@ -44,7 +44,7 @@
 //! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and what else all ranks call together | the methods of `onchip::collectives::Collectives` |
 //! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
 //! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
-//! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`Error::PeerLost`], [`Error::Revoked`] |
+//! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](crate::ErrorKind::PeerLost), [`Revoked`](crate::ErrorKind::Revoked) |
 //! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`balanced`] |
 //!
 //! New are [buffers that move](Communicator::send_buffer) instead of being copied, and the exchange
@@ -58,8 +58,8 @@
 //!
 //! **Together.** Calls that all ranks must make, to [`duplicate`](Communicator::duplicate),
 //! [`split`](Communicator::split) and so on, compare what the ranks call: where that differs all get
-//! [`Error::CallsDiffer`], which names who called what. [`Joint::check`] does that for other operations,
-//! and where [checks](Check) are on, for all of them together.
+//! [`CallsDiffer`](crate::ErrorKind::CallsDiffer), which names who called what. [`Joint::check`] does that for
+//! other operations, and where [checks](Check) are on, for all of them together.
 //!
 //! **Contexts.** Every communicator has a number that its members agree on, and that goes with
 //! every message: what is sent in one is never received in another.
@@ -138,7 +138,7 @@ pub use check::{CHECK_VARIABLE, Check};
 pub use communicator::Communicator;
 pub use eager::{UNEXPECTED_VARIABLE, Unexpected};
 pub use elements::ElementType;
-pub use error::{Error, Failed, Result};
+pub use error::{Error, ErrorKind, Failed, Result};
 pub use exchange::Exchange;
 pub use group::Group;
 pub use halo::Halo;

@@ -40,13 +40,19 @@ pub(crate) enum End {
 }
 
 impl From<CoreError> for End {
+    #[cold]
     fn from(error: CoreError) -> Self {
-        match error {
-            CoreError::PeerLost { .. } => Self::Lost,
-            CoreError::Disconnected { .. } => Self::Ended,
-            error => Self::Broken(error.to_string()),
+        match error.kind() {
+            mp_core::ErrorKind::PeerLost { .. } => Self::Lost,
+            mp_core::ErrorKind::Disconnected { .. } => Self::Ended,
+            kind => Self::Broken(kind.to_string()),
         }
     }
+}
+
+/// Whether there was no free slot, or there is further [news](Outward::heed).
+fn is_full(error: &CoreError) -> bool {
+    matches!(error.kind(), mp_core::ErrorKind::Full { .. } | mp_core::ErrorKind::Timeout { .. })
 }
 
 /// How a message goes, and how far it has got.
@@ -261,7 +267,7 @@ impl Channels {
         };
         match sent {
             Ok(()) => Ok(true),
-            Err(CoreError::Full { .. } | CoreError::Timeout { .. }) => Ok(false),
+            Err(error) if is_full(&error) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -299,9 +305,9 @@ impl Channels {
         };
         sent.map(|()| Step::Done).or_else(|back| {
             *buffer = Some(back.message);
-            match back.error {
-                CoreError::Full { .. } | CoreError::Timeout { .. } => Ok(Step::Full(Which::Chunks)),
-                error => Err(error.into()),
+            match is_full(&back.error) {
+                true => Ok(Step::Full(Which::Chunks)),
+                false => Err(back.error.into()),
             }
         })
     }
@@ -326,7 +332,7 @@ impl Channels {
                 course.gone += piece.len();
                 Ok(true)
             }
-            Err(CoreError::Full { .. } | CoreError::Timeout { .. }) => Ok(false),
+            Err(error) if is_full(&error) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

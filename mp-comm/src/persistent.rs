@@ -5,7 +5,7 @@ use mp_core::{Buffer, BufferMut, Pending, requests::UnderWay};
 use crate::{
     communicator::Communicator,
     elements::misuse,
-    error::{Error, Failed, Result},
+    error::{ErrorKind, Failed, Result},
     request::{ReceiveRequest, SendRequest},
     status::{Source, Status, Tag},
 };
@@ -134,7 +134,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Begins to send what the buffer holds (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it was started and not waited for.
+    /// [`Misuse`](crate::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, to, tag, state } = self;
         state.start(|buffer| communicator.immediate_send(buffer, *to, *tag))
@@ -151,7 +151,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// The buffer.
     ///
     /// # Errors
-    /// [`Error::Misuse`] while it is under way.
+    /// [`Misuse`](crate::ErrorKind::Misuse) while it is under way.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }
@@ -161,7 +161,7 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Posts the receive (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it was started and not waited for.
+    /// [`Misuse`](crate::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, source, tag, state } = self;
         state.start(|buffer| communicator.immediate_receive(buffer, *source, *tag))
@@ -170,19 +170,19 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Waits for the message.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`], and [`Error::Misuse`] when it was not started; it can be
+    /// As [`Communicator::receive_into`], and [`Misuse`](crate::ErrorKind::Misuse) when it was not started; it can be
     /// started again all the same.
     pub fn wait(&mut self) -> Result<Status> {
         match self.state.wait(ReceiveRequest::wait)? {
             Some(status) => Ok(status),
-            None => Err(Error::Misuse("the request was not started".to_owned())),
+            None => Err(ErrorKind::Misuse("the request was not started".to_owned()).into()),
         }
     }
 
     /// The buffer.
     ///
     /// # Errors
-    /// [`Error::Misuse`] while it is under way.
+    /// [`Misuse`](crate::ErrorKind::Misuse) while it is under way.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }

@@ -103,9 +103,9 @@ impl Communicator {
     /// if there is [a thread for that](crate::Joint::lend_messages_to).
     ///
     /// Errors, also of this call, come from [`wait`](Request::wait). When this rank has no memory to send
-    /// to `to`, the next wait of the rank, of whatever kind, returns [`Error::Unsent`](crate::Error::Unsent)
+    /// to `to`, the next wait of the rank, of whatever kind, returns [`Unsent`](crate::ErrorKind::Unsent)
     /// instead of sleeping, unless the request was asked before. Rank `to` receives all that went before. Then its
-    /// receives from here, and those from any source, return [`Error::Broken`](crate::Error::Broken).
+    /// receives from here, and those from any source, return [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
     /// use mp_comm::{ANY_TAG, Communicator};
@@ -415,7 +415,10 @@ impl<B: Buffer + 'static> SendOperation<B> {
     fn finish(mut self, mut outcome: Result<()>) -> Result<B, Failed<B>> {
         loop {
             let driven = drive(&mut self, None);
-            let another = matches!(driven, Err(crate::Error::Unsent { .. }));
+            let another = matches!(
+                driven.as_ref().map_err(crate::Error::kind),
+                Err(crate::ErrorKind::Unsent { .. })
+            );
             outcome = outcome.and(driven.and_then(|_| self.outcome.take().unwrap_or(Ok(()))));
             if self.buffer.is_none() {
                 self.buffer = self.taken_back().or_else(|| self.given_back());

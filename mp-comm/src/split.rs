@@ -48,8 +48,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PeerLost`](crate::Error::PeerLost) and [`Error::Ended`](crate::Error::Ended) for
-    /// every rank when one can't take part; [`Error::CallsDiffer`](crate::Error::CallsDiffer) for
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) for
+    /// every rank when one can't take part; [`CallsDiffer`](crate::ErrorKind::CallsDiffer) for
     /// all when one has called something else.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
@@ -72,7 +72,7 @@ impl Communicator {
     /// unless the machine has only one.
     ///
     /// # Errors
-    /// As [`split`](Self::split), and [`Error::World`](crate::Error::World) when the machine can't
+    /// As [`split`](Self::split), and [`World`](crate::ErrorKind::World) when the machine can't
     /// be read.
     pub fn split_shared(&self, shared: Shared) -> Result<Self> {
         let unit = Topology::read().map(|topology| unit(&topology, shared));
@@ -91,7 +91,7 @@ impl Communicator {
     /// call it with the same group; those that are not in it get none.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Error::Misuse`](crate::Error::Misuse) for all when groups
+    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all when groups
     /// differ, or have ranks that this communicator has not.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         let part = group.world_ranks().iter().all(|&rank| self.members.local(rank).is_some());

@@ -6,7 +6,7 @@ use crate::{
     call::{Call, Callers, Calls},
     communicator::Communicator,
     elements::misuse,
-    error::{Error, Result},
+    error::{ErrorKind, Result},
     members::Members,
 };
 
@@ -96,11 +96,11 @@ impl Communicator {
     /// on receives and probes of this rank from any source wait in this communicator for the others.
     ///
     /// As long as a rank of the communicator is lost and was not acknowledged, each receive from any source
-    /// fails with [`PeerLost`](crate::Error::PeerLost) that no message has come for: it may be the one that
+    /// fails with [`PeerLost`](crate::ErrorKind::PeerLost) that no message has come for: it may be the one that
     /// was to come from there. What the lost rank had sent is received before. A receive that was posted
     /// before fails when it is waited for or tested, and gives its buffer back. It takes no message then, so
     /// that none is lost: the next receive gets it. The same goes for a rank that lives and has no memory to
-    /// send to this one: then the error is [`Broken`](crate::Error::Broken).
+    /// send to this one: then the error is [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
     /// use mp_comm::{ANY_SOURCE, Communicator, Error};
@@ -110,7 +110,7 @@ impl Communicator {
     ///     match world.rank() {
     ///         0 => {
     ///             let first = world.receive::<u8>(ANY_SOURCE, 1);
-    ///             assert!(matches!(first, Err(Error::PeerLost { rank: 2, .. })));
+    ///             assert!(matches!(first, Err(ErrorKind::PeerLost { rank: 2, .. })));
     ///             assert_eq!(world.acknowledge(), [2]);
     ///             // So that rank 1 does not send before.
     ///             world.send(&[0u8], 1, 0)?;
@@ -136,10 +136,10 @@ impl Communicator {
     }
 
     /// Revokes the communicator (`MPI_Comm_revoke`): whatever any of its ranks does in it fails with
-    /// [`Error::Revoked`], at once and from now on, this rank's calls included. For a rank that has found
-    /// another one lost, and whose peers may wait for messages that will not come: they hear of it so, and can
-    /// [`shrink`](Self::shrink) it together. The other ranks need not call it; communicators that were made of
-    /// this one, or that it was made of, go on.
+    /// [`Revoked`](crate::ErrorKind::Revoked), at once and from now on, this rank's calls included. For a rank that
+    /// has found another one lost, and whose peers may wait for messages that will not come: they hear of it so,
+    /// and can [`shrink`](Self::shrink) it together. The other ranks need not call it; communicators that were made
+    /// of this one, or that it was made of, go on.
     ///
     /// What fails: sends, receives and probes, blocking and immediate, also those that wait; what ranks call
     /// together, the collective operations included. A receive whose message has begun to come still gets it.
@@ -156,7 +156,7 @@ impl Communicator {
     ///         world.revoke()?;
     ///     }
     ///     // Nobody sends anything.
-    ///     assert!(matches!(world.receive::<u8>((rank.id() + 1) % 3, 1), Err(Error::Revoked)));
+    ///     assert!(matches!(world.receive::<u8>((rank.id() + 1) % 3, 1), Err(ErrorKind::Revoked)));
     ///     assert!(world.is_revoked());
     ///     // All are still there.
     ///     let again = world.shrink()?;
@@ -167,7 +167,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::World`] for lack of memory, or when the world's memory is broken.
+    /// [`World`](crate::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn revoke(&self) -> Result<()> {
         let board = self.engine.work().board(self.context, &self.members)?;
         board.revoke()?;
@@ -213,8 +213,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::CallsDiffer`] at all when some call [`agree`](Self::agree) instead; [`Error::World`] for lack
-    /// of memory, or when the world's memory is broken.
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all when some call [`agree`](Self::agree) instead;
+    /// [`World`](crate::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
         // Twice as many are told apart: see `Stream`.
@@ -250,8 +250,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::CallsDiffer`] at all when some call [`shrink`](Self::shrink) instead; [`Error::World`] for
-    /// lack of memory, or when the world's memory is broken.
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all when some call [`shrink`](Self::shrink) instead;
+    /// [`World`](crate::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn agree(&self, flag: u64) -> Result<Agreement> {
         let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;
         Ok(Agreement { flag, unacknowledged })
@@ -282,7 +282,7 @@ impl Communicator {
             let callers = |call, ranks| Callers { call: Call::new(call), ranks };
             let mut groups = vec![callers("shrink", shrink), callers("agree", agree)];
             groups.sort_by_key(|callers| std::cmp::Reverse(callers.ranks.len()));
-            return Err(Error::CallsDiffer(Box::new(Calls::of(groups))));
+            return Err(ErrorKind::CallsDiffer(Box::new(Calls::of(groups))).into());
         }
         Ok(Decision { flag, context, group, unacknowledged })
     }

@@ -1,6 +1,6 @@
 //! What can go wrong, with the facts in it.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use crate::{
     channel::ChannelSpec, mpb::spec::Mpbs, segment::SegmentError, topology, wait::Operation,
@@ -9,10 +9,74 @@ use crate::{
 /// A result whose error is the library's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in a world.
+/// Gives the `Error` of a module what a box of its `ErrorKind` takes: how the kind is read and taken out, and the
+/// traits of an error.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! boxed_error {
+    () => {
+        impl Error {
+            /// Returns what went wrong.
+            pub fn kind(&self) -> &ErrorKind {
+                &self.0
+            }
+
+            /// Takes out what went wrong.
+            pub fn into_kind(self) -> ErrorKind {
+                *self.0
+            }
+        }
+
+        impl From<ErrorKind> for Error {
+            #[cold]
+            fn from(kind: ErrorKind) -> Self {
+                Self(Box::new(kind))
+            }
+        }
+
+        impl ::std::fmt::Debug for Error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl ::std::fmt::Display for Error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl ::std::error::Error for Error {
+            fn source(&self) -> Option<&(dyn ::std::error::Error + 'static)> {
+                self.0.source()
+            }
+        }
+    };
+}
+
+/// Why a call on a world failed. [`kind`](Self::kind) says what happened, with the facts.
+///
+/// It is one pointer, so that a result comes back in registers where a call succeeds.
+///
+/// ```
+/// use mp_core::{ErrorKind, World};
+///
+/// let rank = World::solo()?;
+/// let error = rank.sender::<u8>("numbers", 7, mp_core::Channel::degree(1)).unwrap_err();
+/// match error.kind() {
+///     ErrorKind::NoSuchRank { rank, size } => assert_eq!((*rank, *size), (7, 1)),
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), mp_core::Error>(())
+/// ```
+pub struct Error(Box<ErrorKind>);
+
+boxed_error!();
+
+/// What can go wrong in a world: see [`Error::kind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The rank at the other end panicked or died; any rank, where a flag was waited for. What it
     /// had published was delivered before.
     #[error("rank {rank} was lost ({operation} on {} {channel:?})", operation.medium())]
@@ -207,16 +271,31 @@ impl Error {
     /// let error = mp_core::Error::other("no such picture");
     /// assert_eq!(error.to_string(), "no such picture");
     /// ```
+    #[cold]
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Other(error.into())
+        ErrorKind::Other(error.into()).into()
     }
 
     pub(crate) fn os(call: &'static str) -> impl FnOnce(nix::errno::Errno) -> Self {
-        move |errno| Self::Os { call, source: errno.into() }
+        move |errno| ErrorKind::Os { call, source: errno.into() }.into()
     }
 }
 
+macro_rules! from_causes {
+    ($($cause:ty),+) => {$(
+        impl From<$cause> for Error {
+            #[cold]
+            fn from(cause: $cause) -> Self {
+                ErrorKind::from(cause).into()
+            }
+        }
+    )+};
+}
+
+from_causes!(RanksFailed, SegmentError, topology::Error, postcard::Error);
+
 impl From<io::Error> for Error {
+    #[cold]
     fn from(error: io::Error) -> Self {
         Self::other(error)
     }
@@ -256,8 +335,8 @@ pub enum Cause {
     Vanished,
 }
 
-impl std::fmt::Display for RankFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for RankFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rank = self.rank;
         match &self.cause {
             Cause::Error(error) => write!(f, "rank {rank}: {error}"),
@@ -290,8 +369,8 @@ pub struct SendError<M> {
     pub message: M,
 }
 
-impl<M> std::fmt::Debug for SendError<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<M> fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendError").field("error", &self.error).finish_non_exhaustive()
     }
 }

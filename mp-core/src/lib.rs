@@ -96,7 +96,7 @@ pub mod requests {
 pub use buffer::SharedBuffer;
 pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
 pub use copy::copy;
-pub use error::{Cause, Error, RankFailure, RanksFailed, Result, SendError};
+pub use error::{Cause, Error, ErrorKind, RankFailure, RanksFailed, Result, SendError};
 pub use plain::{Message, Plain};
 pub use request::{
     Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use mp_core::{
-    Cause, Channel, Error, Result, World,
+    Cause, Channel, Error, ErrorKind, Result, World,
     launch::{Ending, Launched, RanksOutput, Stream},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -669,8 +669,12 @@ fn wrapped() -> Result<()> {
                         let _ = nix::sys::signal::kill(shell, nix::sys::signal::Signal::SIGKILL);
                         std::thread::sleep(Duration::from_secs(3600));
                     }
-                    match rank.receiver::<u8>("never", 1, Channel::degree(1))?.receive() {
-                        Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+                    match rank
+                        .receiver::<u8>("never", 1, Channel::degree(1))?
+                        .receive()
+                        .map_err(Error::into_kind)
+                    {
+                        Err(ErrorKind::PeerLost { rank: 1, .. }) => Ok(()),
                         other => Err(Error::other(format!("{:?}", other.err()))),
                     }
                 })
@@ -1069,8 +1073,8 @@ fn slow_reader() -> Result<()> {
             rank.receiver::<u8>("started", 1, Channel::degree(1))?.receive()?;
             let end = rank.receiver::<u8>("never", 1, Channel::degree(1))?.receive().map(drop);
             std::io::stderr().write_all(b"rank 2 knows\n")?;
-            match end {
-                Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+            match end.map_err(Error::into_kind) {
+                Err(ErrorKind::PeerLost { rank: 1, .. }) => Ok(()),
                 other => Err(Error::other(format!("{other:?}"))),
             }
         }
@@ -1257,8 +1261,10 @@ fn deaf() -> Result<()> {
                 drop(rank.buffer_zeroed::<u8>(64)?);
             }
         });
-        let Err(Error::RanksFailed(failed)) = failed else { panic!("{failed:?}") };
-        let causes: Vec<_> = failed.failures.into_iter().map(|failure| failure.cause).collect();
+        let Err(ErrorKind::RanksFailed(failed)) = failed.as_ref().map_err(Error::kind) else {
+            panic!("{failed:?}")
+        };
+        let causes: Vec<_> = failed.failures.iter().map(|failure| failure.cause.clone()).collect();
         assert_eq!(causes, [const { Cause::Vanished }; RANKS]);
     }
     // Who ends well is not missed.

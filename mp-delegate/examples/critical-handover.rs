@@ -7,7 +7,7 @@
 
 use std::{io::Write, time::Duration};
 
-use mp_core::{Channel, Error, Rank, Result, World};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 use mp_delegate::critical::{Object, Protected, Scheme};
 use nix::{
     sys::signal::{Signal, kill},
@@ -139,8 +139,11 @@ fn main() -> Result<()> {
         for (waits, what) in [(false, ", repaired"), (true, ", past a waiter")] {
             say(what)?;
             for _ in 0..deaths {
-                match World::processes(2).run(|rank| follow(rank, scheme, waits)) {
-                    Err(Error::RanksFailed(failed)) if failed.failures[0].rank == 1 => {}
+                match World::processes(2)
+                    .run(|rank| follow(rank, scheme, waits))
+                    .map_err(Error::into_kind)
+                {
+                    Err(ErrorKind::RanksFailed(failed)) if failed.failures[0].rank == 1 => {}
                     ended => drop(ended?),
                 }
             }

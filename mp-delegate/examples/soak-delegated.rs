@@ -15,7 +15,7 @@ mod farm;
 use std::time::{Duration, Instant};
 
 use farm::Farm;
-use mp_core::{Channel, Error, Rank, Result, World, topology::KtPlacement};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, topology::KtPlacement};
 use mp_delegate::comm::{Choice, CommThreads, Request};
 use support::{Random, Watchdog};
 
@@ -96,13 +96,13 @@ fn run(rank: &Rank, seed: u64) -> Result<u64> {
         while !open.is_empty() {
             for at in (0..open.len()).rev() {
                 let producer = open[at];
-                let message = match from[producer].receive() {
+                let message = match from[producer].receive().map_err(Error::into_kind) {
                     Ok(message) => message,
-                    Err(Error::Disconnected { .. }) => {
+                    Err(ErrorKind::Disconnected { .. }) => {
                         open.swap_remove(at);
                         continue;
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.into()),
                 };
                 let n = message[0] & ((1 << 40) - 1);
                 ensure!(*message == self::message(producer as u64, n), "message {n}: {message:?}");

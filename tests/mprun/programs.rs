@@ -145,17 +145,17 @@ fn rounds(kind: &str) -> onchip::Result<()> {
             next.send(&(number + me as u64))?;
             Ok(*previous.receive()?)
         });
-        let text = match results {
+        let text = match results.map_err(Error::into_kind) {
             Ok(results) => {
                 number = results.iter().sum::<u64>() % 1009;
                 format!("{results:?}")
             }
             // The others' fates depend on who was faster.
-            Err(Error::RanksFailed(RanksFailed { failures })) => {
+            Err(ErrorKind::RanksFailed(RanksFailed { failures })) => {
                 let culprit = if round % 5 == 3 { 1 } else { 2 };
                 failures.iter().find(|f| f.rank == culprit).unwrap().to_string()
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         if onchip::caller() {
             println!("{round}: {text}");
@@ -209,8 +209,8 @@ fn early() -> onchip::Result<()> {
     }
     let outcome = world().run(|rank| {
         let from = rank.receiver::<u64>("word", 1, Channel::degree(1))?;
-        match from.receive() {
-            Err(Error::PeerLost { rank: 1, .. }) => Ok(()),
+        match from.receive().map_err(Error::into_kind) {
+            Err(ErrorKind::PeerLost { rank: 1, .. }) => Ok(()),
             other => panic!("{other:?}"),
         }
     });
@@ -226,8 +226,10 @@ fn end(how: &str, who: usize) -> onchip::Result<()> {
     world().run(|rank| {
         if rank.id() != who {
             let from = rank.receiver::<u64>("never", who, Channel::degree(1))?;
-            return match from.receive() {
-                Err(error @ (Error::PeerLost { .. } | Error::Disconnected { .. })) => Err(error),
+            return match from.receive().map_err(Error::into_kind) {
+                Err(error @ (ErrorKind::PeerLost { .. } | ErrorKind::Disconnected { .. })) => {
+                    Err(error.into())
+                }
                 other => panic!("{other:?}"),
             };
         }
@@ -294,8 +296,8 @@ fn mended() -> onchip::Result<()> {
             std::thread::sleep(Duration::from_millis(300));
             Ok(())
         });
-        match outcome {
-            Err(Error::RanksFailed(RanksFailed { failures })) if failures.len() == 1 => {}
+        match outcome.map_err(Error::into_kind) {
+            Err(ErrorKind::RanksFailed(RanksFailed { failures })) if failures.len() == 1 => {}
             other => panic!("{round}: {other:?}"),
         }
     }

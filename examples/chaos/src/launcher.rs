@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::ExitCode;
 
-use onchip::{Cause, Error, WaitPolicy, World, launch::Ending};
+use onchip::{Cause, Error, ErrorKind, WaitPolicy, World, launch::Ending};
 
 use crate::judge::OWN_WORLD;
 use crate::life::Life;
@@ -63,9 +63,9 @@ type Failures = Vec<(usize, String)>;
 fn enter(plan: &Plan, life: &Life) -> Result<Failures, Error> {
     let policy = if plan.park { WaitPolicy::Park } else { WaitPolicy::Adaptive };
     let world = World::processes(plan.ranks).wait(policy).args(rank_arguments(plan));
-    match world.run(|rank| rank::run(rank, plan, life)) {
+    match world.run(|rank| rank::run(rank, plan, life)).map_err(Error::into_kind) {
         Ok(_) => Ok(Vec::new()),
-        Err(Error::RanksFailed(failed)) => {
+        Err(ErrorKind::RanksFailed(failed)) => {
             let name = |cause: &Cause| match cause {
                 Cause::Error(_) => "error".to_owned(),
                 Cause::Panic(_) => "panic".to_owned(),
@@ -75,7 +75,7 @@ fn enter(plan: &Plan, life: &Life) -> Result<Failures, Error> {
             };
             Ok(failed.failures.iter().map(|f| (f.rank, name(&f.cause))).collect())
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

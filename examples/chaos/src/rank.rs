@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use onchip::critical;
 use onchip::immediate::ImmediateError;
-use onchip::{Error, Rank, Result, communicator};
+use onchip::{Error, ErrorKind, Rank, Result, communicator};
 
 use crate::content::Wrong;
 use crate::life::{LEAVES, Life};
@@ -48,7 +48,7 @@ fn verdict(step: usize, error: &Error) -> Verdict {
     if text == LEAVES {
         return Verdict::Left;
     }
-    if let Error::Other(other) = error
+    if let ErrorKind::Other(other) = error.kind()
         && let Some(Wrong(reason)) = other.downcast_ref()
     {
         return Verdict::Wrong { step, reason: reason.clone() };
@@ -58,30 +58,30 @@ fn verdict(step: usize, error: &Error) -> Verdict {
 
 /// Returns what an error says, or those that it is made of.
 pub fn told(error: &Error) -> Told {
-    let of_world = |error: &Error| match error {
-        Error::PeerLost { rank, .. } => Some(Told::Lost(*rank)),
-        Error::Disconnected { .. } => Some(Told::Closed),
-        Error::Revoked { .. } => Some(Told::Revoked),
+    let of_world = |error: &Error| match error.kind() {
+        ErrorKind::PeerLost { rank, .. } => Some(Told::Lost(*rank)),
+        ErrorKind::Disconnected { .. } => Some(Told::Closed),
+        ErrorKind::Revoked { .. } => Some(Told::Revoked),
         _ => None,
     };
-    let mut next: Option<&(dyn std::error::Error + 'static)> = match error {
-        Error::Other(other) => Some(&**other),
+    let mut next: Option<&(dyn std::error::Error + 'static)> = match error.kind() {
+        ErrorKind::Other(other) => Some(&**other),
         _ => None,
     };
     let mut found = of_world(error);
     while let (None, Some(error)) = (&found, next) {
         found = error.downcast_ref().and_then(of_world);
-        found = found.or_else(|| match error.downcast_ref()? {
-            communicator::Error::PeerLost { world_rank, .. } => Some(Told::Lost(*world_rank)),
-            communicator::Error::Ended { .. } | communicator::Error::NobodyLeft => {
+        found = found.or_else(|| match error.downcast_ref::<communicator::Error>()?.kind() {
+            communicator::ErrorKind::PeerLost { world_rank, .. } => Some(Told::Lost(*world_rank)),
+            communicator::ErrorKind::Ended { .. } | communicator::ErrorKind::NobodyLeft => {
                 Some(Told::Closed)
             }
-            communicator::Error::Revoked => Some(Told::Revoked),
+            communicator::ErrorKind::Revoked => Some(Told::Revoked),
             _ => None,
         });
-        found = found.or_else(|| match error.downcast_ref()? {
-            critical::Error::Lost { rank, .. } => Some(Told::Lost(*rank)),
-            critical::Error::Unknown { .. } | critical::Error::Poisoned { .. } => {
+        found = found.or_else(|| match error.downcast_ref::<critical::Error>()?.kind() {
+            critical::ErrorKind::Lost { rank, .. } => Some(Told::Lost(*rank)),
+            critical::ErrorKind::Unknown { .. } | critical::ErrorKind::Poisoned { .. } => {
                 Some(Told::Unknown)
             }
             _ => None,

@@ -7,7 +7,7 @@ use hdrhistogram::{CreationError, Histogram};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onchip::critical::objects::{Map, MapAnswer, MapOp};
-use onchip::critical::{Error, Protected, Request};
+use onchip::critical::{Error, ErrorKind, Protected, Request};
 use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -256,12 +256,12 @@ impl<const N: usize> Client<'_, N> {
     }
 
     fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
-        match error {
-            Error::Unknown { .. } if self.plan.is_followed() => {
+        match error.into_kind() {
+            ErrorKind::Unknown { .. } if self.plan.is_followed() => {
                 self.fared.account.unknown.extend(asked.changes());
             }
             error => {
-                let why = self.stops(error)?;
+                let why = self.stops(error.into())?;
                 // It may have been executed all the same.
                 self.fared.account.unknown.extend(asked.changes());
                 self.fared.stopped.get_or_insert(why);
@@ -272,11 +272,11 @@ impl<const N: usize> Client<'_, N> {
 
     /// Why it can't go on, where that was to be expected.
     fn stops(&self, error: Error) -> onchip::Result<String> {
-        match error {
-            Error::Unknown { .. } | Error::Lost { .. } if self.plan.kill.is_some() => {
+        match error.kind() {
+            ErrorKind::Unknown { .. } | ErrorKind::Lost { .. } if self.plan.kill.is_some() => {
                 Ok(error.to_string())
             }
-            error => Err(error.into()),
+            _ => Err(error.into()),
         }
     }
 
@@ -324,7 +324,9 @@ impl<const N: usize> Client<'_, N> {
         mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
         op: Op<N>,
     ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
-        while self.plan.is_followed() && matches!(answer, Err(Error::Unknown { .. })) {
+        while self.plan.is_followed()
+            && matches!(answer.as_ref().map_err(Error::kind), Err(ErrorKind::Unknown { .. }))
+        {
             std::thread::sleep(Duration::from_micros(50));
             answer = self.store.apply(op);
         }

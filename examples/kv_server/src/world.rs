@@ -5,7 +5,7 @@ use std::path::Path;
 
 use onchip::critical::Protected;
 use onchip::prelude::*;
-use onchip::{Cause, Error};
+use onchip::{Cause, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Fared, Store, Together};
@@ -61,9 +61,9 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
         }
     };
     let victim = plan.victim(size);
-    let told = match (result, &plan.reports) {
+    let told = match (result.map_err(onchip::Error::into_kind), &plan.reports) {
         (Ok(told), None) => told,
-        (Err(Error::RanksFailed(failed)), Some(folder))
+        (Err(ErrorKind::RanksFailed(failed)), Some(folder))
             if { failed.failures.iter() }
                 .all(|f| Some(f.rank) == victim && f.cause == Cause::Signal(9)) =>
         {
@@ -74,7 +74,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
             let reason = "the rank that was to be killed came to its end before";
             return Err(KvError::World(reason.to_owned()));
         }
-        (Err(error), _) => return Err(error.into()),
+        (Err(kind), _) => return Err(onchip::Error::from(kind).into()),
     };
     let mut outcome = Outcome { killed: victim, ..Outcome::default() };
     for told in told {

@@ -88,9 +88,9 @@ impl Barriers {
     /// one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; a [`BarrierError`];
+    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; a [`BarrierError`];
     /// lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
@@ -166,8 +166,8 @@ impl Barriers {
     /// Waits until all ranks have come to this barrier.
     ///
     /// # Errors
-    /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
-    /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others.
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
+    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others.
     #[inline]
     pub fn wait(&mut self) -> mp_core::Result<()> {
         match &mut self.algorithm {

@@ -78,9 +78,9 @@ impl Broadcasts {
     /// All these ranks, or all of the world, open the broadcasts of this name; none waits for the others to do so.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
     /// sense; lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
@@ -138,8 +138,8 @@ impl Broadcasts {
     /// call returns, which need not be after the others'.
     ///
     /// # Errors
-    /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
-    /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others; a
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
+    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others; a
     /// root that does not exist.
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {

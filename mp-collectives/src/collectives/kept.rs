@@ -4,7 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
-use mp_comm::{Call, Callers, Calls, Communicator, Error, Result};
+use mp_comm::{Call, Callers, Calls, Communicator, Error, ErrorKind, Result};
 
 use super::Settings;
 use crate::barrier::Barriers;
@@ -39,17 +39,21 @@ enum OutOfStep {
 
 impl OutOfStep {
     fn after(error: &Error) -> Option<Self> {
-        Some(match error {
-            &Error::PeerLost { rank, world_rank } => Self::Lost { rank, world_rank },
-            Error::Unsent { rank, reason } => Self::Unsent { rank: *rank, reason: reason.clone() },
+        Some(match error.kind() {
+            &ErrorKind::PeerLost { rank, world_rank } => Self::Lost { rank, world_rank },
+            ErrorKind::Unsent { rank, reason } => {
+                Self::Unsent { rank: *rank, reason: reason.clone() }
+            }
             _ => return None,
         })
     }
 
     fn error(self) -> Error {
         match self {
-            Self::Lost { rank, world_rank } => Error::PeerLost { rank, world_rank },
-            Self::Unsent { rank, reason } => Error::Unsent { rank, reason },
+            Self::Lost { rank, world_rank } => {
+                Error::from(ErrorKind::PeerLost { rank, world_rank })
+            }
+            Self::Unsent { rank, reason } => ErrorKind::Unsent { rank, reason }.into(),
         }
     }
 }
@@ -151,7 +155,7 @@ impl Fronts {
                     Callers { call: sends, ranks: vec![from] },
                     Callers { call: expects, ranks: vec![to] },
                 ]);
-                return Err(Error::CallsDiffer(Box::new(calls)));
+                return Err(ErrorKind::CallsDiffer(Box::new(calls)).into());
             }
         }
         Ok(())
@@ -184,7 +188,9 @@ fn take<F>(slot: &Slot<F>) -> Result<RefMut<'_, Option<F>>> {
 
 #[cold]
 fn busy() -> Error {
-    Error::Misuse("a collective operation inside of another one of its kind".to_owned())
+    Error::from(ErrorKind::Misuse(
+        "a collective operation inside of another one of its kind".to_owned(),
+    ))
 }
 
 /// A kind of operations that is opened under a name of its own.
@@ -247,7 +253,7 @@ pub(super) fn call<'a, F: Front>(
     if let Some(root) = root
         && root >= of.size()
     {
-        return Err(Error::NoSuchRank { rank: root, size: of.size() });
+        return Err(ErrorKind::NoSuchRank { rank: root, size: of.size() }.into());
     }
     let mut slot = take(F::slot(fronts))?;
     let front = match &mut *slot {
@@ -272,7 +278,7 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
     };
     let error = of_communicator(of, fronts.board.after(error));
     fronts.leave_after(&error);
-    if let Error::CallsDiffer(_) | Error::Revoked = error {
+    if let ErrorKind::CallsDiffer(_) | ErrorKind::Revoked = error.kind() {
         fronts.close();
     }
     error
@@ -298,15 +304,15 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
 #[cold]
 fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
     let local = |world: usize| of.joint().world_ranks().iter().position(|&rank| rank == world);
-    if let mp_core::Error::PeerLost { rank: world_rank, .. } = error
+    if let &mp_core::ErrorKind::PeerLost { rank: world_rank, .. } = error.kind()
         && let Some(rank) = local(world_rank)
     {
-        return Error::PeerLost { rank, world_rank };
+        return ErrorKind::PeerLost { rank, world_rank }.into();
     }
-    match error.into() {
-        Error::Unsent { rank, reason } => {
-            Error::Unsent { rank: local(rank).unwrap_or(rank), reason }
+    match Error::from(error).into_kind() {
+        ErrorKind::Unsent { rank, reason } => {
+            ErrorKind::Unsent { rank: local(rank).unwrap_or(rank), reason }.into()
         }
-        error => error,
+        kind => kind.into(),
     }
 }

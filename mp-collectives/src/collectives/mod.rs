@@ -64,15 +64,17 @@ use crate::said;
 /// [listens](crate::CHOICE_TARGET).
 ///
 /// # Errors
-/// Of all methods: [`Error::PeerLost`](mp_comm::Error::PeerLost) when a rank of the communicator was lost that the others could
-/// have waited for, and [`Error::World`](mp_comm::Error::World) with [`Disconnected`](mp_core::Error::Disconnected) when one has
-/// ended that does, with [`Timeout`](mp_core::Error::Timeout) where a [limit](Settings::wait) was set.
-/// [`Error::Unsent`](mp_comm::Error::Unsent) when a message of this rank could not be sent and no other call has said so.
-/// After these this rank is out of step with the others, and the communicator good for tagged messages
-/// alone: those that are left go on in a [smaller one](mp_comm::Communicator::shrink).
-/// [`Error::Revoked`](mp_comm::Error::Revoked) when any rank has revoked it. [`Error::Misuse`](mp_comm::Error::Misuse) inside of an operation's closure, or between [`arrive`](Self::arrive) and
-/// [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check) also
-/// [`Error::CallsDiffer`](mp_comm::Error::CallsDiffer) and [`Error::NotCome`](mp_comm::Error::NotCome).
+/// Of all methods: [`PeerLost`](mp_comm::ErrorKind::PeerLost) when a rank of the communicator was lost that the
+/// others could have waited for, and [`World`](mp_comm::ErrorKind::World) with
+/// [`Disconnected`](mp_core::ErrorKind::Disconnected) when one has ended that does, with
+/// [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
+/// [`Unsent`](mp_comm::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has said
+/// so. After these this rank is out of step with the others, and the communicator good for tagged messages alone:
+/// those that are left go on in a [smaller one](mp_comm::Communicator::shrink).
+/// [`Revoked`](mp_comm::ErrorKind::Revoked) when any rank has revoked it. [`Misuse`](mp_comm::ErrorKind::Misuse)
+/// inside of an operation's closure, or between [`arrive`](Self::arrive) and [`wait`](Arrived::wait), for the same
+/// kind of operation. With [checks](Check) also [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer) and
+/// [`NotCome`](mp_comm::ErrorKind::NotCome).
 pub trait Collectives {
     /// Waits until all ranks have come.
     ///
@@ -106,7 +108,7 @@ pub trait Collectives {
     /// returns, which need not be after the others'.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank).
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank).
     fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()>;
 
     /// Combines the vectors of all ranks for one: all call this with the same length, operation and
@@ -114,7 +116,8 @@ pub trait Collectives {
     /// not determined; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); vectors too long for a forced algorithm.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); vectors too long for a forced
+    /// algorithm.
     fn reduce<T: Plain>(
         &self,
         vector: &mut [T],
@@ -152,7 +155,7 @@ pub trait Collectives {
     /// at, and may be empty. Their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn gather<T: Plain>(&self, own: &[T], all: &mut [T], root: usize) -> Result<()>;
 
     /// [`gather`](Self::gather) of blocks that need not be equally long. The root says where they are to be in
@@ -160,7 +163,7 @@ pub trait Collectives {
     /// neither is looked at.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn gather_varying<T: Plain>(
         &self,
         own: &[T],
@@ -173,14 +176,14 @@ pub trait Collectives {
     /// place; that of another rank is its own block, which is only read.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn gather_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
     /// [`gather_in_place`](Self::gather_in_place) of blocks that need not be equally long. The root says where
     /// they are in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn gather_in_place_varying<T: Plain>(
         &self,
         buffer: &mut [T],
@@ -193,14 +196,14 @@ pub trait Collectives {
     /// others'.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn scatter<T: Plain>(&self, all: &[T], own: &mut [T], root: usize) -> Result<()>;
 
     /// [`scatter`](Self::scatter) of blocks that need not be equally long. The root says where they are in its
     /// `all`; at other ranks neither is looked at.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn scatter_varying<T: Plain>(
         &self,
         all: &[T],
@@ -213,14 +216,14 @@ pub trait Collectives {
     /// its own; that of another rank is for its own block.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn scatter_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
     /// [`scatter_in_place`](Self::scatter_in_place) of blocks that need not be equally long. The root says
     /// where they are in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`Error::NoSuchRank`](mp_comm::Error::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
     fn scatter_in_place_varying<T: Plain>(
         &self,
         buffer: &mut [T],
@@ -369,7 +372,7 @@ pub trait Collectives {
     ///     world.set_collectives(Settings { reduce, check: Check::On, ..Default::default() })?;
     ///     let mut sum = vec![0.1; 5 + rank.id() / 2];
     ///     match world.all_reduce(&mut sum, Sum) {
-    ///         Err(Error::CallsDiffer(calls)) => assert_eq!(
+    ///         Err(ErrorKind::CallsDiffer(calls)) => assert_eq!(
     ///             calls.to_string(),
     ///             "rank 2 called all_reduce of 6 f64 with Sum; \
     ///              the others called all_reduce of 5 f64 with Sum"
@@ -382,7 +385,7 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`](mp_comm::Error::Misuse) inside of an operation.
+    /// [`Misuse`](mp_comm::ErrorKind::Misuse) inside of an operation.
     fn set_collectives(&self, settings: Settings) -> Result<()>;
 }
 

@@ -45,8 +45,8 @@ use crate::told::Told;
 /// ```
 ///
 /// # Errors
-/// Of each exchange: [`PeerLost`](mp_core::Error::PeerLost),
-/// [`Disconnected`](mp_core::Error::Disconnected) and [`Timeout`](mp_core::Error::Timeout), after which
+/// Of each exchange: [`PeerLost`](mp_core::ErrorKind::PeerLost),
+/// [`Disconnected`](mp_core::ErrorKind::Disconnected) and [`Timeout`](mp_core::ErrorKind::Timeout), after which
 /// this rank is out of step with the others; a root that does not exist, and blocks that do not fit the
 /// buffers, before anything is sent. Two ranks that do not agree on the length of a block wait for each
 /// other, or take one block for another, as with MPI.
@@ -67,9 +67,9 @@ impl Exchanges {
     /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others to do so.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
     /// sense; lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,

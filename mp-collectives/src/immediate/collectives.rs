@@ -195,9 +195,9 @@ impl Immediate {
     /// others to do so. Who carries them on, each rank says for itself.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
     /// sense; lack of memory; a thread that can't be started.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,

@@ -3,7 +3,7 @@
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
-use mp_comm::{Communicator, Error, Result};
+use mp_comm::{Communicator, Error, ErrorKind, Result};
 use mp_delegate::comm::Progress;
 
 use super::{Failed, Immediate, Settings};
@@ -35,20 +35,20 @@ use crate::members::{Members, names};
 /// errors are the world's. A communicator that is dropped waits for what was called.
 ///
 /// Kind, type, length and root of immediate operations are always compared with each other: where they differ,
-/// the requests of all ranks fail with [`CallsDiffer`](Error::CallsDiffer), at the latest some time after one
+/// the requests of all ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one
 /// waits.
 ///
 /// Where ranks [check](crate::collectives::Check) all of what they call, a request fails where not all have
 /// called the same at that place among all calls of the communicator, those that block included; its
 /// error names who has called what, and is
-/// [`CallsDiffer`](Error::CallsDiffer) when `?` has made it one of communicators. Nothing is done then.
+/// [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` has made it one of communicators. Nothing is done then.
 /// The call itself waits for nobody.
 pub trait ImmediateCollectives {
     /// The operations, opened at the first call as [set](Self::set_immediate) for this communicator or the
     /// one that it was made of, or with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// Those of [`Immediate::open`]; [`Error::Misuse`] while what this returned before is kept.
+    /// Those of [`Immediate::open`]; [`Misuse`](mp_comm::ErrorKind::Misuse) while what this returned before is kept.
     fn immediate(&self) -> Result<RefMut<'_, Immediate>>;
 
     /// Who carries operations on, and how they are done, from the next call on. All ranks must call it
@@ -97,7 +97,7 @@ pub trait ImmediateCollectives {
     ///
     /// # Errors
     /// Those of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
-    /// [`Error::Misuse`] while what [`immediate`](Self::immediate) returned before is kept.
+    /// [`Misuse`](mp_comm::ErrorKind::Misuse) while what [`immediate`](Self::immediate) returned before is kept.
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
 }
 
@@ -108,7 +108,7 @@ struct Slot(RefCell<Option<Immediate>>);
 fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Immediate>>> {
     let slot = of.joint().keep(|_| Ok(Slot::default()))?;
     let busy = "immediate operations are borrowed by another call";
-    slot.0.try_borrow_mut().map_err(|_| Error::Misuse(busy.to_owned()))
+    slot.0.try_borrow_mut().map_err(|_| Error::from(ErrorKind::Misuse(busy.to_owned())))
 }
 
 fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Immediate> {
@@ -146,7 +146,7 @@ impl ImmediateCollectives for Communicator {
             let (progress, settings) = inherited(self);
             *slot = Some(open(self, progress, settings)?);
         }
-        let gone = || Error::Misuse("what was opened is gone".to_owned());
+        let gone = || Error::from(ErrorKind::Misuse("what was opened is gone".to_owned()));
         let mut immediate = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
         immediate.ledger = self.joint().ledger()?;
         Ok(immediate)

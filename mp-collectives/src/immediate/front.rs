@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
 use mp_core::delegate::{Backoff, discard};
-use mp_core::{Error, Operation, Rank, Result, Wait, mpb::Polled};
+use mp_core::{Error, ErrorKind, Operation, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
@@ -88,12 +88,12 @@ enum Broken {
 impl Broken {
     /// Why the operations after one that ended with this error are refused, if they are.
     fn of(error: &Error) -> Option<Self> {
-        match error {
-            Error::PeerLost { rank, operation, channel } => {
+        match error.kind() {
+            ErrorKind::PeerLost { rank, operation, channel } => {
                 let channel = Arc::clone(channel);
                 Some(Broken::Lost { rank: *rank, operation: *operation, channel })
             }
-            Error::Revoked { mpbs } => Some(Broken::Revoked { mpbs: Arc::clone(mpbs) }),
+            ErrorKind::Revoked { mpbs } => Some(Broken::Revoked { mpbs: Arc::clone(mpbs) }),
             _ => None,
         }
     }
@@ -102,9 +102,9 @@ impl Broken {
         match self {
             Broken::Here(why) => ImmediateError::Broken(why).into(),
             Broken::Lost { rank, operation, channel } => {
-                Error::PeerLost { rank, operation, channel }
+                Error::from(ErrorKind::PeerLost { rank, operation, channel })
             }
-            Broken::Revoked { mpbs } => Error::Revoked { mpbs },
+            Broken::Revoked { mpbs } => ErrorKind::Revoked { mpbs }.into(),
         }
     }
 }
@@ -175,8 +175,8 @@ where
                     (Err(error.into()), Some(message))
                 }
             };
-            let left = match &outcome {
-                Err(error @ Error::Disconnected { .. }) => Some(error.to_string().into()),
+            let left = match outcome.as_ref().map_err(Error::kind) {
+                Err(error @ ErrorKind::Disconnected { .. }) => Some(error.to_string().into()),
                 _ => None,
             };
             let broken = outcome.as_ref().err().and_then(Broken::of);

@@ -44,7 +44,7 @@
 //! **Costs.** A call allocates, hands over to another thread and is answered: about as much as a short
 //! operation itself takes. Where nothing can go on meanwhile the blocking forms are faster.
 //!
-//! **Ends.** A rank that dies ends the others' requests with [`PeerLost`](mp_core::Error::PeerLost).
+//! **Ends.** A rank that dies ends the others' requests with [`PeerLost`](mp_core::ErrorKind::PeerLost).
 //! Where a user's operation panics, the request has that as an error, the thread goes on, and the front
 //! is over: what is called after that fails, and for the other ranks this one is lost as far as the
 //! front goes. A request that is dropped lets its operation go on. Dropping the front waits for all that

@@ -34,9 +34,9 @@ struct Places {
 /// How a rank leaves the MPBs of its operations while they are open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Left {
-    /// Others get [`PeerLost`](mp_core::Error::PeerLost).
+    /// Others get [`PeerLost`](mp_core::ErrorKind::PeerLost).
     Lost,
-    /// Others get [`Disconnected`](mp_core::Error::Disconnected).
+    /// Others get [`Disconnected`](mp_core::ErrorKind::Disconnected).
     Closed,
 }
 

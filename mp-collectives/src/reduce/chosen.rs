@@ -84,9 +84,9 @@ impl Reductions {
     /// All these ranks, or all of the world, open the reductions of this name; none waits for the others to do so.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::Error::MpbMismatch) when another rank has opened them with other
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
     /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::Error::MpbRanksMismatch) with other members; settings that make no
+    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
     /// sense; lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
@@ -160,8 +160,8 @@ impl Reductions {
     /// the result in their vectors when it returns, the same bits.
     ///
     /// # Errors
-    /// [`PeerLost`](mp_core::Error::PeerLost), [`Disconnected`](mp_core::Error::Disconnected) and
-    /// [`Timeout`](mp_core::Error::Timeout), after which this rank is out of step with the others; a
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
+    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others; a
     /// vector, or an element, too long for a forced algorithm.
     #[inline]
     pub fn all_reduce<T: Plain>(

@@ -10,7 +10,7 @@ use mp_collectives::{
     immediate::{self, Failed, Immediate, ImmediateCollectives},
     reduce::{self, Sum},
 };
-use mp_comm::{Communicator, Error};
+use mp_comm::{Communicator, Error, ErrorKind};
 use mp_core::{Error as CoreError, Rank, Result, World};
 
 use mp_delegate::comm::Progress;
@@ -52,12 +52,12 @@ fn told(
         }
         result = of.barrier();
     }
-    let text = match result {
-        Err(Error::CallsDiffer(calls)) => calls.to_string(),
+    let text = match result.map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
         other => return Err(CoreError::other(format!("{other:?}"))),
     };
-    match of.broadcast(&mut [0u8], 0) {
-        Err(Error::CallsDiffer(_)) => Ok(text),
+    match of.broadcast(&mut [0u8], 0).map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(_)) => Ok(text),
         other => Err(CoreError::other(format!("goes on: {other:?}"))),
     }
 }
@@ -177,8 +177,11 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
             let wrong = exchange::packed(wrong);
             let (send, mut receive) = (vec![7u8; 2 * size], vec![0; 2 * size]);
             world.all_to_all_varying(&send, &blocks, &mut receive, &blocks)?;
-            let error = match world.all_to_all_varying(&send, &wrong, &mut receive, &blocks) {
-                Err(Error::CallsDiffer(calls)) => calls.to_string(),
+            let error = match world
+                .all_to_all_varying(&send, &wrong, &mut receive, &blocks)
+                .map_err(Error::into_kind)
+            {
+                Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
                 other => return Err(CoreError::other(format!("{other:?}"))),
             };
             let wanted = "rank 1 called all_to_all_varying that sends 1 elements to rank 0 of u8, \
@@ -226,8 +229,8 @@ fn told_later(
         }
         result = of.barrier().wait().ended();
     }
-    let told = |result| match result {
-        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+    let told = |result: mp_comm::Result<()>| match result.map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
         other => Err(CoreError::other(format!("{other:?}"))),
     };
     let text = told(result)?;

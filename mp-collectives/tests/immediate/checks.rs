@@ -5,7 +5,7 @@ use mp_collectives::{
     immediate::{ImmediateCollectives, Settings},
     reduce::{self, Max, Order, Sum},
 };
-use mp_comm::{Communicator, Error, Result};
+use mp_comm::{Communicator, Error, ErrorKind, Result};
 use mp_core::{Error as CoreError, Rank, World};
 
 use crate::{
@@ -74,14 +74,14 @@ fn right(of: &Communicator) -> Result<()> {
     let request = of.immediate()?.broadcast(mine, 0);
     match request.wait()? {
         got if got == [1.5; 4] => Ok(()),
-        got => Err(Error::Misuse(format!("{got:?}"))),
+        got => Err(ErrorKind::Misuse(format!("{got:?}")).into()),
     }
 }
 
 fn differ(result: Result<()>) -> Result<String> {
-    match result {
-        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
-        other => Err(Error::Misuse(format!("{other:?}"))),
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(ErrorKind::Misuse(format!("{other:?}")).into()),
     }
 }
 
@@ -104,7 +104,7 @@ fn named(rank: &Rank, by: By) -> Result<()> {
             _ => format!("rank {odd} called {what}; the others {RIGHT}"),
         };
         if told != wanted {
-            return Err(Error::Misuse(format!("{by:?}: {told:?}, {wanted:?}")));
+            return Err(ErrorKind::Misuse(format!("{by:?}: {told:?}, {wanted:?}")).into());
         }
         // Nobody went on; so all can.
         right(&world)?;
@@ -132,8 +132,11 @@ fn one_of_many_is_named() {
                 requests.push(world.immediate()?.broadcast([rank.id() + number], root));
             }
             for (number, request) in requests.into_iter().enumerate() {
-                match (request.wait().map_err(Error::from), number) {
-                    (Err(Error::CallsDiffer(calls)), 60) => {
+                match (
+                    request.wait().map_err(|failed| Error::from(failed.error).into_kind()),
+                    number,
+                ) {
+                    (Err(ErrorKind::CallsDiffer(calls)), 60) => {
                         ensure!(calls.odd()[0].ranks == [1], "{calls}");
                     }
                     (Ok([got]), _) if number != 60 => ensure!(got == number, "{got}, {number}"),
@@ -256,8 +259,8 @@ fn who_does_not_come_is_named() {
             together.wait()?;
         }
         let request = world.immediate()?.all_reduce([rank.id()], Sum);
-        let named = match world.barrier() {
-            Err(Error::NotCome { rank, .. }) => rank,
+        let named = match world.barrier().map_err(Error::into_kind) {
+            Err(ErrorKind::NotCome { rank, .. }) => rank,
             other => return Err(CoreError::other(format!("{other:?}"))),
         };
         if rank.id() != 1 {
@@ -279,11 +282,16 @@ fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
         end();
         return Ok(());
     }
-    match right(&world) {
-        Err(Error::World(CoreError::PeerLost { rank: 1, .. } | CoreError::Disconnected { .. })) => {
-            Ok(())
-        }
-        other => Err(Error::Misuse(format!("{by:?}: {other:?}"))),
+    let ended = right(&world);
+    let of_world = match ended.as_ref().map_err(Error::kind) {
+        Err(ErrorKind::World(error)) => Some(error.kind()),
+        _ => None,
+    };
+    match of_world {
+        Some(
+            mp_core::ErrorKind::PeerLost { rank: 1, .. } | mp_core::ErrorKind::Disconnected { .. },
+        ) => Ok(()),
+        _ => Err(ErrorKind::Misuse(format!("{by:?}: {ended:?}")).into()),
     }
 }
 

@@ -6,7 +6,7 @@ use mp_collectives::{
     immediate::{ImmediateCollectives, Settings},
     reduce::{self, Order, Sum},
 };
-use mp_comm::{Communicator, Error, Result};
+use mp_comm::{Communicator, Error, ErrorKind, Result};
 use mp_core::{Rank, wait_all};
 
 use crate::{
@@ -64,7 +64,10 @@ fn several(rank: &Rank, by: By) -> Result<()> {
         for (request, expected) in requests.into_iter().zip(expected) {
             let got = request.wait()?;
             if got != expected {
-                return Err(Error::Misuse(format!("{by:?}, round {round}: {got:?}, {expected:?}")));
+                return Err(ErrorKind::Misuse(format!(
+                    "{by:?}, round {round}: {got:?}, {expected:?}"
+                ))
+                .into());
             }
         }
     }
@@ -107,7 +110,10 @@ fn settings_are_followed() {
         let mine = 0.1f64.powi(rank.id() as i32);
         let sum = world.immediate()?.all_reduce([mine], Sum).wait()?[0];
         let held = world.immediate()?;
-        ensure!(matches!(world.immediate(), Err(Error::Misuse(_))), "it is borrowed");
+        ensure!(
+            matches!(world.immediate().as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
+            "it is borrowed"
+        );
         drop(held);
         Ok(sum)
     });

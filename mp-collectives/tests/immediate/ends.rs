@@ -11,7 +11,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_core::{
-    Cause, Error, Result, World,
+    Cause, Error, ErrorKind, Result, World,
     mpb::{Line, Mpbs},
 };
 use mp_model::mpb::Mpb as _;
@@ -22,12 +22,13 @@ use crate::{
 };
 
 fn is_lost<B>(failed: &Result<B, Failed<B>>, victim: usize) -> bool {
-    matches!(failed, Err(Failed { error: Error::PeerLost { rank, .. }, .. }) if *rank == victim)
+    matches!(failed, Err(Failed { error, .. })
+        if matches!(error.kind(), ErrorKind::PeerLost { rank, .. } if *rank == victim))
 }
 
 fn immediate_error<B>(failed: Result<B, Failed<B>>) -> Option<ImmediateError> {
-    match failed {
-        Err(Failed { error: Error::Other(error), .. }) => error.downcast_ref().cloned(),
+    match failed.map_err(|failed| failed.error.into_kind()) {
+        Err(ErrorKind::Other(error)) => error.downcast_ref().cloned(),
         _ => None,
     }
 }
@@ -141,8 +142,8 @@ fn a_rank_panics() {
             ensure!(end.as_ref().is_some_and(|end| is_lost(end, 2)), "{by:?}: {end:?}");
             Ok(())
         });
-        match result {
-            Err(Error::RanksFailed(failed))
+        match result.map_err(Error::into_kind) {
+            Err(ErrorKind::RanksFailed(failed))
                 if failed.failures.len() == 1
                     && failed.failures[0].rank == 2
                     && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
@@ -208,7 +209,10 @@ fn a_rank_ends_early() {
             // Of two ranks that are left, one may hear first of the other's end.
             let end = front.all_reduce(vec![1; 10_000], Sum).wait();
             let error = end.err().map(|failed| failed.error);
-            ensure!(matches!(error, Some(Error::Disconnected { .. })), "{by:?}: {error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+                "{by:?}: {error:?}"
+            );
         }
         Ok(())
     });
@@ -303,7 +307,7 @@ fn nothing_goes_on_after_a_revocation() {
                 })
             };
             let is_revoked = |ended: Result<(), Failed<()>>| {
-                matches!(ended, Err(Failed { error: Error::Revoked { .. }, .. }))
+                ended.is_err_and(|failed| matches!(failed.error.kind(), ErrorKind::Revoked { .. }))
             };
             let first = begin();
             rank.revoke_mpbs("revoked")?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncFailure, AsyncSettings, Order};
-use mp_core::{Cause, Error, Rank, Result, World, mpb::Notifier};
+use mp_core::{Cause, Error, ErrorKind, Rank, Result, World, mpb::Notifier};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with, scenarios};
 
@@ -71,6 +71,14 @@ fn storm(rank: &Rank, settings: AsyncSettings, messages: usize, pauses: u64) -> 
         ensure!(count == sent, "{count} messages of {source}, which sent {sent}");
     }
     Ok(log)
+}
+
+/// What went wrong in the world, if that is why.
+fn of_world(ended: &Result<(), AsyncFailure>) -> Option<&ErrorKind> {
+    match ended {
+        Err(AsyncFailure::Core(error)) => Some(error.kind()),
+        _ => None,
+    }
 }
 
 #[test]
@@ -359,11 +367,15 @@ fn with_a_panic(rank: &Rank, notifier: Notifier, calls: u64) -> Result<()> {
             Ok(()) => return Err(Error::other("finished with a rank that panicked")),
         },
     };
-    match failure {
-        AsyncFailure::HandlerPanicked { message } if broken && message == "the fifth" => Ok(()),
+    match (failure, broken) {
+        (AsyncFailure::HandlerPanicked { message }, true) if message == "the fifth" => Ok(()),
         // Who has heard of it and is over is not taken for the one that is lost.
-        AsyncFailure::Core(Error::PeerLost { rank: 1, .. }) if !broken => Ok(()),
-        other => Err(other.into()),
+        (AsyncFailure::Core(error), false)
+            if matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. }) =>
+        {
+            Ok(())
+        }
+        (other, _) => Err(other.into()),
     }
 }
 
@@ -383,10 +395,9 @@ fn who_drops_its_part_leaves_the_others_alone() {
         if rank.id() == 2 {
             return broadcasts.broadcast(b"farewell, or not").map_err(Error::from);
         }
-        match broadcasts.finish() {
-            Err(AsyncFailure::Core(Error::PeerLost { rank: 2, .. })) => Ok(()),
-            other => Err(Error::other(format!("{other:?}"))),
-        }
+        let ended = broadcasts.finish();
+        ensure!(matches!(of_world(&ended), Some(ErrorKind::PeerLost { rank: 2, .. })), "{ended:?}");
+        Ok(())
     });
 }
 
@@ -398,9 +409,10 @@ fn who_never_opens_them_is_missed() {
         }
         let broadcasts =
             AsyncBroadcast::open(rank, "missed", settings(Notifier::Futex), |_, _| ())?;
-        match broadcasts.finish() {
-            Err(AsyncFailure::Core(Error::PeerLost { .. } | Error::Disconnected { .. })) => Ok(()),
-            other => Err(Error::other(format!("{other:?}"))),
+        let ended = broadcasts.finish();
+        match of_world(&ended) {
+            Some(ErrorKind::PeerLost { .. } | ErrorKind::Disconnected { .. }) => Ok(()),
+            _ => Err(Error::other(format!("{ended:?}"))),
         }
     });
 }
@@ -412,10 +424,11 @@ fn ranks_that_choose_differently_find_out() {
         let settings = AsyncSettings { window, ..settings(Notifier::Futex) };
         let broadcasts = AsyncBroadcast::open(rank, "differ", settings, |_, _| ())?;
         let sent = broadcasts.broadcast(b"what window?");
-        match sent.and_then(|()| broadcasts.finish()) {
-            Err(AsyncFailure::Broadcast(_) | AsyncFailure::Core(Error::PeerLost { .. })) => Ok(()),
-            other => Err(Error::other(format!("{other:?}"))),
-        }
+        let ended = sent.and_then(|()| broadcasts.finish());
+        let differs = matches!(ended, Err(AsyncFailure::Broadcast(_)));
+        let is_lost = matches!(of_world(&ended), Some(ErrorKind::PeerLost { .. }));
+        ensure!(differs || is_lost, "{ended:?}");
+        Ok(())
     });
 }
 
@@ -448,10 +461,10 @@ fn until_death(
         if rank.id() == victim {
             die(number);
         }
-        match broadcasts.broadcast(&message(rank.id(), number as usize)) {
-            Ok(()) => {}
-            Err(AsyncFailure::Core(Error::PeerLost { rank: lost, .. })) if lost == victim => break,
-            Err(error) => return Err(error.into()),
+        let sent = broadcasts.broadcast(&message(rank.id(), number as usize));
+        match of_world(&sent) {
+            Some(ErrorKind::PeerLost { rank: lost, .. }) if *lost == victim => break,
+            _ => sent?,
         }
     }
     Ok(())
@@ -478,8 +491,8 @@ fn a_rank_panics_between_two_broadcasts() {
                 assert!(number < when, "as it was to be");
             })
         });
-        match result {
-            Err(Error::RanksFailed(failed))
+        match result.map_err(Error::into_kind) {
+            Err(ErrorKind::RanksFailed(failed))
                 if failed.failures.len() == 1
                     && failed.failures[0].rank == victim
                     && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}
@@ -518,10 +531,9 @@ fn a_rank_is_killed_while_others_wait() {
                 sleep(Duration::from_millis(50));
                 match scenarios::die() {}
             }
-            match broadcasts.finish() {
-                Err(AsyncFailure::Core(Error::PeerLost { .. })) => Ok(()),
-                other => Err(Error::other(format!("{other:?}"))),
-            }
+            let ended = broadcasts.finish();
+            ensure!(matches!(of_world(&ended), Some(ErrorKind::PeerLost { .. })), "{ended:?}");
+            Ok(())
         });
         scenarios::check(result, 1).unwrap_or_else(|error| panic!("{error}"));
     }

@@ -8,7 +8,7 @@ use mp_collectives::{
     complete,
 };
 use mp_core::{
-    Error, Rank, Result, World,
+    Error, ErrorKind, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
 };
 use mp_model::cla::barrier::Exchange;
@@ -229,10 +229,10 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             true => complete(central.wait(&mut mpb)),
             false => complete(dissemination.wait(&mut mpb)),
         };
-        match passed.map_err(Error::from) {
+        match passed.map_err(Error::from).map_err(Error::into_kind) {
             Ok(()) => {}
-            Err(Error::PeerLost { rank, .. }) if rank == fate.victim => return Ok(()),
-            Err(error) => return Err(error),
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == fate.victim => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::{mem, time::Duration};
 
 use mp_collectives::{collectives::Collectives, immediate::ImmediateCollectives};
-use mp_comm::{ANY_SOURCE, Communicator, Error};
+use mp_comm::{ANY_SOURCE, Communicator, Error, ErrorKind};
 use mp_core::{
     Channel, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
@@ -407,7 +407,10 @@ fn others_hear_that_a_rank_that_computes_has_let_go() {
             ensure!(all.receive_vec::<u64>(0, 0)?.0 == numbers(me, LONG), "another message");
             computing.tell(0, 1)?;
             let ended = all.receive::<u64>(0, 1);
-            ensure!(matches!(ended, Err(Error::Ended { rank: 0 })), "{ended:?}");
+            ensure!(
+                matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Ended { rank: 0 })),
+                "{ended:?}"
+            );
             return computing.tell(0, 2);
         }
         let posted = all.immediate_receive([0u64], 1, 2);
@@ -551,7 +554,8 @@ fn a_peer_that_is_lost_ends_what_a_computing_rank_has_begun_with_it() {
                     while !rank.is_lost(1) {
                         compute();
                     }
-                    let lost = |error: &Error| matches!(error, Error::PeerLost { rank: 1, .. });
+                    let lost =
+                        |error: &Error| matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. });
                     let failed = sending.wait().err();
                     ensure!(failed.as_ref().is_some_and(|f| lost(&f.error)), "{failed:?}");
                     let failed = receiving.wait().err();
@@ -594,9 +598,9 @@ fn a_rank_fails_while_its_messages_are_lent() {
                 }
                 world.send(&[1u64], 0, 1)?;
                 let failed = world.receive_vec::<u64>(0, 5).err();
-                match failed {
-                    Some(Error::PeerLost { .. }) if panics => Ok(()),
-                    Some(Error::Ended { .. }) if !panics => Ok(()),
+                match failed.map(Error::into_kind) {
+                    Some(ErrorKind::PeerLost { .. }) if panics => Ok(()),
+                    Some(ErrorKind::Ended { .. }) if !panics => Ok(()),
                     other => Err(mp_core::Error::other(format!("rank 1 got {other:?}"))),
                 }
             },
@@ -681,12 +685,12 @@ fn a_revocation_ends_what_a_computing_rank_has_begun() {
             computing.until_told([2], 1)?;
             let failed = receiving.wait().err();
             ensure!(
-                failed.as_ref().is_some_and(|f| matches!(f.error, Error::Revoked)),
+                failed.as_ref().is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked)),
                 "{failed:?}"
             );
             let failed = sending.wait().err();
             ensure!(
-                failed.as_ref().is_some_and(|f| matches!(f.error, Error::Revoked)),
+                failed.as_ref().is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked)),
                 "{failed:?}"
             );
             other.wait()?;

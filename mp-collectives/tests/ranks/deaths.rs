@@ -11,7 +11,7 @@ use mp_collectives::{
     complete,
     two_sided::TwoSided,
 };
-use mp_core::{Channel, Error, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::{self, Mortal},
@@ -97,10 +97,10 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 complete(done).map_err(Error::from)
             }
         };
-        match done {
+        match done.map_err(Error::into_kind) {
             Ok(()) => ensure!(got == content, "broadcast {number} arrived broken"),
-            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
-            Err(error) => return Err(error),
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error.into()),
         }
     }
     drop(mpb);
@@ -166,9 +166,9 @@ fn a_rank_leaves_between_two_broadcasts() {
                 let mut message = if rank.id() == root { content } else { [0; 1_000] };
                 match complete(broadcasts.broadcast(&mut mpb, &mut message, root)) {
                     Ok(()) => ensure!(message == content, "broadcast {number}"),
-                    Err(error) => match error.into() {
-                        Error::Disconnected { .. } => break,
-                        error => return Err(error),
+                    Err(error) => match Error::from(error).into_kind() {
+                        ErrorKind::Disconnected { .. } => break,
+                        error => return Err(error.into()),
                     },
                 }
             }
@@ -195,7 +195,7 @@ fn a_broadcast_has_its_limit() {
         let never = complete(broadcasts.broadcast(&mut mpb, &mut [0; 9], 0));
         let never = never.map_err(Error::from).err();
         let limit = Duration::from_millis(10);
-        let limited = matches!(never, Some(Error::Timeout { limit: l, .. }) if l == limit);
+        let limited = matches!(never.as_ref().map(Error::kind), Some(ErrorKind::Timeout { limit: l, .. }) if *l == limit);
         ensure!(limited, "{never:?}");
         rank.sender::<u8>("over", 0, over)?.send(&0)
     });

@@ -9,7 +9,7 @@ use mp_collectives::{
         Scatter, Settings, SharedAllGather, Way, WayToAll, packed,
     },
 };
-use mp_core::{Channel, Error, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::{self, Mortal},
@@ -321,7 +321,10 @@ fn an_exchange_has_its_limit() {
         }
         for count in [1, 1_000] {
             let never = all.all_gather(&vec![0_u8; count], &mut vec![0; 2 * count]);
-            ensure!(matches!(never, Err(Error::Timeout { .. })), "{never:?}");
+            ensure!(
+                matches!(never.as_ref().map_err(Error::kind), Err(ErrorKind::Timeout { .. })),
+                "{never:?}"
+            );
         }
         rank.sender::<u8>("over", 1, over)?.send(&0)
     });
@@ -340,8 +343,8 @@ fn a_rank_leaves_between_two_exchanges() {
                 if rank.id() == leaver && step.number == last {
                     break;
                 }
-                match exchange(&mut all, ranks, step) {
-                    Err(Error::Disconnected { .. }) => break,
+                match exchange(&mut all, ranks, step).map_err(Error::into_kind) {
+                    Err(ErrorKind::Disconnected { .. }) => break,
                     done => done?,
                 }
             }
@@ -423,10 +426,10 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 (done, true)
             }
         };
-        match done.map_err(Error::from) {
+        match done.map_err(Error::from).map_err(Error::into_kind) {
             Ok(()) => ensure!(!whole || expected().eq(all), "{number}"),
-            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
-            Err(error) => return Err(error),
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

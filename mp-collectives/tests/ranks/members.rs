@@ -6,7 +6,7 @@ use mp_collectives::{
     broadcast::{self, Broadcasts},
     reduce::{self, Reductions, Sum},
 };
-use mp_core::{Error, Rank, Result, World};
+use mp_core::{Error, ErrorKind, Rank, Result, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios};
 
@@ -95,11 +95,11 @@ fn one_dies(rank: &Rank, die: fn()) -> Result<()> {
         die();
     }
     for seed in 1..200 {
-        match fronts.call(rank, seed, 100) {
+        match fronts.call(rank, seed, 100).map_err(Error::into_kind) {
             Ok(()) => {}
             // By its number in the world.
-            Err(Error::PeerLost { rank: 1, .. }) if rank.id() < 3 => return Ok(()),
-            Err(error) => return Err(error),
+            Err(ErrorKind::PeerLost { rank: 1, .. }) if rank.id() < 3 => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
     }
     ensure!(rank.id() >= 3, "nobody said that it was lost");
@@ -118,8 +118,8 @@ fn a_death_is_for_members_alone() {
 fn no_members_at_all() {
     on_all(2, |rank| {
         let nobody = Members::of(rank, &[]);
-        let refused = |result: Option<Error>| match result {
-            Some(Error::BadMpbs { .. }) => Ok(()),
+        let refused = |result: Option<Error>| match result.map(Error::into_kind) {
+            Some(ErrorKind::BadMpbs { .. }) => Ok(()),
             other => Err(Error::other(format!("{other:?}"))),
         };
         refused(Barriers::open(nobody, "none", barrier::Settings::default()).err())?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use mp_core::{Cause, Error, Rank, Result, World};
+use mp_core::{Cause, Error, ErrorKind, Rank, Result, World};
 use mp_model::mpb::{Line, Mpb};
 
 use crate::support::scenarios;
@@ -15,8 +15,11 @@ pub fn panics(
     fate: impl Debug,
     until_death: impl Fn(&Rank, fn()) -> Result<()> + Sync,
 ) {
-    match world.run(|rank| until_death(rank, || panic!("as it was to be"))) {
-        Err(Error::RanksFailed(failed))
+    match world
+        .run(|rank| until_death(rank, || panic!("as it was to be")))
+        .map_err(Error::into_kind)
+    {
+        Err(ErrorKind::RanksFailed(failed))
             if failed.failures.len() == 1
                 && failed.failures[0].rank == victim
                 && failed.failures[0].cause == Cause::Panic("as it was to be".to_owned()) => {}

@@ -10,7 +10,7 @@ use mp_collectives::{
         ReduceError, ReduceScatter, Reductions, Scan, Settings, Sum, packed,
     },
 };
-use mp_core::{Error, Plain, Rank, Result, World, mpb::Mpbs};
+use mp_core::{Error, ErrorKind, Plain, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     mortal::{self, Mortal},
@@ -775,10 +775,10 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
         };
         let mine = ![1, 4, 7, 8].contains(&way) || rank.id() == root;
         let sum = (ranks * (ranks + 1) / 2) as u64;
-        match done.map_err(Error::from) {
+        match done.map_err(Error::from).map_err(Error::into_kind) {
             Ok(()) => ensure!(!mine || got.iter().all(|&got| got == sum), "{number}: {got:?}"),
-            Err(Error::PeerLost { rank, .. }) if rank == victim => break,
-            Err(error) => return Err(error),
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == victim => break,
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use mp_collectives::{
     immediate::ImmediateCollectives,
     reduce::{Max, Sum},
 };
-use mp_comm::{ANY_SOURCE, Communicator, Error, Result};
+use mp_comm::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
 use mp_core::{Cause, Rank, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios::die};
@@ -23,7 +23,7 @@ fn vector(rank: usize, step: u64, len: usize) -> Vec<u64> {
 }
 
 fn check(is_so: bool, what: &str) -> Result<()> {
-    if is_so { Ok(()) } else { Err(Error::Misuse(format!("{what} is wrong"))) }
+    if is_so { Ok(()) } else { Err(ErrorKind::Misuse(format!("{what} is wrong")).into()) }
 }
 
 /// Something that all ranks do together, which chance chooses; checked.
@@ -80,7 +80,7 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
         }
         7 => {
             let half = of.split(Some(me as u64 % 2), 0)?;
-            let half = half.ok_or_else(|| Error::Misuse("no half".to_owned()))?;
+            let half = half.ok_or_else(|| Error::from(ErrorKind::Misuse("no half".to_owned())))?;
             let mut greatest = [me as u64];
             // Whoever fails here tells those who are in the other communicator.
             let done = half.all_reduce(&mut greatest, Max);
@@ -127,14 +127,15 @@ fn survive(rank: &Rank, seed: u64, is_process: bool) -> mp_core::Result<()> {
             die();
         }
         let went = work(&current, seed, step);
-        match &went {
+        match went.as_ref().map_err(Error::kind) {
             Ok(()) => {}
-            // Of an immediate operation it is the world's error.
-            Err(
-                Error::PeerLost { .. }
-                | Error::Revoked
-                | Error::World(mp_core::Error::PeerLost { .. }),
-            ) => current.revoke()?,
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::Revoked) => current.revoke()?,
+            // Of an immediate operation.
+            Err(ErrorKind::World(error))
+                if matches!(error.kind(), mp_core::ErrorKind::PeerLost { .. }) =>
+            {
+                current.revoke()?;
+            }
             Err(error) => {
                 return Err(mp_core::Error::other(format!(
                     "step {step} of {current:?}: {error:?}"
@@ -158,8 +159,11 @@ fn survivors_go_on(seeds: std::ops::Range<u64>, is_process: bool) {
         let _watchdog = Watchdog::start();
         let ranks = 2 + (seed % 7) as usize;
         let world = if is_process { World::processes(ranks) } else { World::threads(ranks) };
-        let failed = match world.run(|rank| survive(rank, seed, is_process)) {
-            Err(mp_core::Error::RanksFailed(failed)) => failed.failures,
+        let failed = match world
+            .run(|rank| survive(rank, seed, is_process))
+            .map_err(mp_core::Error::into_kind)
+        {
+            Err(mp_core::ErrorKind::RanksFailed(failed)) => failed.failures,
             other => panic!("seed {seed}: {other:?}"),
         };
         for failure in failed {
@@ -209,15 +213,27 @@ fn a_revocation_ends_collective_operations() {
                         .immediate()
                         .and_then(|mut immediate| Ok(immediate.barrier().wait().map(drop)?)),
                 };
-                ensure!(matches!(waited, Err(Error::Revoked)), "{how}: {waited:?}");
+                ensure!(
+                    matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked)),
+                    "{how}: {waited:?}"
+                );
             }
             for _ in 0..2 {
                 let refused = [world.barrier(), world.broadcast(&mut one, 0)];
                 ensure!(
-                    refused.iter().all(|all| matches!(all, Err(Error::Revoked))),
+                    refused.iter().all(|all| matches!(
+                        all.as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Revoked)
+                    )),
                     "{refused:?}"
                 );
-                ensure!(matches!(world.immediate().map(drop), Err(Error::Revoked)), "immediate");
+                ensure!(
+                    matches!(
+                        world.immediate().map(drop).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Revoked)
+                    ),
+                    "immediate"
+                );
             }
             copy.barrier()?;
             let again = world.shrink()?;

@@ -12,8 +12,9 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_comm::{
-    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, PersistentReceive, PersistentSend, Source,
-    Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, ErrorKind, PersistentReceive,
+    PersistentSend, Source, Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all,
+    wait_any, wait_some,
 };
 use mp_core::{Rank, Result};
 use mp_delegate::comm::{CommThreads, Progress};
@@ -158,8 +159,8 @@ pub fn content(number: usize, len: usize) -> Vec<u8> {
 
 /// Whether something failed because its communicator is revoked, and for no other reason.
 fn revoked<T>(ended: std::result::Result<T, impl Into<Error>>) -> Result<()> {
-    match ended.map_err(Into::into) {
-        Err(Error::Revoked) => Ok(()),
+    match ended.map_err(Into::into).map_err(Error::into_kind) {
+        Err(ErrorKind::Revoked) => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("in a revoked communicator: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
     }
@@ -618,8 +619,8 @@ impl<'a> Part<'a> {
     fn look(&mut self, request: usize, done: Done<'a>) -> Result<()> {
         let void = self.void.remove(&request);
         // One of a revoked communicator may have failed.
-        let survived = |ended: &Result<(), Error>| match ended {
-            Err(Error::Revoked) if void => Ok(false),
+        let survived = |ended: &Result<(), Error>| match ended.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::Revoked) if void => Ok(false),
             Err(error) => Err(mp_core::Error::other(format!("request {request}: {error:?}"))),
             Ok(()) => Ok(true),
         };

@@ -2,7 +2,7 @@
 
 use std::{thread::sleep, time::Duration};
 
-use mp_comm::{Call, Check, Communicator, Entered, Error};
+use mp_comm::{Call, Check, Communicator, Entered, Error, ErrorKind};
 use mp_core::{Error as CoreError, Rank, Result, Wait, World};
 
 use crate::{
@@ -20,8 +20,8 @@ fn broadcast(root: usize) -> Call {
 
 /// The text of an error that says how calls differ.
 fn differ(result: mp_comm::Result<()>) -> Result<String> {
-    match result {
-        Err(Error::CallsDiffer(calls)) => Ok(calls.to_string()),
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
         other => Err(CoreError::other(format!("{other:?}"))),
     }
 }
@@ -52,7 +52,10 @@ fn who_has_gone_is_named() {
             return meet.wait();
         }
         let checked = world.joint().check(&sum(1), None);
-        ensure!(matches!(checked, Err(Error::Ended { rank: 0 })), "{checked:?}");
+        ensure!(
+            matches!(checked.as_ref().map_err(Error::kind), Err(ErrorKind::Ended { rank: 0 })),
+            "{checked:?}"
+        );
         meet.wait()
     });
 }
@@ -139,8 +142,8 @@ fn late_one(rank: &Rank, late: usize, limit: Duration) -> Result<bool> {
     if rank.id() == late {
         together.wait()?;
     }
-    let named = match world.joint().check(&sum(3), Some(limit)) {
-        Err(Error::NotCome { rank, call, limit: l }) => {
+    let named = match world.joint().check(&sum(3), Some(limit)).map_err(Error::into_kind) {
+        Err(ErrorKind::NotCome { rank, call, limit: l }) => {
             ensure!(l == limit && *call == sum(3), "{call}, {l:?}");
             rank
         }
@@ -179,8 +182,8 @@ fn without_one(rank: &Rank, end: impl Fn()) -> Result<()> {
     }
     sleep(Duration::from_millis(rank.id() as u64));
     for _ in 0..2 {
-        match world.joint().check(&sum(1), None) {
-            Err(Error::PeerLost { rank: 1, world_rank: 1 } | Error::Ended { rank: 1 }) => {}
+        match world.joint().check(&sum(1), None).map_err(Error::into_kind) {
+            Err(ErrorKind::PeerLost { rank: 1, world_rank: 1 } | ErrorKind::Ended { rank: 1 }) => {}
             other => return Err(CoreError::other(format!("{other:?}"))),
         }
     }
@@ -236,9 +239,9 @@ fn entering_waits_for_nobody() {
                 }
                 let mut differed = 0;
                 for entered in entered {
-                    match settled(&entered) {
+                    match settled(&entered).map_err(Error::into_kind) {
                         Ok(()) => {}
-                        Err(Error::CallsDiffer(calls)) => {
+                        Err(ErrorKind::CallsDiffer(calls)) => {
                             let all = calls.groups().iter().flat_map(|group| &group.ranks);
                             ensure!(all.clone().count() == size, "{calls}");
                             ensure!(calls.to_string().contains("of 1000 f64"), "{calls}");

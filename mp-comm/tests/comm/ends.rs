@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, wait_any};
+use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind, wait_any};
 use mp_core::{Channel, Rank, Result, World};
 
 use crate::{
@@ -15,8 +15,10 @@ use crate::{
 };
 
 pub fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
-    match result.map_err(Into::into) {
-        Err(Error::PeerLost { rank: lost, world_rank }) if lost == rank && world_rank == rank => {
+    match result.map_err(Into::into).map_err(Error::into_kind) {
+        Err(ErrorKind::PeerLost { rank: lost, world_rank })
+            if lost == rank && world_rank == rank =>
+        {
             Ok(())
         }
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
@@ -25,8 +27,8 @@ pub fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
 }
 
 pub fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
-    match result.map_err(Into::into) {
-        Err(Error::Ended { rank: ended }) if ended == rank => Ok(()),
+    match result.map_err(Into::into).map_err(Error::into_kind) {
+        Err(ErrorKind::Ended { rank: ended }) if ended == rank => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a message from nobody")),
     }
@@ -147,7 +149,7 @@ fn any_source_ends_with_the_last() {
                 ensure!(world.receive::<u64>(ANY_SOURCE, 1)?.0 == i, "message {i}");
             }
             let error = world.receive::<u64>(ANY_SOURCE, 1).unwrap_err();
-            ensure!(matches!(error, Error::NobodyLeft), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
             lost(world.receive::<u64>(0, 1), 0)?;
             ended(world.receive::<u64>(1, 1), 1)
         }
@@ -170,8 +172,8 @@ fn all_learn_who_is_missing() {
             return Ok(());
         }
         // 3, 1, 0: the dead one is number 2 of it.
-        match part.duplicate() {
-            Err(Error::PeerLost { rank: 2, world_rank: 0 }) => Ok(()),
+        match part.duplicate().map_err(Error::into_kind) {
+            Err(ErrorKind::PeerLost { rank: 2, world_rank: 0 }) => Ok(()),
             other => Err(mp_core::Error::other(format!("{other:?}"))),
         }
     });
@@ -196,9 +198,9 @@ fn ranks_that_have_ended_send_and_receive_nothing_more() {
             ended(world.immediate_send([0u8], other, 1).wait(), other)?;
         }
         let error = world.receive::<u8>(ANY_SOURCE, ANY_TAG).unwrap_err();
-        ensure!(matches!(error, Error::NobodyLeft), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
         let error = world.probe(ANY_SOURCE, 3).unwrap_err();
-        ensure!(matches!(error, Error::NobodyLeft), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
         let mut posted = [world.immediate_receive([0u8], ANY_SOURCE, 1)];
         ensure!(wait_any(&mut posted)? == 0, "it has its answer");
         Ok(())
@@ -228,7 +230,7 @@ fn deaths_at_any_moment() {
                     exchange.receive(into, (me + by) % 3, by as u32);
                     exchange.send(&mine, (me + 3 - by) % 3, by as u32);
                 }
-                match exchange.run() {
+                match exchange.run().map_err(Error::into_kind) {
                     Ok(statuses) => {
                         for (status, got) in statuses.iter().zip([&left, &right]) {
                             ensure!(
@@ -237,9 +239,9 @@ fn deaths_at_any_moment() {
                             );
                         }
                     }
-                    Err(Error::PeerLost { rank: 0, .. }) => return Ok(()),
+                    Err(ErrorKind::PeerLost { rank: 0, .. }) => return Ok(()),
                     // The other survivor was told first.
-                    Err(Error::Ended { rank }) if rank != 0 && me != 0 => return Ok(()),
+                    Err(ErrorKind::Ended { rank }) if rank != 0 && me != 0 => return Ok(()),
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -1,7 +1,7 @@
 //! Words that no communicator writes: what lies in memory that several processes can write is
 //! looked at before it is believed.
 
-use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error};
+use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
 use mp_core::{Channel, Rank, Result, World};
 
 use crate::support::{Random, Watchdog};
@@ -69,10 +69,12 @@ fn listen(seed: u64) {
                 3 => world.probe(ANY_SOURCE, ANY_TAG).err(),
                 _ => world.immediate_receive([0u32; 3], 0, ANY_TAG).wait().err().map(Into::into),
             };
-            match error {
-                Some(Error::Broken { rank: 0, .. } | Error::Ended { rank: 0 }) => return Ok(()),
-                Some(Error::NobodyLeft) => return Ok(()),
-                Some(Error::Truncated { .. } | Error::OtherElements { .. }) | None => {
+            match error.map(Error::into_kind) {
+                Some(ErrorKind::Broken { rank: 0, .. } | ErrorKind::Ended { rank: 0 }) => {
+                    return Ok(());
+                }
+                Some(ErrorKind::NobodyLeft) => return Ok(()),
+                Some(ErrorKind::Truncated { .. } | ErrorKind::OtherElements { .. }) | None => {
                     // Whatever it was, it is passed over.
                     let (mut any, none) = (vec![0u16; 1 << 16], ANY_TAG);
                     let _ = world.receive_into(&mut any, 0, none);

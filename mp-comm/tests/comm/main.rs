@@ -20,5 +20,5 @@ mod unexpected;
 
 /// Something is not there that should be.
 fn missing() -> mp_comm::Error {
-    mp_comm::Error::Misuse("missing".to_owned())
+    mp_comm::Error::from(mp_comm::ErrorKind::Misuse("missing".to_owned()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_comm::{ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator, Error};
+use mp_comm::{ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator, Error, ErrorKind};
 use mp_core::{
     Channel, Rank, Result, World,
     mpb::{Line, Mpbs},
@@ -128,7 +128,7 @@ fn the_last_one_is_lost_by_a_panic() {
             lost(world.receive::<u8>(ANY_SOURCE, 1), 1)?;
             ensure!(world.failed_ranks() == [1] && world.acknowledge() == [1], "who was lost");
             let error = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
-            ensure!(matches!(error, Error::NobodyLeft), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
             Ok(())
         });
         let text = ran.unwrap_err().to_string();
@@ -150,7 +150,7 @@ fn threads_are_lost_by_panics() {
         lost(world.receive::<u8>(ANY_SOURCE, 1), 1)?;
         ensure!(world.acknowledge() == [1], "{:?}", world.failed_ranks());
         let error = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
-        ensure!(matches!(error, Error::NobodyLeft), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
         Ok(())
     });
     let text = ran.unwrap_err().to_string();
@@ -158,8 +158,8 @@ fn threads_are_lost_by_panics() {
 }
 
 pub fn revoked<T>(result: std::result::Result<T, impl Into<Error>>) -> Result<()> {
-    match result.map_err(Into::into) {
-        Err(Error::Revoked) => Ok(()),
+    match result.map_err(Into::into).map_err(Error::into_kind) {
+        Err(ErrorKind::Revoked) => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
     }
@@ -385,7 +385,9 @@ fn numbers_of_revoked_sends_are_not_used_again() {
             for receive in receives {
                 match receive.wait() {
                     Ok((got, _)) => ensure!(got == numbers(0), "another message of {len}"),
-                    Err(failed) => ensure!(matches!(failed.error, Error::Revoked), "{failed:?}"),
+                    Err(failed) => {
+                        ensure!(matches!(failed.error.kind(), ErrorKind::Revoked), "{failed:?}")
+                    }
                 }
             }
             Ok(())
@@ -635,8 +637,8 @@ fn different_decisions_are_named() {
             1 => world.agree(1).map(drop),
             _ => world.shrink().map(drop),
         };
-        match differ {
-            Err(Error::CallsDiffer(calls)) => {
+        match differ.map_err(Error::into_kind) {
+            Err(ErrorKind::CallsDiffer(calls)) => {
                 let text = calls.to_string();
                 ensure!(text == "rank 1 called agree; the others called shrink", "{text}");
             }
@@ -744,8 +746,8 @@ fn survivors_of_any_deaths_decide_alike() {
         {
             let _watchdog = Watchdog::start();
             let ran = world.run(|rank| decide_until_few_are_left(rank, seed, is_process));
-            let failed = match ran {
-                Err(mp_core::Error::RanksFailed(failed)) => failed.failures,
+            let failed = match ran.map_err(mp_core::Error::into_kind) {
+                Err(mp_core::ErrorKind::RanksFailed(failed)) => failed.failures,
                 other => panic!("seed {seed}: {other:?}"),
             };
             for failure in failed {

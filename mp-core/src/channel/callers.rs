@@ -20,6 +20,7 @@ use super::{
     select::Selectable,
 };
 use crate::{
+    ErrorKind,
     context::{Context, Namespace, RankSet, RankState, Text, hash},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared},
@@ -181,7 +182,8 @@ impl Callers {
         namespace: Namespace,
         name: &str,
     ) -> Result<Self, Error> {
-        let bad = |reason: String| Error::BadChannel { channel: name.into(), reason };
+        let bad =
+            |reason: String| Error::from(ErrorKind::BadChannel { channel: name.into(), reason });
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return Err(bad(format!("its name must have 1 to {NAME} bytes, none of them zero")));
         }

@@ -20,6 +20,7 @@ use super::{
     spec::ChannelSpec,
 };
 use crate::{
+    ErrorKind,
     context::{Context, Leaving, Namespace, RankSet, RankState, Text, hash},
     error::Error,
     segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
@@ -244,7 +245,9 @@ impl Agreement {
     }
 
     fn geometry(&self) -> Result<Geometry, Error> {
-        let bad = |reason: String| Error::BadChannel { channel: self.name.clone(), reason };
+        let bad = |reason: String| {
+            Error::from(ErrorKind::BadChannel { channel: self.name.clone(), reason })
+        };
         if self.spec.element_align > LINE {
             return Err(bad(format!(
                 "elements of alignment {}, {LINE} is the most",
@@ -298,7 +301,7 @@ impl Opened {
         if agreement.name.len() > NAME || agreement.name.is_empty() || agreement.name.contains('\0')
         {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
-            return Err(Error::BadChannel { channel: agreement.name, reason });
+            return Err(ErrorKind::BadChannel { channel: agreement.name, reason }.into());
         }
         // Both ends keep as much of the name as the segment does, cut between two characters:
         // otherwise the same type would differ from itself.
@@ -334,7 +337,7 @@ impl Opened {
                 context.ring(*rank);
             }
             let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
-            return Err(Error::Mismatch { channel: agreement.name, ours, theirs });
+            return Err(ErrorKind::Mismatch { channel: agreement.name, ours, theirs }.into());
         }
         let room = context.segment.heap().check(block, BlockKind::Channel)?;
         if room < SLOTS.saturating_add(geometry.bytes() as u64) {
@@ -583,11 +586,13 @@ impl Opened {
         if own.mismatched() {
             let ours = self.agreement.spec.clone();
             let theirs = Box::new(descriptor.other.read());
-            return Error::Mismatch { channel, ours: Box::new(ours), theirs };
+            return ErrorKind::Mismatch { channel, ours: Box::new(ours), theirs }.into();
         }
         match other.lost.first() {
-            Some(rank) => Error::PeerLost { rank: rank as usize, operation, channel },
-            None => Error::Disconnected { channel },
+            Some(rank) => {
+                Error::from(ErrorKind::PeerLost { rank: rank as usize, operation, channel })
+            }
+            None => ErrorKind::Disconnected { channel }.into(),
         }
     }
 }
@@ -799,7 +804,7 @@ mod tests {
             let place = Offset::<Descriptor>::new(key.payload());
             word(&world.segment.at(place).unwrap().spec).store(value, Ordering::Relaxed);
             let error = ranks[1].receiver::<[u32]>("x", 0, channel).unwrap_err();
-            let corrupt = matches!(error, Error::Segment(SegmentError::Corrupt { .. }));
+            let corrupt = matches!(error.kind(), ErrorKind::Segment(SegmentError::Corrupt { .. }));
             assert!(corrupt, "{error}");
             // Frees the buffer with the channel.
             bury(&world, 1).unwrap();

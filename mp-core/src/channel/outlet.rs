@@ -43,7 +43,7 @@ use crate::{
     buffer::SharedBuffer,
     context::Context,
     copy::copy_bytes,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     plain::{Message, Plain},
     segment::BlockKey,
     sync::{AtomicU32, AtomicU64, Mutex, Ordering, fence},
@@ -273,7 +273,7 @@ impl<M: Message + ?Sized> Outlet<M> {
     pub(crate) fn check_len(&self, len: usize) -> Result<()> {
         let max = self.opened.agreement.spec.max_len;
         if M::SLICE && len > max {
-            return Err(Error::TooLong { channel: self.name().clone(), len, max });
+            return Err(ErrorKind::TooLong { channel: self.name().clone(), len, max }.into());
         }
         Ok(())
     }
@@ -528,7 +528,7 @@ impl<T: Plain> Outlet<[T]> {
             return Ok(());
         }
         let reason = "the buffer belongs to another world".to_owned();
-        Err(Error::BadChannel { channel: self.name().clone(), reason })
+        Err(ErrorKind::BadChannel { channel: self.name().clone(), reason }.into())
     }
 
     /// Moves a checked buffer into the slot of a position and publishes it, if that is possible

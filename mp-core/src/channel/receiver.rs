@@ -13,7 +13,7 @@ use super::{
 use crate::{
     buffer::{Berth, Parts, SharedBuffer},
     context::Context,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     plain::{Message, Plain},
     segment::{BlockKey, SegmentError},
     wait::{Doing, Flag, Operation, Wait},
@@ -25,7 +25,7 @@ use crate::{
 /// slot back when it is dropped. Several guards can be held at once, up to the channel's degree,
 /// and dropped in any order.
 ///
-/// Dropping the receiver closes this end: the sender then gets [`Error::Disconnected`].
+/// Dropping the receiver closes this end: the sender then gets [`Disconnected`](crate::ErrorKind::Disconnected).
 pub struct Receiver<M: Message + ?Sized> {
     /// One that never has a message, unless `kind` is `Pair`: so the fast path asks nothing else.
     ring: RingReceiver,
@@ -104,9 +104,10 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// The next message, to be read in place; waits until there is one.
     ///
     /// # Errors
-    /// [`Error::Disconnected`] or [`Error::PeerLost`] when no sender is left and all that was
-    /// published was received, [`Error::Mismatch`], [`Error::GuardsHeld`];
-    /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
+    /// [`Disconnected`](crate::ErrorKind::Disconnected) or [`PeerLost`](crate::ErrorKind::PeerLost) when no sender
+    /// is left and all that was published was received, [`Mismatch`](crate::ErrorKind::Mismatch),
+    /// [`GuardsHeld`](crate::ErrorKind::GuardsHeld); [`Timeout`](crate::ErrorKind::Timeout) only after
+    /// [`set_wait`](Self::set_wait) with a limit.
     #[inline(always)]
     pub fn receive(&self) -> Result<Guard<'_, M>> {
         self.receive_or(|| self.wait.get())
@@ -117,7 +118,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// [`Slot`](crate::Slot).
     ///
     /// # Errors
-    /// As `receive`, and [`Error::Timeout`].
+    /// As `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn receive_timeout(&self, limit: Duration) -> Result<Guard<'_, M>> {
         self.receive_with(self.wait.get().limit(limit))
     }
@@ -125,7 +126,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// [`receive`](Self::receive) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `receive`, and [`Error::Timeout`].
+    /// As `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline(always)]
     pub fn receive_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, M>> {
         self.receive_or(|| wait.into())
@@ -298,7 +299,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         if self.pair_ring().all_held() {
             let agreement = &self.opened.agreement;
             let held = agreement.spec.degree.max(1);
-            return Err(Error::GuardsHeld { channel: agreement.name.clone(), held });
+            return Err(ErrorKind::GuardsHeld { channel: agreement.name.clone(), held }.into());
         }
         Ok(())
     }
@@ -578,7 +579,7 @@ impl<T: Plain> Receiver<[T]> {
     /// into a fresh buffer.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive), and [`Error::Segment`] when there is no memory for a copy.
+    /// As [`receive`](Self::receive), and [`Segment`](crate::ErrorKind::Segment) when there is no memory for a copy.
     #[inline]
     pub fn receive_buffer(&self) -> Result<SharedBuffer<T>> {
         self.receive_buffer_with(self.wait.get())
@@ -587,7 +588,7 @@ impl<T: Plain> Receiver<[T]> {
     /// [`receive_buffer`](Self::receive_buffer) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `receive_buffer`, and [`Error::Timeout`].
+    /// As `receive_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn receive_buffer_with(&self, wait: impl Into<Wait>) -> Result<SharedBuffer<T>> {
         let berth = self.berth()?;
@@ -658,7 +659,7 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
 
 /// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
 /// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
-/// channel, with [`Error::GuardsHeld`] here and a full channel there, and does nothing worse.
+/// channel, with [`GuardsHeld`](crate::ErrorKind::GuardsHeld) here and a full channel there, and does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
     /// Its number in the ring between two ranks, so that there nothing else is asked on drop;
@@ -672,7 +673,7 @@ impl<T: Plain> Guard<'_, [T]> {
     /// The message as a buffer of this rank's own: without a copy if it came as one.
     ///
     /// # Errors
-    /// [`Error::Segment`] when there is no memory for a copy.
+    /// [`Segment`](crate::ErrorKind::Segment) when there is no memory for a copy.
     pub fn into_buffer(self) -> Result<SharedBuffer<T>> {
         let context = &self.receiver.opened.context;
         if let At::Buffer(parts) = self.place {
@@ -713,9 +714,9 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another. Ends when every sender has closed its end. Any other
-/// error of [`receive`](Receiver::receive) is the last item: [`Error::PeerLost`] when a sender was lost,
-/// by a panic or by dying, [`Error::GuardsHeld`] when the messages were kept.
+/// The messages of a channel one after another. Ends when every sender has closed its end. Any other error of
+/// [`receive`](Receiver::receive) is the last item: [`PeerLost`](crate::ErrorKind::PeerLost) when a sender was
+/// lost, by a panic or by dying, [`GuardsHeld`](crate::ErrorKind::GuardsHeld) when the messages were kept.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
     failed: bool,
@@ -729,7 +730,7 @@ impl<'a, M: Message + ?Sized> Iterator for Messages<'a, M> {
             return None;
         }
         match self.receiver.receive() {
-            Err(Error::Disconnected { .. }) => None,
+            Err(error) if matches!(error.kind(), ErrorKind::Disconnected { .. }) => None,
             received => {
                 self.failed = received.is_err();
                 Some(received)

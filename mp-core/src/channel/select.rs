@@ -2,7 +2,7 @@
 
 use crate::{
     context::Context,
-    error::{Error, Result},
+    error::{ErrorKind, Result},
     wait::{Doing, Flag, Operation, Wait},
 };
 
@@ -42,7 +42,7 @@ pub(crate) trait Selectable {
 ///         match from[which].try_receive() {
 ///             Ok(Some(result)) => sum += *result,
 ///             Ok(None) => {}
-///             Err(Error::Disconnected { .. }) => select.remove(which),
+///             Err(ErrorKind::Disconnected { .. }) => select.remove(which),
 ///             Err(error) => return Err(error),
 ///         }
 ///     }
@@ -124,7 +124,7 @@ impl<'a> Select<'a> {
     /// Receivers that are ready at the same time are served in turn.
     ///
     /// # Errors
-    /// [`Error::BadWorld`] when no receiver is left to wait for, or when not all of them are of
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) when no receiver is left to wait for, or when not all of them are of
     /// the same rank.
     pub fn ready(&mut self) -> Result<usize> {
         self.ready_with(Wait::forever())
@@ -133,11 +133,11 @@ impl<'a> Select<'a> {
     /// [`ready`](Self::ready) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `ready`, and [`Error::Timeout`].
+    /// As `ready`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
         let wait = wait.into();
         let Some(first) = self.ends.iter().flatten().next() else {
-            return Err(Error::BadWorld("nothing to select from".to_owned()));
+            return Err(ErrorKind::BadWorld("nothing to select from".to_owned()).into());
         };
         let doing = Doing { operation: Operation::Select, channel: first.channel() };
         let context = first.context();
@@ -148,7 +148,7 @@ impl<'a> Select<'a> {
         if !self.ends.iter().flatten().all(same) {
             // Each would ring the doorbell of its own rank only.
             let reason = "receivers of different ranks or worlds can't be selected from together";
-            return Err(Error::BadWorld(reason.to_owned()));
+            return Err(ErrorKind::BadWorld(reason.to_owned()).into());
         }
         let all = All(&self.ends);
         let count = self.ends.len();
@@ -168,7 +168,8 @@ impl<'a> Select<'a> {
     /// `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`]; the [failure](crate::progress::Part::failure) of another thing of the rank's.
+    /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another thing of
+    /// the rank's.
     pub fn wait(&self, wait: Wait) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();

@@ -20,7 +20,7 @@ use crate::{
     buffer::SharedBuffer,
     context::Context,
     copy::copy_bytes,
-    error::{Error, Result, SendError},
+    error::{Error, ErrorKind, Result, SendError},
     plain::{Message, Plain},
     wait::{Doing, Flag, Operation, Wait},
 };
@@ -34,7 +34,7 @@ use crate::{
 /// - [`send_buffer`](Self::send_buffer): ownership moves, the data stay.
 ///
 /// Dropping it closes this end: the receiver still gets what was published, then
-/// [`Error::Disconnected`].
+/// [`Disconnected`](crate::ErrorKind::Disconnected).
 ///
 /// Source: Buono et al., section IV.A.
 pub struct Sender<M: Message + ?Sized> {
@@ -120,9 +120,9 @@ impl<M: Message + ?Sized> Sender<M> {
     /// Copies a message into the channel; waits while all slots are taken.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] or [`Error::Disconnected`] when nobody can receive it any more,
-    /// [`Error::TooLong`], [`Error::Mismatch`]; [`Error::Timeout`] only after
-    /// [`set_wait`](Self::set_wait) with a limit.
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) or [`Disconnected`](crate::ErrorKind::Disconnected) when nobody can
+    /// receive it any more, [`TooLong`](crate::ErrorKind::TooLong), [`Mismatch`](crate::ErrorKind::Mismatch);
+    /// [`Timeout`](crate::ErrorKind::Timeout) only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
         match self.send_fast(message) {
@@ -135,7 +135,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`send`](Self::send) that waits at most for `limit`.
     ///
     /// # Errors
-    /// As `send`, and [`Error::Timeout`].
+    /// As `send`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn send_timeout(&mut self, message: &M, limit: Duration) -> Result<()> {
         self.send_with(message, self.wait.limit(limit))
     }
@@ -143,7 +143,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// [`send`](Self::send) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `send`, and [`Error::Timeout`].
+    /// As `send`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
         match self.send_fast(message) {
@@ -204,7 +204,7 @@ impl<M: Message + ?Sized> Sender<M> {
     /// wait themselves).
     ///
     /// # Errors
-    /// As `send`, and [`Error::Full`].
+    /// As `send`, and [`Full`](crate::ErrorKind::Full).
     #[inline]
     pub fn try_send(&mut self, message: &M) -> Result<()> {
         match self.send_fast(message) {
@@ -242,13 +242,16 @@ impl<M: Message + ?Sized> Sender<M> {
     #[cold]
     fn too_long(&self, len: usize) -> Error {
         let max = self.opened.agreement.spec.max_len;
-        Error::TooLong { channel: self.opened.agreement.name.clone(), len, max }
+        Error::from(ErrorKind::TooLong { channel: self.opened.agreement.name.clone(), len, max })
     }
 
     #[cold]
     fn full(&self) -> Error {
         let agreement = &self.opened.agreement;
-        Error::Full { channel: agreement.name.clone(), degree: agreement.spec.degree }
+        Error::from(ErrorKind::Full {
+            channel: agreement.name.clone(),
+            degree: agreement.spec.degree,
+        })
     }
 
     /// A free slot, waiting for it if need be.
@@ -478,7 +481,7 @@ impl<T: Plain> Sender<T> {
     /// [`send_in_place`](Self::send_in_place) that does not wait.
     ///
     /// # Errors
-    /// As `send_in_place`, and [`Error::Full`].
+    /// As `send_in_place`, and [`Full`](crate::ErrorKind::Full).
     #[inline(always)]
     pub fn try_send_in_place(&mut self, write: impl FnOnce(&mut T)) -> Result<()> {
         match self.ring.reserve() {
@@ -519,7 +522,7 @@ impl<T: Plain> Sender<T> {
     /// [`reserve`](Self::reserve) that does not wait.
     ///
     /// # Errors
-    /// As `reserve`, and [`Error::Full`].
+    /// As `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, 1))
@@ -528,7 +531,7 @@ impl<T: Plain> Sender<T> {
     /// [`reserve`](Self::reserve) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `reserve`, and [`Error::Timeout`].
+    /// As `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, wait: impl Into<Wait>) -> Result<Slot<'_, T>> {
         let claim = self.claim(wait.into())?;
         Ok(self.slot(claim, 1))
@@ -548,7 +551,7 @@ impl<T: Plain> Sender<[T]> {
     /// [`reserve`](Self::reserve) that does not wait.
     ///
     /// # Errors
-    /// As `reserve`, and [`Error::Full`].
+    /// As `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
@@ -558,7 +561,7 @@ impl<T: Plain> Sender<[T]> {
     /// [`reserve`](Self::reserve) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `reserve`, and [`Error::Timeout`].
+    /// As `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, len: usize, wait: impl Into<Wait>) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
         let claim = self.claim(wait.into())?;
@@ -581,7 +584,7 @@ impl<T: Plain> Sender<[T]> {
     /// [`send_buffer`](Self::send_buffer) that does not wait.
     ///
     /// # Errors
-    /// As `send_buffer`, and [`Error::Full`].
+    /// As `send_buffer`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_send_buffer(
         &mut self,
         buffer: SharedBuffer<T>,
@@ -593,7 +596,7 @@ impl<T: Plain> Sender<[T]> {
     /// [`send_buffer`](Self::send_buffer) that waits as `wait` says.
     ///
     /// # Errors
-    /// As `send_buffer`, and [`Error::Timeout`].
+    /// As `send_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn send_buffer_with(
         &mut self,
@@ -626,7 +629,7 @@ impl<T: Plain> Sender<[T]> {
                 self.abandon(claim);
                 let channel = self.opened.agreement.name.clone();
                 let reason = "the buffer belongs to another world".to_owned();
-                let error = Error::BadChannel { channel, reason };
+                let error = Error::from(ErrorKind::BadChannel { channel, reason });
                 return Err(SendError { error, message: buffer });
             }
             Err(error) => return Err(SendError { error, message: buffer }),

@@ -6,7 +6,7 @@ use crate::context::Namespace;
 
 /// How a channel is to be made: its asynchrony degree and, for slices, the longest message.
 ///
-/// Both ends must ask for the same, or get [`Error::Mismatch`](crate::Error::Mismatch).
+/// Both ends must ask for the same, or get [`Mismatch`](crate::ErrorKind::Mismatch).
 ///
 /// Source: Buono et al., section IV.A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ impl Namespace {
     }
 }
 
-/// One end's view of a channel: what [`Error::Mismatch`](crate::Error::Mismatch) shows of both.
+/// One end's view of a channel: what [`Mismatch`](crate::ErrorKind::Mismatch) shows of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelSpec {

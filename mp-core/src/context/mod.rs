@@ -30,6 +30,7 @@ pub use text::Namespace;
 pub(crate) use text::{Text, hash};
 
 use crate::{
+    ErrorKind,
     error::Error,
     loan::table::Loans,
     segment::{
@@ -218,7 +219,7 @@ impl Context {
         if rank < self.size() {
             Ok(rank as u32)
         } else {
-            Err(Error::NoSuchRank { rank, size: self.size() })
+            Err(ErrorKind::NoSuchRank { rank, size: self.size() }.into())
         }
     }
 
@@ -233,10 +234,12 @@ impl Context {
     /// [failed](progress::Part::failure), or the limit was over.
     #[cold]
     pub(crate) fn gave_up(&self, operation: Operation, channel: &Arc<str>, wait: Wait) -> Error {
-        progress::take_failure().unwrap_or_else(|| Error::Timeout {
-            operation,
-            channel: Arc::clone(channel),
-            limit: wait.limit.unwrap_or_default(),
+        progress::take_failure().unwrap_or_else(|| {
+            Error::from(ErrorKind::Timeout {
+                operation,
+                channel: Arc::clone(channel),
+                limit: wait.limit.unwrap_or_default(),
+            })
         })
     }
 
@@ -267,7 +270,7 @@ impl Context {
     /// limit was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`], and a [failure](progress::Part::failure), where that ends the wait.
+    /// [`Segment`](crate::ErrorKind::Segment), and a [failure](progress::Part::failure), where that ends the wait.
     pub(crate) fn wait_unless(
         &self,
         wait: Wait,

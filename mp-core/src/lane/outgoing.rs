@@ -280,7 +280,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         Err(SendError { error, message: ManuallyDrop::into_inner(cargo).unsent() })
     }
 
-    /// Ends what was not sent yet with [`Error::NotSent`](crate::Error::NotSent).
+    /// Ends what was not sent yet with [`NotSent`](crate::ErrorKind::NotSent).
     pub fn cancel(&mut self) {
         for feed in &self.lanes {
             feed.close(CANCELLED);

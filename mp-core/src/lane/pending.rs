@@ -65,7 +65,7 @@ impl Untyped {
     /// Waits until the send is answered; false when the limit of `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken; the
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
     /// [failure](crate::progress::Part::failure) of another thing of the rank's, where that ends the wait.
     pub fn wait(&mut self, wait: Wait) -> Result<bool> {
         if self.is_done() {

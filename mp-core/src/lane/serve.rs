@@ -14,6 +14,7 @@ use super::{
     node::{CANCEL, FAR, FREE, NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT, WITHDRAWN},
 };
 use crate::{
+    ErrorKind,
     channel::{Filled, Outlet, Position},
     context::Context,
     error::Error,
@@ -78,7 +79,7 @@ impl<M: Message + ?Sized> AnyOutlet for Outlet<M> {
 
 /// The serving end of one lane. It goes with the thread that serves it, and can be handed to
 /// another one. Dropped before it has [`Ended`](Progress::Ended), it ends what is in it with
-/// [`Error::NotSent`].
+/// [`NotSent`](crate::ErrorKind::NotSent).
 pub struct ServedLane {
     shared: Arc<Shared>,
     outlet: Arc<dyn AnyOutlet>,
@@ -256,7 +257,7 @@ impl ServedLane {
             Err(panic) => {
                 let reason = message_of(&*panic);
                 discard(panic);
-                let error = Error::NotSent { channel: self.outlet.name(), reason };
+                let error = Error::from(ErrorKind::NotSent { channel: self.outlet.name(), reason });
                 self.fail_current(position(), Some(error));
             }
         }
@@ -281,9 +282,11 @@ impl ServedLane {
     fn fail_current(&mut self, position: Position, error: Option<Error>) {
         let (number, next) = self.read_current();
         self.outlet.give_up(position);
-        let error = error.unwrap_or_else(|| Error::NotSent {
-            channel: self.outlet.name(),
-            reason: "the communication thread was stopped".to_owned(),
+        let error = error.unwrap_or_else(|| {
+            Error::from(ErrorKind::NotSent {
+                channel: self.outlet.name(),
+                reason: "the communication thread was stopped".to_owned(),
+            })
         });
         let node = self.current;
         // SAFETY: submitted, and this end's.

@@ -22,7 +22,7 @@
 //!         match offers.receive() {
 //!             Ok(number) => assert!(!borrower.take(*number, &mut bytes) || bytes == [7; 5000]),
 //!             // A world with fewer cores than ranks does not lend.
-//!             Err(error) => assert!(matches!(error, Error::Disconnected { .. })),
+//!             Err(error) => assert!(matches!(error, ErrorKind::Disconnected { .. })),
 //!         }
 //!         Ok(())
 //!     }

@@ -20,6 +20,7 @@ use super::{
     mark::{MOST_LINES, Mark},
 };
 use crate::{
+    ErrorKind,
     context::{Context, Leaving, Namespace, RankControl, RankSet, RankState, Text, hash},
     error::Error,
     line::{LINE_BYTES, Line},
@@ -194,7 +195,7 @@ impl Opened {
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
         let Mpbs { lines, proposal, namespace } = mpbs;
-        let bad = |reason: String| Err(Error::BadMpbs { mpbs: name.into(), reason });
+        let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
         }
@@ -262,8 +263,8 @@ impl Opened {
 
     /// The number in the world of a member.
     pub(super) fn world_rank(&self, rank: usize) -> Result<u32, Error> {
-        let no_such = Error::NoSuchRank { rank, size: self.ranks };
-        self.members.get(rank).copied().ok_or(no_such)
+        let no_such = || ErrorKind::NoSuchRank { rank, size: self.ranks }.into();
+        self.members.get(rank).copied().ok_or_else(no_such)
     }
 
     /// Wakes a member that exists.
@@ -332,7 +333,14 @@ impl Opened {
         let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
         self.failed(self.descriptor()).or_else(|| {
             let rank = *self.members.iter().find(lost)? as usize;
-            Some(Error::PeerLost { rank, operation: Operation::Flag, channel: self.name.clone() })
+            Some(
+                ErrorKind::PeerLost {
+                    rank,
+                    operation: Operation::Flag,
+                    channel: self.name.clone(),
+                }
+                .into(),
+            )
         })
     }
 
@@ -365,7 +373,8 @@ impl Opened {
         match self.world_rank(rank) {
             Err(error) => error,
             Ok(_) => {
-                Error::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
+                ErrorKind::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
+                    .into()
             }
         }
     }
@@ -401,15 +410,17 @@ impl Opened {
         }
         let lost = self.failed(descriptor);
         let left = || !descriptor.gone.is_subset_of(&descriptor.farewells);
-        lost.or_else(|| left().then(|| Error::Disconnected { channel: self.name.clone() }))
+        lost.or_else(|| {
+            left().then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
+        })
     }
 
-    /// Leaves as if the rank had ended: who waits for its flags gets [`Error::Disconnected`].
+    /// Leaves as if the rank had ended: who waits for its flags gets [`Disconnected`](crate::ErrorKind::Disconnected).
     pub(super) fn depart(&self) -> Result<(), SegmentError> {
         self.leave_early(false)
     }
 
-    /// Leaves as if the rank had died: who waits for it gets [`Error::PeerLost`].
+    /// Leaves as if the rank had died: who waits for it gets [`PeerLost`](crate::ErrorKind::PeerLost).
     pub(super) fn abandon(&self) -> Result<(), SegmentError> {
         self.leave_early(true)
     }
@@ -463,7 +474,7 @@ impl Opened {
             Some(&setter) => descriptor.gone.contains(setter),
             None => descriptor.gone.len() as usize + 1 >= self.ranks,
         };
-        disconnected.then(|| Error::Disconnected { channel: self.name.clone() })
+        disconnected.then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
     }
 
     /// A member that wanted something else, or was lost; or that they were revoked.
@@ -472,7 +483,7 @@ impl Opened {
         let name = self.name.clone();
         let ends = descriptor.ends.load(Ordering::Acquire);
         if ends & GIVEN_UP != 0 {
-            return Some(Error::Revoked { mpbs: name });
+            return Some(ErrorKind::Revoked { mpbs: name }.into());
         }
         if ends & MISMATCH != 0 {
             let theirs = Wanted {
@@ -484,7 +495,9 @@ impl Opened {
         }
         if ends & LOST != 0 {
             let rank = descriptor.lost.first().unwrap_or_default() as usize;
-            return Some(Error::PeerLost { rank, operation: Operation::Flag, channel: name });
+            return Some(
+                ErrorKind::PeerLost { rank, operation: Operation::Flag, channel: name }.into(),
+            );
         }
         None
     }
@@ -554,10 +567,10 @@ impl Wanted {
         if self.lines == theirs.lines {
             let ranks = |members: Box<[u32]>| members.iter().map(|&rank| rank as usize).collect();
             let (ours, theirs) = (ranks(self.members), ranks(theirs.members));
-            return Error::MpbRanksMismatch { mpbs, ours, theirs };
+            return ErrorKind::MpbRanksMismatch { mpbs, ours, theirs }.into();
         }
         let (ours, theirs) = (Mpbs::lines(self.lines), Mpbs::lines(theirs.lines));
-        Error::MpbMismatch { mpbs, ours, theirs }
+        Error::from(ErrorKind::MpbMismatch { mpbs, ours, theirs })
     }
 }
 

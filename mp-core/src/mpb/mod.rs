@@ -40,17 +40,17 @@
 //! # Whose
 //! [`Rank::mpb`](crate::Rank::mpb) opens buffers of all ranks of the world,
 //! [`Rank::mpb_of`](crate::Rank::mpb_of) of some of them, in any order. Here ranks have the numbers of
-//! their places in that order, in all calls; [errors](crate::Error::PeerLost) name the lost rank by its
+//! their places in that order, in all calls; [errors](crate::ErrorKind::PeerLost) name the lost rank by its
 //! number in the world.
 //!
 //! # Ends
-//! A wait for a flag that was set returns its value, whatever has become of its setter. A wait for
-//! one that was not set ends with [`PeerLost`](crate::Error::PeerLost) as soon as any rank is lost
-//! that had not closed its MPB of these: whoever was to set the flag may have waited for that
-//! rank in turn. Ranks that have none of them disturb nobody. A rank that has finished or closed its MPB disturbs nobody but those who wait for
-//! it: with [`Disconnected`](crate::Error::Disconnected) ends a wait for a flag that this rank was
-//! named to set, and a wait of the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs)
-//! them, all waits for flags that were not set end with [`Revoked`](crate::Error::Revoked).
+//! A wait for a flag that was set returns its value, whatever has become of its setter. A wait for one that was not
+//! set ends with [`PeerLost`](crate::ErrorKind::PeerLost) as soon as any rank is lost that had not closed its MPB
+//! of these: whoever was to set the flag may have waited for that rank in turn. Ranks that have none of them
+//! disturb nobody. A rank that has finished or closed its MPB disturbs nobody but those who wait for it: with
+//! [`Disconnected`](crate::ErrorKind::Disconnected) ends a wait for a flag that this rank was named to set, and a
+//! wait of the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs) them, all waits for flags
+//! that were not set end with [`Revoked`](crate::ErrorKind::Revoked).
 
 pub(crate) mod consensus;
 mod directory;
@@ -79,7 +79,7 @@ pub use self::{
 };
 use crate::{
     context::Context,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
     sync::{AtomicU32, Futex, Ordering},
@@ -102,9 +102,10 @@ pub struct Line {
 /// [module](self).
 ///
 /// All operations are errors when they name a rank that does not exist
-/// ([`Error::NoSuchRank`]) or lines that do not ([`Error::NoSuchLines`]); no memory is touched
-/// then. Lengths in bytes that are no multiple of a line take the beginning of their last line;
-/// what a put leaves in the rest of that line is not determined.
+/// ([`NoSuchRank`](crate::ErrorKind::NoSuchRank)) or lines that do not
+/// ([`NoSuchLines`](crate::ErrorKind::NoSuchLines)); no memory is touched then. Lengths in bytes that are no
+/// multiple of a line take the beginning of their last line; what a put leaves in the rest of that line is not
+/// determined.
 ///
 /// Several threads of the rank may use it at the same time. Dropping it closes it: the rank will
 /// set no flag any more.
@@ -215,7 +216,7 @@ impl Mpb {
     /// The number in the world of one of us.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     pub fn world_rank(&self, rank: usize) -> Result<usize> {
         Ok(self.opened.world_rank(rank)? as usize)
     }
@@ -252,7 +253,7 @@ impl Mpb {
     /// Copies private memory to an MPB.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn put(&self, source: &[u8], to: Line) -> Result<()> {
         let lines = self.opened.lines(to.rank, to.line, source.len().div_ceil(LINE_BYTES))?;
@@ -264,7 +265,7 @@ impl Mpb {
     /// overlap: they are copied the first one first.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn put_own(&self, from: usize, count: usize, to: Line) -> Result<()> {
         let from = Line { rank: self.rank(), line: from };
@@ -274,7 +275,7 @@ impl Mpb {
     /// Copies from an MPB to private memory.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn get(&self, from: Line, target: &mut [u8]) -> Result<()> {
         let count = target.len().div_ceil(LINE_BYTES);
@@ -286,7 +287,7 @@ impl Mpb {
     /// the one in its place from line `from` on. As [`get`](Self::get), without a copy between.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn get_with<T: Plain>(
         &self,
@@ -304,7 +305,7 @@ impl Mpb {
     /// of those, it is not determined what is got.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn pass_with<T: Plain>(
         &self,
@@ -324,7 +325,7 @@ impl Mpb {
     /// overlap: they are copied the first one first.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn get_own(&self, from: Line, count: usize, to: usize) -> Result<()> {
         let to = Line { rank: self.rank(), line: to };
@@ -342,7 +343,7 @@ impl Mpb {
     /// What is put into a flag's line by other ways wakes nobody.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn set_flag(&self, flag: Line, value: u64) -> Result<()> {
         self.opened.line(flag.rank, flag.line)?.set_flag(value);
@@ -354,7 +355,7 @@ impl Mpb {
     /// line. Until its receiver has [read](Self::flag_payload) them the flag must not be set again.
     ///
     /// # Errors
-    /// As `set_flag`; [`Error::PayloadTooLong`].
+    /// As `set_flag`; [`PayloadTooLong`](crate::ErrorKind::PayloadTooLong).
     #[inline]
     pub fn set_flag_with(&self, flag: Line, value: u64, payload: &[u8]) -> Result<()> {
         let line = self.opened.line(flag.rank, flag.line)?;
@@ -370,7 +371,7 @@ impl Mpb {
     /// None, if there is no payload. All lines are brought near at the same time.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::NoSuchLines`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn set_flags_with(&self, first: Line, value: u64, payload: &[u8]) -> Result<()> {
         let count = payload.len().div_ceil(PAYLOAD);
@@ -392,7 +393,7 @@ impl Mpb {
     /// who are let go at the same time, where that is what costs.
     ///
     /// # Errors
-    /// [`Error::NoSuchLines`].
+    /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     pub fn set_flags(&self, line: usize, value: u64) -> Result<()> {
         let others = || (0..self.ranks()).filter(|&rank| rank != self.rank());
         for rank in others() {
@@ -420,7 +421,7 @@ impl Mpb {
     fn check_payload(&self, bytes: usize) -> Result<()> {
         if bytes > PAYLOAD {
             let mpbs = self.opened.name.clone();
-            return Err(Error::PayloadTooLong { mpbs, bytes, most: PAYLOAD });
+            return Err(ErrorKind::PayloadTooLong { mpbs, bytes, most: PAYLOAD }.into());
         }
         Ok(())
     }
@@ -428,7 +429,7 @@ impl Mpb {
     /// Reads a flag of the own MPB.
     ///
     /// # Errors
-    /// [`Error::NoSuchLines`].
+    /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn flag(&self, line: usize) -> Result<u64> {
         Ok(self.opened.line(self.rank(), line)?.flag())
@@ -437,7 +438,7 @@ impl Mpb {
     /// Reads what was set beside a flag of the own MPB, after the flag was seen.
     ///
     /// # Errors
-    /// [`Error::NoSuchLines`], [`Error::PayloadTooLong`].
+    /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines), [`PayloadTooLong`](crate::ErrorKind::PayloadTooLong).
     #[inline]
     pub fn flag_payload(&self, line: usize, target: &mut [u8]) -> Result<()> {
         let line = self.opened.line(self.rank(), line)?;
@@ -450,7 +451,7 @@ impl Mpb {
     /// the last flag was seen.
     ///
     /// # Errors
-    /// [`Error::NoSuchLines`].
+    /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     #[inline]
     pub fn flag_payloads(&self, first: usize, target: &mut [u8]) -> Result<()> {
         let lines = self.opened.lines(self.rank(), first, target.len().div_ceil(PAYLOAD))?;
@@ -464,9 +465,10 @@ impl Mpb {
     /// Values that are overwritten before they are looked at are not seen.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] when a rank was lost, and [`Error::Disconnected`] when no other rank is
-    /// left, before the flag was set; [`Error::MpbMismatch`], [`Error::NoSuchLines`];
-    /// [`Error::Timeout`] only after [`set_wait`](Self::set_wait) with a limit.
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank was lost, and
+    /// [`Disconnected`](crate::ErrorKind::Disconnected) when no other rank is left, before the flag was set;
+    /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch), [`NoSuchLines`](crate::ErrorKind::NoSuchLines);
+    /// [`Timeout`](crate::ErrorKind::Timeout) only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn wait_flag(&self, line: usize, reached: impl Fn(u64) -> bool) -> Result<u64> {
         self.wait_with(None, None, line, reached)
@@ -475,8 +477,8 @@ impl Mpb {
     /// [`wait_flag`](Self::wait_flag) for a flag that only rank `setter` sets.
     ///
     /// # Errors
-    /// As `wait_flag`, and [`Error::Disconnected`] when the setter is not there any more;
-    /// [`Error::NoSuchRank`].
+    /// As `wait_flag`, and [`Disconnected`](crate::ErrorKind::Disconnected) when the setter is not there any more;
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     #[inline]
     pub fn wait_flag_from(
         &self,
@@ -491,7 +493,7 @@ impl Mpb {
     /// sets, if there is one.
     ///
     /// # Errors
-    /// As `wait_flag_from`, and [`Error::Timeout`].
+    /// As `wait_flag_from`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn wait_flag_with(
         &self,

@@ -215,7 +215,7 @@ impl Polled {
     /// of `wait` was over before. A report shows it as a wait for the flag that is waited for here.
     ///
     /// # Errors
-    /// [`Error::Segment`].
+    /// [`Segment`](crate::ErrorKind::Segment).
     pub fn wait_until(&self, wait: Wait, here: bool, done: impl Fn() -> bool) -> Result<bool> {
         let doing = Doing { operation: Operation::Flag, channel: self.mpb.opened.place() };
         let line = self.awaited().map_or(0, |(line, _)| line as u64);

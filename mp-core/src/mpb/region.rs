@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     context::Namespace,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
     wait::{Asymmetry, Doing, Flag, Operation, Wait, nap},
@@ -53,8 +53,8 @@ impl Region {
     /// namespace. Its ranks pair up as for [`Rank::mpb`].
     ///
     /// # Errors
-    /// As [`Rank::mpb`]; [`Error::MpbMismatch`] only where lengths differ by so much that the number
-    /// of lines does.
+    /// As [`Rank::mpb`]; [`MpbMismatch`](crate::ErrorKind::MpbMismatch) only where lengths differ by so much that
+    /// the number of lines does.
     pub fn open(
         rank: &Rank,
         namespace: Namespace,
@@ -79,7 +79,8 @@ impl Region {
         words: usize,
         bytes: usize,
     ) -> Result<Self> {
-        let too_long = || Error::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() };
+        let too_long =
+            || Error::from(ErrorKind::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() });
         let before = words.checked_mul(size_of::<Word>()).ok_or_else(too_long)?;
         let before = before.checked_next_multiple_of(GRAIN).ok_or_else(too_long)?;
         let all = before.checked_add(bytes).ok_or_else(too_long)?;
@@ -96,7 +97,7 @@ impl Region {
     /// this one has not opened.
     ///
     /// # Errors
-    /// [`Error::Segment`] for a broken segment.
+    /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
     pub fn is_there(rank: &Rank, namespace: Namespace, name: &str) -> Result<bool> {
         is_there(rank.context(), name, namespace)
     }
@@ -162,7 +163,7 @@ impl Region {
     /// changes. What was said first stands.
     ///
     /// # Errors
-    /// [`Error::Segment`] for a broken segment.
+    /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
     pub fn give_up(&self, rank: usize) -> Result<()> {
         Ok(self.opened.give_up(rank as u32)?)
     }
@@ -238,7 +239,7 @@ impl Region {
     /// all that can end the wait. `watched` is the word that is waited for, if it is one.
     ///
     /// # Errors
-    /// [`Error::Segment`] for a broken segment.
+    /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
     #[inline(always)]
     pub fn wait<T>(
         &self,

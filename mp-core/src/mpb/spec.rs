@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{context::Namespace, line::LINE_BYTES};
 
 /// How MPBs are to be made. All their ranks must ask for the same number of lines, or get
-/// [`Error::MpbMismatch`](crate::Error::MpbMismatch).
+/// [`MpbMismatch`](crate::ErrorKind::MpbMismatch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
     pub(super) lines: usize,

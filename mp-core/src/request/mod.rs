@@ -104,7 +104,7 @@ impl<O: Operation> Request<O> {
     /// whatever the rank has under way.
     ///
     /// # Errors
-    /// [`Error::Segment`](crate::Error::Segment) when the world's memory is broken.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
     #[inline]
     pub fn test(&mut self) -> Result<bool> {
         self.0.wait_within(Duration::ZERO.into())

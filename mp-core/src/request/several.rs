@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
 use crate::{
     channel::Select,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
     world::Rank,
 };
@@ -22,8 +22,8 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`Error::BadWorld`] when they are not all of one rank; what [`wait_with`](super::Request::wait_with) fails
-/// with.
+/// [`BadWorld`](crate::ErrorKind::BadWorld) when they are not all of one rank; what
+/// [`wait_with`](super::Request::wait_with) fails with.
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     let wait = Wait::forever().or_failure();
     work(requests, wait, |done, active| done == active).map(drop)
@@ -33,9 +33,9 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
 /// is not started is passed over.
 ///
 /// # Errors
-/// As [`wait_all`]; [`Error::BadWorld`] also when there are none to wait for.
+/// As [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there are none to wait for.
 pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
-    let none = || Error::BadWorld("there is no request to wait for".to_owned());
+    let none = || Error::from(ErrorKind::BadWorld("there is no request to wait for".to_owned()));
     wait_some(requests)?.first().copied().ok_or_else(none)
 }
 
@@ -113,8 +113,8 @@ impl Beside<'_> {
     /// `wait` was over before.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken; the [failure](crate::progress::Part::failure) of
-    /// another thing of the rank's.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
+    /// [failure](crate::progress::Part::failure) of another thing of the rank's.
     pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
         let (doing, flags) = select.waited();
         let all = Watches { flags: Some(&flags), watched: self.watched };
@@ -250,7 +250,7 @@ impl<'a> Parted<'a> {
             return Ok(());
         }
         let reason = "requests of different ranks or worlds can't be waited for together";
-        Err(Error::BadWorld(reason.to_owned()))
+        Err(ErrorKind::BadWorld(reason.to_owned()).into())
     }
 
     /// The places of all that are under way.

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 
 use super::*;
 use crate::{
-    Channel, Error, Parties, Select,
+    Channel, Error, ErrorKind, Parties, Select,
     mpb::{Line, Mpbs},
 };
 
@@ -55,10 +55,10 @@ fn two_mappings_talk() {
         let mut shared = Vec::new();
         loop {
             select.ready()?;
-            match receiver.try_receive() {
+            match receiver.try_receive().map_err(Error::into_kind) {
                 Ok(message) => shared.extend(message.map(|m| *m)),
-                Err(Error::Disconnected { .. }) => break,
-                Err(error) => return Err(error),
+                Err(ErrorKind::Disconnected { .. }) => break,
+                Err(error) => return Err(error.into()),
             }
         }
         assert!(shared.len() <= 2);
@@ -118,5 +118,5 @@ fn a_buffer_of_another_mapping_of_the_same_world_is_not_of_this_one() {
     let (here, elsewhere) = (rank_here(&world, 0), rank_elsewhere(&world, 1));
     let mut to = here.sender::<[u64]>("buffers", 1, Channel::degree(1)).unwrap();
     let error = to.send_buffer(elsewhere.buffer_from(&[1]).unwrap()).unwrap_err();
-    assert!(matches!(error.error, Error::BadChannel { .. }), "{error}");
+    assert!(matches!(error.error.kind(), ErrorKind::BadChannel { .. }), "{error}");
 }

@@ -103,7 +103,7 @@ impl Wait {
         Self { policy: None, limit: None, news: None, failing: None }
     }
 
-    /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) after `limit`.
+    /// Ends the wait with [`Timeout`](crate::ErrorKind::Timeout) after `limit`.
     pub const fn limit(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }
     }
@@ -123,7 +123,7 @@ impl Wait {
         self.limit.is_some_and(|limit| limit.is_zero())
     }
 
-    /// Ends the wait with [`Error::Timeout`](crate::Error::Timeout) when there are other
+    /// Ends the wait with [`Timeout`](crate::ErrorKind::Timeout) when there are other
     /// [news](crate::waits::News) than these, too.
     pub const fn until_news(self, heard: u32) -> Self {
         Self { news: Some(heard), ..self }

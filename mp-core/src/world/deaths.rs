@@ -8,7 +8,7 @@ use crate::{
     buffer::SharedBuffer,
     channel::{Channel, Receiver, Sender},
     context::{Context, Namespace, RankState},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     mpb::{Line, Mpb, Mpbs, Notifier, consensus::Consensus, region::Region},
     segment::{BlockKind, Segment},
     sync::{Ordering, life::live_for},
@@ -167,23 +167,23 @@ fn at_every_store<P>(
 /// contents, short messages, and then the end.
 fn drain(from: &Receiver<[u64]>, mine: &mut Mine) {
     loop {
-        match from.receive_timeout(LONG) {
+        match from.receive_timeout(LONG).map_err(Error::into_kind) {
             Ok(message) if message.len() == 100 => {
                 let number = message[0];
                 assert_eq!(*message, [number; 100]);
                 mine.0.push((number, message.into_buffer().unwrap()));
             }
             Ok(message) => assert_eq!(*message, [7; 4]),
-            Err(Error::PeerLost { .. } | Error::Disconnected { .. }) => return,
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::Disconnected { .. }) => return,
             Err(error) => panic!("{error}"),
         }
     }
 }
 
 fn refused<T>(result: Result<T>) {
-    match result {
+    match result.map_err(Error::into_kind) {
         Ok(_) => panic!("nobody is there to receive it"),
-        Err(Error::Timeout { .. }) => panic!("nobody said that the other end is gone"),
+        Err(ErrorKind::Timeout { .. }) => panic!("nobody said that the other end is gone"),
         Err(_) => {}
     }
 }
@@ -463,7 +463,7 @@ const SET: u64 = 9;
 
 /// The victim's last flag was set, with all that came before it, or the victim is lost.
 fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
-    match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET) {
+    match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET).map_err(Error::into_kind) {
         Ok(_) => {
             let mut got = [0; 100];
             mpb.get(Line { rank: VICTIM as usize, line: 1 }, &mut got).unwrap();
@@ -472,7 +472,7 @@ fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
             mpb.flag_payload(1, &mut payload).unwrap();
             assert_eq!(payload, *b"abc");
         }
-        Err(Error::PeerLost { rank, .. }) => assert_eq!(rank, VICTIM as usize),
+        Err(ErrorKind::PeerLost { rank, .. }) => assert_eq!(rank, VICTIM as usize),
         Err(error) => panic!("{error}"),
     }
     assert!(mpb.set_flag(Line { rank: VICTIM as usize, line: 0 }, 1).is_ok());
@@ -554,13 +554,19 @@ fn while_it_revokes_and_decides() {
             assert!(region.is_gone(1) && !region.is_gone(0));
             let waited = mpb.wait_flag(1, |value| value == SET);
             match region.words()[0].load() {
-                2 => assert!(matches!(waited, Err(Error::Revoked { .. })), "{waited:?}"),
+                2 => assert!(
+                    matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked { .. })),
+                    "{waited:?}"
+                ),
                 _ => refused(waited),
             }
             // Whoever finds it begun does it again.
             rank.revoke_mpbs("part: ").unwrap();
             let waited = mpb.wait_flag(1, |value| value == SET);
-            assert!(matches!(waited, Err(Error::Revoked { .. })), "{waited:?}");
+            assert!(
+                matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked { .. })),
+                "{waited:?}"
+            );
             let decided = consensus(&region).decide(1, |member| region.is_gone(member), union);
             assert!(matches!(decided.as_deref(), Some([1 | 3])), "{decided:?}");
             assert_eq!(consensus(&region).decision(1), decided);
@@ -649,7 +655,10 @@ fn after_shared(_: &Rank, _: &Stage, (mut to, from): Ends, mine: &mut Mine) {
     for _ in 0..DEGREE {
         to.try_send(&[7; 4]).unwrap();
     }
-    assert!(matches!(to.try_send(&[7; 4]), Err(Error::Full { .. })));
+    assert!(matches!(
+        to.try_send(&[7; 4]).as_ref().map_err(Error::kind),
+        Err(ErrorKind::Full { .. })
+    ));
     let mut count = 0;
     take(&mut count);
     assert_eq!(count, DEGREE);

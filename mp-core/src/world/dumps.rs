@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Channel, Error, World,
+        Channel, ErrorKind, World,
         context::RankState,
         wait::WaitPolicy,
         world::{Rank, bury},
@@ -134,7 +134,7 @@ mod tests {
         assert!(burial::announce(&world, 0).unwrap());
         assert_eq!(*receiver.receive().unwrap(), 7);
         let error = receiver.receive().map(drop).unwrap_err();
-        assert!(matches!(error, Error::PeerLost { rank: 0, .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::PeerLost { rank: 0, .. }), "{error}");
         assert_eq!(world.world().unwrap().first_failed(), Some(0));
         assert!(world.segment.heap().used() >= used, "its process has not ended");
         std::mem::forget((sender, held));

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use nix::sys::prctl;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The name of the test that this thread runs under the standard test harness; `None` in any other
 /// program.
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// programs lie in a folder `deps`, with a hash in their names.
 ///
 /// # Errors
-/// [`Error::BadWorld`] in a thread that a test has started, which does not know which test.
+/// [`BadWorld`](crate::ErrorKind::BadWorld) in a thread that a test has started, which does not know which test.
 pub(crate) fn running_test() -> Result<Option<String>> {
     if !is_test_program().unwrap_or(false) || is_main_thread() {
         return Ok(None);
@@ -33,10 +33,10 @@ pub(crate) fn running_test() -> Result<Option<String>> {
 
 /// Refuses a world of processes in a thread of this name, which is no test's.
 pub(crate) fn away_from_test(thread: &str) -> Error {
-    Error::BadWorld(format!(
+    Error::from(ErrorKind::BadWorld(format!(
         "a world of processes is run in the thread {thread:?} of a test, and no test has this name \
          for the ranks to execute: run it in the test's own thread"
-    ))
+    )))
 }
 
 /// Arguments that have a test program execute this test alone.

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     context::{Context, RankState},
-    error::{Cause, Error, Result},
+    error::{Cause, Error, ErrorKind, Result},
     segment::{Segment, SegmentError},
     sync::Ordering,
     topology::{pin_current_thread, start_in_blocks},
@@ -59,14 +59,16 @@ pub(crate) fn assignment() -> Result<Option<&'static Assignment>> {
         .get_or_init(|| find().map_err(|error| error.to_string()))
         .as_ref()
         .map(Option::as_ref)
-        .map_err(|error| Error::BadWorld(format!("this process can't enter its world: {error}")))
+        .map_err(|error| {
+            Error::from(ErrorKind::BadWorld(format!("this process can't enter its world: {error}")))
+        })
 }
 
 fn find() -> Result<Option<Assignment>> {
     let (rank, descriptors) = match summons::summons() {
         Summons::None => return Ok(None),
         Summons::Rank(rank, descriptors) => (*rank, *descriptors),
-        Summons::Refused(reason) => return Err(Error::BadWorld(reason.clone())),
+        Summons::Refused(reason) => return Err(ErrorKind::BadWorld(reason.clone()).into()),
     };
     let segment =
         Segment::attach(summons::descriptor(descriptors.segment()), true, super::parts())?;
@@ -153,16 +155,18 @@ impl Assignment {
         let in_rank_code = matches!(site::within(), Within::Process);
         if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
             return if processes {
-                Err(Error::BadWorld("a rank's code can't make a world of processes".to_owned()))
+                Err(ErrorKind::BadWorld("a rank's code can't make a world of processes".to_owned())
+                    .into())
             } else {
                 Ok(Part::Own)
             };
         }
         if std::process::id() != self.process {
-            return Err(Error::BadWorld(format!(
+            return Err(ErrorKind::BadWorld(format!(
                 "this process was forked from rank {}, which alone can enter its world",
                 self.rank
-            )));
+            ))
+            .into());
         }
         let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
         let any = self.briefing.any_call && meant.origin.site == call.origin.site;
@@ -185,11 +189,12 @@ impl Assignment {
             self.meant.doubtful.fetch_or(doubtful, StdOrdering::Relaxed);
             self.meant.wait_for_the_end();
         }
-        Err(Error::BadWorld(format!(
+        Err(ErrorKind::BadWorld(format!(
             "rank {} took another path than the program that started it: it came to {call} \
              instead of {meant}",
             self.rank
-        )))
+        ))
+        .into())
     }
 
     /// Whether this rank's core dump holds the world's memory.
@@ -209,11 +214,12 @@ impl Assignment {
         // Relaxed: nothing else is told by it.
         match claimed.compare_exchange(0, self.process, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            Err(other) => Err(Error::BadWorld(format!(
+            Err(other) => Err(ErrorKind::BadWorld(format!(
                 "rank {} is process {other} already: the program that was started as the rank has \
                  started several",
                 self.rank
-            ))),
+            ))
+            .into()),
         }
     }
 
@@ -238,7 +244,7 @@ impl Assignment {
         let control = context.rank(self.rank)?;
         if !control.claim() {
             let rank = self.rank;
-            return Err(Error::BadWorld(format!("somebody else is rank {rank} already")));
+            return Err(ErrorKind::BadWorld(format!("somebody else is rank {rank} already")).into());
         }
         control.pid.store(std::process::id(), Ordering::Relaxed);
         context.world()?.begin_round();
@@ -332,11 +338,11 @@ impl Assignment {
             Ok(round) => round,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::BadWorld(
+                return Err(ErrorKind::BadWorld(
                     "two threads of a launcher's rank call `run` at the same time, and other ranks \
                      can't tell which call is which: run the worlds one after another"
                         .to_owned(),
-                ));
+                ).into());
             }
         };
         let context = Arc::new(self.enter(own)?);
@@ -372,7 +378,7 @@ impl Assignment {
         self.await_others(context, || open() || missing().is_some())?;
         match missing() {
             Some(rank) if !open() => {
-                Err(Error::BadWorld(format!("rank {rank} of this world has ended")))
+                Err(ErrorKind::BadWorld(format!("rank {rank} of this world has ended")).into())
             }
             _ => Ok(()),
         }

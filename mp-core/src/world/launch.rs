@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     context::Context,
-    error::{Cause, Error, Result},
+    error::{Cause, Error, ErrorKind, Result},
     segment::{BlockKey, BlockKind, Root},
     wait::WaitPolicy,
 };
@@ -206,7 +206,10 @@ pub(crate) fn spawn(
     life: &Life,
     bell: &EventFd,
 ) -> Result<Spawned> {
-    let segment = context.segment.fd().ok_or_else(|| Error::BadWorld(HEAP_ONLY.to_owned()))?;
+    let segment = context
+        .segment
+        .fd()
+        .ok_or_else(|| Error::from(ErrorKind::BadWorld(HEAP_ONLY.to_owned())))?;
     let descriptors = life.descriptors;
     let (segment, bell) = (move_up(segment, descriptors)?, move_up(bell.as_fd(), descriptors)?);
     let (out_read, out_write) = pipe(descriptors)?;
@@ -244,8 +247,9 @@ pub(crate) fn spawn(
     act(attributes.set_sigdefault(&default))?;
 
     let text = |s: &std::ffi::OsStr| {
-        CString::new(s.as_bytes())
-            .map_err(|_| Error::BadWorld(format!("a zero byte in {}", s.display())))
+        CString::new(s.as_bytes()).map_err(|_| {
+            Error::from(ErrorKind::BadWorld(format!("a zero byte in {}", s.display())))
+        })
     };
     let mut args = vec![text(&program.name)?];
     for arg in &program.args {
@@ -265,7 +269,7 @@ pub(crate) fn spawn(
         let source = io::Error::from(errno);
         let text = format!("{}: {source}", program.path.display());
         let source = io::Error::new(source.kind(), text);
-        Error::Os { call: "starting the program", source }
+        Error::from(ErrorKind::Os { call: "starting the program", source })
     })?;
     let pidfd = match pidfd_open(pid) {
         Ok(fd) => Some(fd),
@@ -286,7 +290,7 @@ const HEAP_ONLY: &str = "a world on the heap can have no process ranks";
 /// which is inherited. For the `main` of a launcher; a library must not decide that for its program.
 ///
 /// # Errors
-/// [`Error::Os`].
+/// [`Os`](crate::ErrorKind::Os).
 pub fn see_children() -> Result<()> {
     // SAFETY: the default action runs no code of this process.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::os("sigaction"))?;

@@ -26,7 +26,7 @@ impl World {
     /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) do; they are bound as [`bind`](Self::bind) says.
     ///
     /// # Errors
-    /// [`Error::Os`](crate::Error::Os) when the program can't be started (of kind
+    /// [`Os`](crate::ErrorKind::Os) when the program can't be started (of kind
     /// [`NotFound`](std::io::ErrorKind::NotFound) when there is none), and the errors of `run` in
     /// making a world.
     pub fn launch(
@@ -90,7 +90,7 @@ impl Launched {
     /// over. Returns for each of `wake` whether it is readable.
     ///
     /// # Errors
-    /// [`Error::Os`](crate::Error::Os), or [`Error::Segment`](crate::Error::Segment) when a rank
+    /// [`Os`](crate::ErrorKind::Os), or [`Segment`](crate::ErrorKind::Segment) when a rank
     /// has destroyed the world's memory: then all ranks have been ended.
     pub fn step(
         &mut self,
@@ -155,7 +155,7 @@ impl Launched {
     /// sure.
     ///
     /// # Errors
-    /// [`Error::Segment`](crate::Error::Segment) when the world's memory makes no sense.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory makes no sense.
     pub fn report(&self) -> Result<WorldReport> {
         Ok(report::of(&self.processes.context)?)
     }

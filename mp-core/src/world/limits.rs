@@ -4,7 +4,7 @@ use std::{fs, sync::OnceLock};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Descriptors that the launcher keeps for each rank: two pipes and a pidfd.
 const FILES_PER_RANK: u64 = 3;
@@ -20,7 +20,7 @@ pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
     let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
     let needed = open + FILES_OF_ITS_OWN + FILES_PER_RANK * ranks as u64;
     if needed > hard {
-        return Err(Error::OpenFiles { needed, allowed: hard });
+        return Err(ErrorKind::OpenFiles { needed, allowed: hard }.into());
     }
     if needed > soft {
         set(hard, hard)?;

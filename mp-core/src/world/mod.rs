@@ -49,7 +49,7 @@ pub use rank::{MemoryUse, Parties, Rank};
 use crate::{
     channel,
     context::{self, Context, MAX_RANKS},
-    error::{Cause, Error, Result},
+    error::{Cause, Error, ErrorKind, Result},
     mpb,
     segment::{self, Segment},
     topology::{Allowance, Bind, Plan, Topology},
@@ -164,7 +164,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Segment`] when there is no memory for it.
+    /// [`Segment`](crate::ErrorKind::Segment) when there is no memory for it.
     pub fn solo() -> Result<Rank> {
         let world = Self::threads(1);
         let policy = world.policy()?;
@@ -217,7 +217,7 @@ impl World {
     /// and kind, and returns all ranks' results in every rank.
     ///
     /// # Errors
-    /// [`Error::RanksFailed`] with every rank that returned an error, panicked or died; an error
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; an error
     /// of its own when the world could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
@@ -295,7 +295,9 @@ impl World {
 
     fn policy(&self) -> Result<WaitPolicy> {
         match std::env::var(WAIT_VARIABLE) {
-            Ok(name) => name.parse().map_err(|e| Error::BadWorld(format!("{WAIT_VARIABLE}: {e}"))),
+            Ok(name) => name
+                .parse()
+                .map_err(|e| Error::from(ErrorKind::BadWorld(format!("{WAIT_VARIABLE}: {e}")))),
             Err(_) => Ok(self.policy.unwrap_or_default()),
         }
     }
@@ -311,7 +313,9 @@ impl World {
     fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {
         if self.size == 0 || self.size > MAX_RANKS {
             let size = self.size;
-            return Err(Error::BadWorld(format!("a world of {size} ranks: 1 to {MAX_RANKS}")));
+            return Err(
+                ErrorKind::BadWorld(format!("a world of {size} ranks: 1 to {MAX_RANKS}")).into()
+            );
         }
         let asymmetry = Asymmetry::offered_here();
         let membarrier = asymmetry.uses_membarrier();

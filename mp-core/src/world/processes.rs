@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     context::Context,
-    error::{Cause, Error, Result},
+    error::{Cause, Error, ErrorKind, Result},
     wait::WaitPolicy,
 };
 
@@ -63,7 +63,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let size = context.size();
     let (to, pieces) = pump::output();
     let stop = turn.as_ref().map(|turn| turn.bell().try_clone_to_owned()).transpose();
-    let stop = stop.map_err(|source| Error::Os { call: "dup", source })?;
+    let stop = stop.map_err(|source| Error::from(ErrorKind::Os { call: "dup", source }))?;
     let mut processes = Processes::start(context, program, to.clone(), to, stop)?;
     let taken = if test.is_some() { give_to_harness(pieces) } else { write_out(pieces) };
     processes.finish()?;
@@ -89,7 +89,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     // Output that a rank has written and nobody will read must not look like a good end.
     match taken {
         Err(source) if outcomes.iter().all(Outcome::is_ok) => {
-            Err(Error::Os { call: "writing the ranks' standard output", source })
+            Err(ErrorKind::Os { call: "writing the ranks' standard output", source }.into())
         }
         _ => Ok(outcomes),
     }

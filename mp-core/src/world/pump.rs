@@ -19,7 +19,7 @@ use nix::{
 use super::{launch::Stream, output::LineMixer};
 use crate::{
     context::Context,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     sync::Ordering,
 };
 
@@ -150,7 +150,7 @@ impl Pump {
         std::thread::Builder::new()
             .name("onchip output".to_owned())
             .spawn(move || pump.run())
-            .map_err(|source| Error::Os { call: "starting a thread", source })
+            .map_err(|source| Error::from(ErrorKind::Os { call: "starting a thread", source }))
     }
 
     fn run(&mut self) -> Result<()> {

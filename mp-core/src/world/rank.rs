@@ -11,7 +11,7 @@ use crate::{
     buffer::SharedBuffer,
     channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::{Context, RankControl, RankState},
-    error::{Error, Result},
+    error::{ErrorKind, Result},
     loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
@@ -198,8 +198,9 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the other end was opened for another type, degree or length;
-    /// [`Error::NoSuchRank`], [`Error::BadChannel`], and [`Error::Segment`] for lack of memory.
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) when the other end was opened for another type, degree or length;
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`BadChannel`](crate::ErrorKind::BadChannel), and
+    /// [`Segment`](crate::ErrorKind::Segment) for lack of memory.
     pub fn sender<M: Message + ?Sized>(
         &self,
         name: &str,
@@ -247,7 +248,7 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// As [`sender`](Self::sender); [`Error::BadChannel`] at degree 0, or when this rank is not
+    /// As [`sender`](Self::sender); [`BadChannel`](crate::ErrorKind::BadChannel) at degree 0, or when this rank is not
     /// among the senders.
     pub fn shared_sender<M: Message + ?Sized>(
         &self,
@@ -263,7 +264,7 @@ impl Rank {
     /// Opens a receiving end of a shared channel: see [`shared_sender`](Self::shared_sender).
     ///
     /// # Errors
-    /// As `shared_sender`; [`Error::BadChannel`] when this rank is not among the receivers.
+    /// As `shared_sender`; [`BadChannel`](crate::ErrorKind::BadChannel) when this rank is not among the receivers.
     pub fn shared_receiver<M: Message + ?Sized>(
         &self,
         name: &str,
@@ -286,7 +287,7 @@ impl Rank {
         };
         let (senders, receivers) = (checked(&parties.senders)?, checked(&parties.receivers)?);
         let bad = |reason: &str| {
-            Err(Error::BadChannel { channel: name.into(), reason: reason.to_owned() })
+            Err(ErrorKind::BadChannel { channel: name.into(), reason: reason.to_owned() }.into())
         };
         if senders.is_empty() || receivers.is_empty() {
             return bad("a shared channel needs a rank at either end");
@@ -302,7 +303,7 @@ impl Rank {
             return Ok(());
         }
         let reason = format!("rank {} is not among its {called} {side:?}", self.context.me);
-        Err(Error::BadChannel { channel: agreement.name.clone(), reason })
+        Err(ErrorKind::BadChannel { channel: agreement.name.clone(), reason }.into())
     }
 
     /// Says that this rank opens no further end of a channel between two ranks by this name, in the
@@ -321,7 +322,7 @@ impl Rank {
     ///         let _ = rank.receiver::<u8>("question", 1, channel)?.receive();
     ///     } else {
     ///         let answer = rank.receiver::<u8>(answers, 0, channel)?.receive().map(drop);
-    ///         assert!(matches!(answer, Err(Error::Disconnected { .. })));
+    ///         assert!(matches!(answer, Err(ErrorKind::Disconnected { .. })));
     ///     }
     ///     drop(question);
     ///     Ok(())
@@ -330,7 +331,7 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Segment`] for lack of memory.
+    /// [`Segment`](crate::ErrorKind::Segment) for lack of memory.
     pub fn withdraw(&self, name: &str, channel: Channel) -> Result<()> {
         channel::withdraw(&self.context, channel.namespace, name)
     }
@@ -364,8 +365,8 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadChannel`] while this rank has its callers of that name; [`Error::Segment`] for lack of
-    /// memory.
+    /// [`BadChannel`](crate::ErrorKind::BadChannel) while this rank has its callers of that name;
+    /// [`Segment`](crate::ErrorKind::Segment) for lack of memory.
     pub fn callers(&self, name: &str, channel: Channel) -> Result<Callers> {
         Callers::open(Arc::clone(&self.context), channel.namespace, name)
     }
@@ -379,8 +380,8 @@ impl Rank {
     /// others of that name: they pair up in the order of opening.
     ///
     /// # Errors
-    /// [`Error::MpbMismatch`] when another rank asked for other ones, [`Error::BadMpbs`], and
-    /// [`Error::Segment`] for lack of memory.
+    /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch) when another rank asked for other ones,
+    /// [`BadMpbs`](crate::ErrorKind::BadMpbs), and [`Segment`](crate::ErrorKind::Segment) for lack of memory.
     pub fn mpb(&self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
         let all: Vec<usize> = (0..self.size()).collect();
         self.mpb_of(name, &all, mpbs)
@@ -414,8 +415,9 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// As [`mpb`](Self::mpb); [`Error::MpbRanksMismatch`] when another rank named others,
-    /// [`Error::NoSuchRank`]; [`Error::BadMpbs`] where a rank is named twice, or this one not.
+    /// As [`mpb`](Self::mpb); [`MpbRanksMismatch`](crate::ErrorKind::MpbRanksMismatch) when another rank named
+    /// others, [`NoSuchRank`](crate::ErrorKind::NoSuchRank); [`BadMpbs`](crate::ErrorKind::BadMpbs) where a rank is
+    /// named twice, or this one not.
     pub fn mpb_of(&self, name: &str, ranks: &[usize], mpbs: Mpbs) -> Result<Mpb> {
         Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
     }
@@ -424,15 +426,15 @@ impl Rank {
     /// has not opened: as if it had opened and closed them. Their memory is freed when all ranks have left.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
     pub fn decline_mpb(&self, name: &str, mpbs: Mpbs) -> Result<()> {
         Mpb::decline(&self.context, name, mpbs)
     }
 
-    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has
-    /// opened them or not: every wait of a member for a flag that was not set ends with
-    /// [`Error::Revoked`], now and later. Those that are opened after this call are not revoked; who opens them
-    /// sees that there are [news](Self::news). Regions go on.
+    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has opened
+    /// them or not: every wait of a member for a flag that was not set ends with
+    /// [`Revoked`](crate::ErrorKind::Revoked), now and later. Those that are opened after this call are not
+    /// revoked; who opens them sees that there are [news](Self::news). Regions go on.
     ///
     /// ```
     /// use mp_core::mpb::Mpbs;
@@ -443,14 +445,14 @@ impl Rank {
     ///     if rank.id() == 0 {
     ///         rank.revoke_mpbs("part one: ")?;
     ///     }
-    ///     assert!(matches!(mpb.wait_flag(0, |flag| flag == 1), Err(Error::Revoked { .. })));
+    ///     assert!(matches!(mpb.wait_flag(0, |flag| flag == 1), Err(ErrorKind::Revoked { .. })));
     ///     Ok(())
     /// })?;
     /// # Ok::<(), mp_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
     pub fn revoke_mpbs(&self, prefix: &str) -> Result<()> {
         Mpb::revoke(&self.context, prefix)
     }
@@ -458,7 +460,8 @@ impl Rank {
     /// Returns whether a rank has [withdrawn](Self::withdraw) from a name, or has ended.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken; [`Error::NoSuchRank`].
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken;
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     pub fn has_withdrawn(&self, name: &str, channel: Channel, rank: usize) -> Result<bool> {
         let rank = self.context.check_rank(rank)?;
         channel::has_withdrawn(&self.context, channel.namespace, name, rank)
@@ -482,7 +485,7 @@ impl Rank {
     /// Freed buffers are used again, the warmest first.
     ///
     /// # Errors
-    /// [`Error::Segment`] when the segment is full or the machine has no memory left.
+    /// [`Segment`](crate::ErrorKind::Segment) when the segment is full or the machine has no memory left.
     pub fn buffer<T: Plain>(&self, len: usize) -> Result<SharedBuffer<T>> {
         SharedBuffer::allocate(&self.context, len)
     }

@@ -20,7 +20,7 @@ use std::{
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -252,10 +252,10 @@ impl Origin {
             "" => "without names".to_owned(),
             name => format!("named {name:?}"),
         };
-        Error::BadWorld(format!(
+        Error::from(ErrorKind::BadWorld(format!(
             "two threads {names} run worlds of processes at {} at the same time, and the ranks \
              can't tell their calls apart: give each thread a name of its own",
             self.site
-        ))
+        )))
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     context::{Context, RankState},
-    error::{Cause, Error, Result},
+    error::{Cause, ErrorKind, Result},
     sync::Ordering,
     topology::{pin_current_thread, start_in_blocks},
 };
@@ -64,7 +64,7 @@ pub(crate) fn run<T: Send>(
                     for rank in rank..world.size() as u32 {
                         burial::end(world, rank, RankState::Lost)?;
                     }
-                    return Err(Error::Os { call: "starting a thread", source });
+                    return Err(ErrorKind::Os { call: "starting a thread", source }.into());
                 }
             }
         }

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     context::{Context, RankState},
-    error::{Cause, Error, Result},
+    error::{Cause, Error, ErrorKind, Result},
     sync::Ordering,
 };
 
@@ -142,7 +142,8 @@ impl Processes {
             running,
             pids: Vec::new(),
         };
-        let thread_failed = |source| Error::Os { call: "starting a thread", source };
+        let thread_failed =
+            |source| Error::from(ErrorKind::Os { call: "starting a thread", source });
         let watcher = std::thread::Builder::new()
             .name("onchip launcher".to_owned())
             .spawn(move || watch.run(&program, &started))
@@ -184,7 +185,9 @@ impl Processes {
         let pumped: Vec<_> = self.pumps.drain(..).map(JoinHandle::join).collect();
         watched.map_err(|_| watcher_panicked())?;
         for pumped in pumped {
-            pumped.map_err(|_| Error::BadWorld("the output's thread panicked".into()))??;
+            pumped.map_err(|_| {
+                Error::from(ErrorKind::BadWorld("the output's thread panicked".into()))
+            })??;
         }
         self.shared.state().failed.take().map_or(Ok(()), Err)
     }
@@ -266,7 +269,7 @@ impl Drop for Processes {
 }
 
 fn watcher_panicked() -> Error {
-    Error::BadWorld("the thread that watches the ranks panicked".to_owned())
+    Error::from(ErrorKind::BadWorld("the thread that watches the ranks panicked".to_owned()))
 }
 
 /// The thread's own.

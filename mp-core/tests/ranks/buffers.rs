@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Channel, Error, Parties, Plain, Rank, Result, SegmentError, World};
+use mp_core::{Channel, Error, ErrorKind, Parties, Plain, Rank, Result, SegmentError, World};
 
 use crate::{
     support::{Random, SIZES, Together, on_all, on_all_with},
@@ -114,22 +114,28 @@ fn a_buffer_that_can_not_be_sent_comes_back() {
         let mut sender = rank.sender::<[u16]>("full", 1, Channel::degree(1))?;
         sender.send_buffer(rank.buffer_from(&[1])?)?;
         let back = sender.try_send_buffer(rank.buffer_from(&[2, 3])?).unwrap_err();
-        ensure!(matches!(back.error, Error::Full { .. }), "{back}");
+        ensure!(matches!(back.error.kind(), ErrorKind::Full { .. }), "{back}");
         ensure!(*back.message == [2, 3], "{:?}", back.message);
         let back = sender.send_buffer_with(back.message, Duration::from_millis(1)).unwrap_err();
-        ensure!(matches!(back.error, Error::Timeout { .. }), "{back}");
+        ensure!(matches!(back.error.kind(), ErrorKind::Timeout { .. }), "{back}");
         together.wait()?;
         let foreign = World::solo()?.buffer_from(&[9])?;
         let foreign = sender.send_buffer(foreign).unwrap_err();
-        ensure!(matches!(foreign.error, Error::BadChannel { .. }), "{foreign}");
+        ensure!(matches!(foreign.error.kind(), ErrorKind::BadChannel { .. }), "{foreign}");
         ensure!(*foreign.message == [9], "{:?}", foreign.message);
         // Without `max_len` nothing but a buffer fits.
         let error = sender.send(&[1]).err();
-        ensure!(matches!(error, Some(Error::TooLong { len: 1, max: 0, .. })), "{error:?}");
+        ensure!(
+            matches!(
+                error.as_ref().map(Error::kind),
+                Some(ErrorKind::TooLong { len: 1, max: 0, .. })
+            ),
+            "{error:?}"
+        );
         sender.send_buffer(back.message)?;
         together.wait()?;
         let back = sender.send_buffer(rank.buffer_from(&[7])?).unwrap_err();
-        ensure!(matches!(back.error, Error::Disconnected { .. }), "{back}");
+        ensure!(matches!(back.error.kind(), ErrorKind::Disconnected { .. }), "{back}");
         ensure!(*back.message == [7], "{:?}", back.message);
         Ok(())
     });
@@ -142,7 +148,10 @@ fn types_of_any_alignment_up_to_the_blocks() {
         let before = rank.memory().in_use;
         for len in 0..10 {
             let error = rank.buffer::<Aligned256>(len).err();
-            ensure!(matches!(error, Some(Error::Segment(_))), "{len}: {error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Segment(_))),
+                "{len}: {error:?}"
+            );
         }
         let after = rank.memory().in_use;
         ensure!(before == after, "{before} bytes became {after}");
@@ -278,16 +287,25 @@ fn a_full_segment_is_an_error_value_and_serves_again() {
                     Err(error) => break error,
                 }
             };
-            let full = matches!(error, Error::Segment(SegmentError::Full { asked: 50_000, .. }));
+            let full = matches!(
+                error.kind(),
+                ErrorKind::Segment(SegmentError::Full { asked: 50_000, .. })
+            );
             ensure!(full, "{error}");
             ensure!(held.len() > 10, "{} buffers", held.len());
             // Not even a channel, and more than the address space has.
             let large = Channel::degree(1).max_len(1 << 20);
             let error = rank.sender::<[u8]>("x", 0, large).err();
-            ensure!(matches!(error, Some(Error::Segment(_))), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Segment(_))),
+                "{error:?}"
+            );
             for len in [usize::MAX, usize::MAX / 8, 1 << 40] {
                 let error = rank.buffer::<u64>(len).err();
-                ensure!(matches!(error, Some(Error::Segment(_))), "{len}: {error:?}");
+                ensure!(
+                    matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Segment(_))),
+                    "{len}: {error:?}"
+                );
             }
             held.pop();
             held.push(rank.buffer::<u8>(50_000)?);
@@ -327,7 +345,7 @@ fn a_buffer_that_can_not_be_taken_is_freed() {
                     Err(error) => break error,
                 }
             };
-            let full = matches!(error, Error::Segment(SegmentError::Full { .. }));
+            let full = matches!(error.kind(), ErrorKind::Segment(SegmentError::Full { .. }));
             ensure!(full && held.len() > 300, "{error} after {} buffers", held.len());
             drop(all);
             held.push(from.receive_buffer()?);

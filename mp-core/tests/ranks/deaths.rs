@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Cause, Channel, Error, Parties, Rank, Result, Select, World};
+use mp_core::{Cause, Channel, Error, ErrorKind, Parties, Rank, Result, Select, World};
 
 use crate::support::{
     Watchdog, on_all,
@@ -51,7 +51,10 @@ fn what_the_dead_had_published_is_delivered() {
 }
 
 fn lost(error: Option<Error>) -> Result<()> {
-    ensure!(matches!(error, Some(Error::PeerLost { rank: 0, .. })), "{error:?}");
+    ensure!(
+        matches!(error.as_ref().map(Error::kind), Some(ErrorKind::PeerLost { rank: 0, .. })),
+        "{error:?}"
+    );
     Ok(())
 }
 
@@ -103,8 +106,8 @@ fn pass_over(rank: &Rank, degree: u32, select: bool, leave: impl Fn()) -> Result
         };
         ensure!(*message == [i, i], "{message:?} instead of {i}");
     }
-    match receiver.receive_timeout(LONG) {
-        Err(Error::Disconnected { .. } | Error::PeerLost { rank: 0, .. }) => Ok(()),
+    match receiver.receive_timeout(LONG).map_err(Error::into_kind) {
+        Err(ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { rank: 0, .. }) => Ok(()),
         other => Err(Error::other(format!("after the end: {:?}", other.err()))),
     }
 }

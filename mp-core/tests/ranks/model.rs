@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mp_core::{Channel, Error, Guard, Parties, Receiver, Sender, SharedBuffer, World};
+use mp_core::{Channel, Error, ErrorKind, Guard, Parties, Receiver, Sender, SharedBuffer, World};
 use proptest::prelude::*;
 
 const MAX: usize = 5;
@@ -104,11 +104,11 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
         match call {
             Call::Send(message) => {
                 let Some(sender) = &mut sender else { continue };
-                match sender.try_send(&message) {
-                    Err(Error::TooLong { len, max: MAX, .. }) => {
+                match sender.try_send(&message).map_err(Error::into_kind) {
+                    Err(ErrorKind::TooLong { len, max: MAX, .. }) => {
                         prop_assert!(len == message.len() && len > MAX);
                     }
-                    Err(Error::Full { .. }) => prop_assert!(model.full()),
+                    Err(ErrorKind::Full { .. }) => prop_assert!(model.full()),
                     Ok(()) => {
                         prop_assert!(!model.full() && message.len() <= MAX);
                         model.send(message, false);
@@ -120,9 +120,9 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
                 let Some(sender) = &mut sender else { continue };
                 // A slot given up in a shared channel takes its turn: left to other tests.
                 let publish = publish || shared;
-                match sender.try_reserve(message.len()) {
-                    Err(Error::TooLong { .. }) => prop_assert!(message.len() > MAX),
-                    Err(Error::Full { .. }) => prop_assert!(model.full()),
+                match sender.try_reserve(message.len()).map_err(Error::into_kind) {
+                    Err(ErrorKind::TooLong { .. }) => prop_assert!(message.len() > MAX),
+                    Err(ErrorKind::Full { .. }) => prop_assert!(model.full()),
                     Ok(mut slot) => {
                         prop_assert!(!model.full());
                         slot.copy_from_slice(&message);
@@ -138,7 +138,7 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
                 let Some(sender) = &mut sender else { continue };
                 match sender.try_send_buffer(rank.buffer_from(&message).unwrap()) {
                     Err(back) => {
-                        let full = matches!(back.error, Error::Full { .. });
+                        let full = matches!(back.error.kind(), ErrorKind::Full { .. });
                         prop_assert!(full && model.full(), "{back}");
                         prop_assert_eq!(&*back.message, &*message);
                     }
@@ -209,10 +209,10 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
 /// A receive call gave no message: was there none?
 fn nothing(result: mp_core::Result<()>, model: &Model, closed: bool) -> Result<(), TestCaseError> {
     prop_assert!(model.queue.is_empty(), "{} messages wait", model.queue.len());
-    match result {
+    match result.map_err(Error::into_kind) {
         Ok(()) => prop_assert!(!closed && !model.all_held()),
-        Err(Error::Disconnected { .. }) => prop_assert!(closed && !model.all_held()),
-        Err(Error::GuardsHeld { .. }) => prop_assert!(model.all_held()),
+        Err(ErrorKind::Disconnected { .. }) => prop_assert!(closed && !model.all_held()),
+        Err(ErrorKind::GuardsHeld { .. }) => prop_assert!(model.all_held()),
         Err(error) => prop_assert!(false, "{error}"),
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::{thread::sleep, time::Duration};
 
 use mp_core::{
-    Error, Operation, Rank, Result, Wait, WaitPolicy, World,
+    Error, ErrorKind, Operation, Rank, Result, Wait, WaitPolicy, World,
     mpb::{Line, Mpb, Mpbs, Notifier},
 };
 
@@ -65,8 +65,8 @@ fn numbered_as_they_are_named() {
                     mpb.interrupt([half.len()].into_iter()),
                     mpb.expect_answer(half.len()).map(drop),
                 ] {
-                    match result {
-                        Err(Error::NoSuchRank { rank, size })
+                    match result.map_err(Error::into_kind) {
+                        Err(ErrorKind::NoSuchRank { rank, size })
                             if (rank, size) == (half.len(), half.len()) => {}
                         other => return Err(Error::other(format!("{other:?}"))),
                     }
@@ -132,13 +132,13 @@ fn memory_is_for_members_alone() {
 fn lists_that_can_not_be() {
     on_all(3, |rank| {
         for ranks in [&[][..], &[0, 1, 2, 0], &[(rank.id() + 1) % 3]] {
-            match rank.mpb_of("none", ranks, Mpbs::lines(1)) {
-                Err(Error::BadMpbs { mpbs, .. }) => ensure!(&*mpbs == "none", "{mpbs:?}"),
+            match rank.mpb_of("none", ranks, Mpbs::lines(1)).map_err(Error::into_kind) {
+                Err(ErrorKind::BadMpbs { mpbs, .. }) => ensure!(&*mpbs == "none", "{mpbs:?}"),
                 other => return Err(Error::other(format!("{ranks:?}: {other:?}"))),
             }
         }
-        match rank.mpb_of("none", &[rank.id(), 3], Mpbs::lines(1)) {
-            Err(Error::NoSuchRank { rank: 3, size: 3 }) => Ok(()),
+        match rank.mpb_of("none", &[rank.id(), 3], Mpbs::lines(1)).map_err(Error::into_kind) {
+            Err(ErrorKind::NoSuchRank { rank: 3, size: 3 }) => Ok(()),
             other => Err(Error::other(format!("{other:?}"))),
         }
     });
@@ -148,8 +148,10 @@ fn lists_that_can_not_be() {
 fn who_names_others_is_shown_both() {
     for theirs in [&[0, 1, 2][..], &[1, 0], &[1, 2]] {
         on_all(3, |rank| {
-            let differ = |error: Option<Error>, mine: &[usize], others: &[usize]| match error {
-                Some(Error::MpbRanksMismatch { ours, theirs, .. })
+            let differ = |error: Option<Error>, mine: &[usize], others: &[usize]| match error
+                .map(Error::into_kind)
+            {
+                Some(ErrorKind::MpbRanksMismatch { ours, theirs, .. })
                     if (&*ours, &*theirs) == (mine, others) =>
                 {
                     Ok(())
@@ -190,9 +192,9 @@ fn without_the_last(rank: &Rank, end: impl Fn()) -> Result<()> {
     together.wait()?;
     // Until it is gone.
     let gone = with_it.wait_flag_from(0, 0, |value| value == 9);
-    match gone {
-        Err(Error::PeerLost { rank, operation: Operation::Flag, .. }) if rank == last => {}
-        Err(Error::Disconnected { .. }) => {}
+    match gone.map_err(Error::into_kind) {
+        Err(ErrorKind::PeerLost { rank, operation: Operation::Flag, .. }) if rank == last => {}
+        Err(ErrorKind::Disconnected { .. }) => {}
         other => return Err(Error::other(format!("{other:?}"))),
     }
     round(&before, &others, 50)?;

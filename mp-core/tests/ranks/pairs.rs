@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, Plain, Rank, Result, SegmentError};
+use mp_core::{Channel, Error, ErrorKind, Plain, Rank, Result, SegmentError};
 
 use crate::{
     support::{Random, SIZES, on_all, run_on_all_with},
@@ -34,8 +34,8 @@ fn stream<T: Plain>(rank: &Rank, degree: u32, count: u64) -> Result<u64> {
                     sender.send_timeout(&pattern(i), Duration::from_secs(30))?;
                 }
                 _ => loop {
-                    match sender.try_send(&pattern(i)) {
-                        Err(Error::Full { degree: stated, .. }) => {
+                    match sender.try_send(&pattern(i)).map_err(Error::into_kind) {
+                        Err(ErrorKind::Full { degree: stated, .. }) => {
                             ensure!(stated == u64::from(degree), "degree {stated}");
                             std::thread::yield_now();
                         }
@@ -63,8 +63,8 @@ fn stream<T: Plain>(rank: &Rank, degree: u32, count: u64) -> Result<u64> {
         ensure!(same(&[*guard], &[pattern::<T>(i)]), "{name}: message {i} differs");
     }
     for _ in 0..2 {
-        match receiver.receive() {
-            Err(Error::Disconnected { .. }) => {}
+        match receiver.receive().map_err(Error::into_kind) {
+            Err(ErrorKind::Disconnected { .. }) => {}
             other => return Err(Error::other(format!("{name}: after the end: {:?}", other.err()))),
         }
     }
@@ -202,8 +202,8 @@ fn slices<T: Plain>(rank: &Rank, degree: u32, max: usize) -> Result<()> {
                 (sender.reserve(max + 1).err(), "reserve"),
                 (sender.try_reserve(max + 1).err(), "try_reserve"),
             ] {
-                let right = matches!(error, Some(Error::TooLong { len, max: stated, .. })
-                    if (len, stated) == (max + 1, max));
+                let right = matches!(error.as_ref().map(Error::kind), Some(ErrorKind::TooLong { len, max: stated, .. })
+                    if (*len, *stated) == (max + 1, max));
                 ensure!(right, "{name}: {call} of one too many: {error:?}");
             }
             sender.send(&message)?;
@@ -224,7 +224,10 @@ fn slices<T: Plain>(rank: &Rank, degree: u32, max: usize) -> Result<()> {
             ensure!(same(&other, &expected), "{name}: {len} elements differ in a buffer");
         }
         let end = receiver.receive().err();
-        ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
+        ensure!(
+            matches!(end.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+            "{end:?}"
+        );
     }
     Ok(())
 }
@@ -277,8 +280,7 @@ fn guards_are_held_and_dropped_in_any_order() {
                     receiver.try_receive().err(),
                     receiver.receive_timeout(Duration::ZERO).err(),
                 ] {
-                    let right =
-                        matches!(error, Some(Error::GuardsHeld { held, .. }) if held == degree);
+                    let right = matches!(error.as_ref().map(Error::kind), Some(ErrorKind::GuardsHeld { held, .. }) if *held == degree);
                     ensure!(right, "all {degree} slots held: {error:?}");
                 }
                 random.shuffle(&mut held);
@@ -302,11 +304,17 @@ fn a_forgotten_guard_stops_the_channel_with_an_error_and_no_more() {
             }
             done.receive()?;
             let full = sender.try_send(&[3]).err();
-            ensure!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+            ensure!(
+                matches!(full.as_ref().map(Error::kind), Some(ErrorKind::Full { .. })),
+                "{full:?}"
+            );
             rank.sender::<u8>("seen", 1, Channel::degree(1))?.send(&0)?;
             done.receive()?;
             let gone = sender.try_send(&[3]).err();
-            ensure!(matches!(gone, Some(Error::Disconnected { .. })), "{gone:?}");
+            ensure!(
+                matches!(gone.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+                "{gone:?}"
+            );
         } else {
             let mut done = rank.sender::<u8>("done", 0, Channel::degree(1))?;
             let receiver = rank.receiver::<[u32]>("forgotten", 0, channel)?;
@@ -314,7 +322,10 @@ fn a_forgotten_guard_stops_the_channel_with_an_error_and_no_more() {
             ensure!(*receiver.receive()? == [1; 4], "the second");
             ensure!(*receiver.receive()? == [2; 4], "the third");
             let error = receiver.receive().err();
-            ensure!(matches!(error, Some(Error::GuardsHeld { .. })), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::GuardsHeld { .. })),
+                "{error:?}"
+            );
             done.send(&1)?;
             rank.receiver::<u8>("seen", 0, Channel::degree(1))?.receive()?;
             drop(receiver);
@@ -345,8 +356,8 @@ fn a_buffer_received_past_a_forgotten_guard_stays_the_receivers() {
         let mut mine = receiver.receive_buffer()?;
         // The sender is gone by then, so that this frees the channel.
         while !matches!(
-            receiver.try_receive(),
-            Err(Error::GuardsHeld { .. } | Error::Disconnected { .. })
+            receiver.try_receive().as_ref().map_err(Error::kind),
+            Err(ErrorKind::GuardsHeld { .. } | ErrorKind::Disconnected { .. })
         ) {
             std::thread::yield_now();
         }
@@ -386,7 +397,13 @@ fn what_was_published_before_the_close_is_delivered() {
                     receiver.try_receive().err(),
                     receiver.receive_timeout(Duration::from_secs(9)).err(),
                 ] {
-                    ensure!(matches!(error, Some(Error::Disconnected { .. })), "{error:?}");
+                    ensure!(
+                        matches!(
+                            error.as_ref().map(Error::kind),
+                            Some(ErrorKind::Disconnected { .. })
+                        ),
+                        "{error:?}"
+                    );
                 }
             }
         }
@@ -409,7 +426,7 @@ fn a_closed_receiver_is_told_to_the_sender() {
                     break error;
                 }
             };
-            ensure!(matches!(error, Error::Disconnected { .. }), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::Disconnected { .. }), "{error}");
             ensure!(sender.reserve().is_err() && sender.try_send(&1).is_err(), "open again");
         }
         Ok(())
@@ -465,8 +482,8 @@ fn ends_that_differ_both_say_how_and_can_meet_afterwards() {
             for theirs in (0..ASKED.len()).filter(|&theirs| theirs != ours) {
                 let (ours, theirs) = if rank.id() == 0 { (ours, theirs) } else { (theirs, ours) };
                 let name = format!("differ {}", ours * theirs);
-                match ask(rank, &name, ours) {
-                    Err(Error::Mismatch { channel, ours: o, theirs: t }) => {
+                match ask(rank, &name, ours).map_err(Error::into_kind) {
+                    Err(ErrorKind::Mismatch { channel, ours: o, theirs: t }) => {
                         let shown = |spec: &mp_core::ChannelSpec| {
                             (spec.type_name.clone(), spec.degree, spec.max_len)
                         };
@@ -602,14 +619,26 @@ fn a_rank_can_send_to_itself() {
                 for i in 0..degree {
                     sender.send(&(round * degree + i))?;
                 }
-                ensure!(matches!(sender.try_send(&0), Err(Error::Full { .. })), "no room");
+                ensure!(
+                    matches!(
+                        sender.try_send(&0).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Full { .. })
+                    ),
+                    "no room"
+                );
                 for i in 0..degree {
                     ensure!(*receiver.receive()? == round * degree + i, "order");
                 }
                 ensure!(receiver.try_receive()?.is_none(), "one too many");
             }
             drop(sender);
-            ensure!(matches!(receiver.receive(), Err(Error::Disconnected { .. })), "closed");
+            ensure!(
+                matches!(
+                    receiver.receive().as_ref().map_err(Error::kind),
+                    Err(ErrorKind::Disconnected { .. })
+                ),
+                "closed"
+            );
         }
         Ok(())
     });
@@ -623,15 +652,21 @@ fn channels_that_can_not_be_are_errors() {
         for peer in [2, 3, usize::MAX] {
             let error = rank.sender::<u8>("x", peer, one).err();
             ensure!(
-                matches!(error, Some(Error::NoSuchRank { rank, size: 2 }) if rank == peer),
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::NoSuchRank { rank, size: 2 }) if *rank == peer),
                 "{error:?}"
             );
             let error = rank.receiver::<u8>("x", peer, one).err();
-            ensure!(matches!(error, Some(Error::NoSuchRank { .. })), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::NoSuchRank { .. })),
+                "{error:?}"
+            );
         }
         for name in ["", &"n".repeat(65), "a\0b", &"ö".repeat(33)] {
             let error = rank.sender::<u8>(name, 0, one).err();
-            ensure!(matches!(error, Some(Error::BadChannel { .. })), "{name:?}: {error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::BadChannel { .. })),
+                "{name:?}: {error:?}"
+            );
         }
         let long = "ö".repeat(32);
         let mut sender = rank.sender::<u8>(&long, rank.id(), one)?;
@@ -650,13 +685,19 @@ fn channels_that_can_not_be_are_errors() {
         let all = Channel::degree((1 << 29) - 1).max_len(1 << 29);
         let error = rank.sender::<[[u64; 8]]>("x", 0, all).err();
         let full = matches!(
-            error,
-            Some(Error::Segment(SegmentError::Full { .. }) | Error::BadChannel { .. })
+            error.as_ref().map(Error::kind),
+            Some(ErrorKind::Segment(SegmentError::Full { .. }) | ErrorKind::BadChannel { .. })
         );
         ensure!(full, "{error:?}");
         // Larger than the segment, and a world goes on after it.
         let error = rank.sender::<[u8]>("x", 0, Channel::degree(1 << 20).max_len(1 << 30)).err();
-        ensure!(matches!(error, Some(Error::Segment(SegmentError::Full { .. }))), "{error:?}");
+        ensure!(
+            matches!(
+                error.as_ref().map(Error::kind),
+                Some(ErrorKind::Segment(SegmentError::Full { .. }))
+            ),
+            "{error:?}"
+        );
         stream_once(rank, "x")
     });
 }
@@ -669,7 +710,7 @@ fn time_limits_hold_at_every_degree() {
                 let started = Instant::now();
                 let error = call(limit);
                 let took = started.elapsed();
-                let right = matches!(error, Some(Error::Timeout { limit: l, .. }) if l == limit);
+                let right = matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { limit: l, .. }) if *l == limit);
                 ensure!(right, "{error:?}");
                 ensure!(took >= limit && took < limit + Duration::from_secs(20), "{took:?}");
             }
@@ -700,7 +741,10 @@ fn time_limits_hold_at_every_degree() {
                 sender.send(&0).err()
             })?;
             let full = sender.try_send(&0).err();
-            ensure!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+            ensure!(
+                matches!(full.as_ref().map(Error::kind), Some(ErrorKind::Full { .. })),
+                "{full:?}"
+            );
             together()?;
             for i in 0..degree {
                 ensure!(*receiver.receive()? == u64::from(i), "message {i} of degree {degree}");
@@ -735,7 +779,7 @@ fn a_sender_that_panics_is_lost() {
                 }
             };
             ensure!(got == [0, 1, 2], "{got:?}");
-            ensure!(matches!(error, Error::PeerLost { rank: 0, .. }), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::PeerLost { rank: 0, .. }), "{error}");
             ensure!(messages.next().is_none(), "more than the error");
             Ok(())
         },

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, Rank, Result, Select, WaitPolicy};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, Select, WaitPolicy};
 
 use crate::support::{Random, on_all, on_all_with};
 
@@ -42,13 +42,19 @@ fn a_try_meets_only_who_waits() {
             let mut meeting = rank.sender::<u64>("meeting", 1, MEETING)?;
             for _ in 0..10 {
                 let full = meeting.try_send(&1).err();
-                ensure!(matches!(full, Some(Error::Full { degree: 0, .. })), "{full:?}");
+                ensure!(
+                    matches!(
+                        full.as_ref().map(Error::kind),
+                        Some(ErrorKind::Full { degree: 0, .. })
+                    ),
+                    "{full:?}"
+                );
                 ensure!(meeting.try_reserve().is_err(), "reserved though nobody waits");
             }
             go.send(&0)?;
             // The receiver waits, some time from now on.
             while let Err(error) = meeting.try_send(&2) {
-                ensure!(matches!(error, Error::Full { .. }), "{error}");
+                ensure!(matches!(error.kind(), ErrorKind::Full { .. }), "{error}");
                 std::thread::yield_now();
             }
             gone.receive()?;
@@ -56,7 +62,9 @@ fn a_try_meets_only_who_waits() {
             let slot = loop {
                 match meeting.try_reserve() {
                     Ok(slot) => break slot,
-                    Err(error) => ensure!(matches!(error, Error::Full { .. }), "{error}"),
+                    Err(error) => {
+                        ensure!(matches!(error.kind(), ErrorKind::Full { .. }), "{error}")
+                    }
                 }
             };
             drop(slot);
@@ -73,7 +81,13 @@ fn a_try_meets_only_who_waits() {
             let third = meeting.receive()?;
             ensure!(*third == 3, "after the slot that was given up");
             let held = meeting.receive().err();
-            ensure!(matches!(held, Some(Error::GuardsHeld { held: 1, .. })), "{held:?}");
+            ensure!(
+                matches!(
+                    held.as_ref().map(Error::kind),
+                    Some(ErrorKind::GuardsHeld { held: 1, .. })
+                ),
+                "{held:?}"
+            );
             drop(third);
             let fourth = loop {
                 if let Some(guard) = meeting.try_receive()? {
@@ -129,10 +143,10 @@ fn impatient(rank: &Rank, degree: u32, seed: u64) -> Result<()> {
                 }),
                 _ => sender.send_timeout(&i, limit(&mut random)),
             };
-            match result {
+            match result.map_err(Error::into_kind) {
                 Ok(()) => sent.push(i),
-                Err(Error::Timeout { .. } | Error::Full { .. } | Error::Other(_)) => {}
-                Err(error) => return Err(error),
+                Err(ErrorKind::Timeout { .. } | ErrorKind::Full { .. } | ErrorKind::Other(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         sender.send(&u64::MAX)?;
@@ -154,11 +168,11 @@ fn impatient(rank: &Rank, degree: u32, seed: u64) -> Result<()> {
             }
             _ => receiver.receive_timeout(limit(&mut random)).map(|guard| Some(*guard)),
         };
-        match result {
+        match result.map_err(Error::into_kind) {
             Ok(message) => received.extend(message),
-            Err(Error::Timeout { .. }) => {}
-            Err(Error::Disconnected { .. }) => break,
-            Err(error) => return Err(error),
+            Err(ErrorKind::Timeout { .. }) => {}
+            Err(ErrorKind::Disconnected { .. }) => break,
+            Err(error) => return Err(error.into()),
         }
     }
     let sent = rank.receiver::<[u64]>("sent", 0, everything)?;
@@ -205,7 +219,10 @@ fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
             from.receive()?;
             drop(slot);
             let full = meeting.try_send(&2).err();
-            ensure!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+            ensure!(
+                matches!(full.as_ref().map(Error::kind), Some(ErrorKind::Full { .. })),
+                "{full:?}"
+            );
             to.send(&0)?;
             meeting.send(&3)?;
             // Given up while the receiver has come again.
@@ -225,7 +242,10 @@ fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
             for limit in [limit * 10, limit, Duration::ZERO] {
                 let started = Instant::now();
                 let error = meeting.receive_timeout(limit).err();
-                ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+                ensure!(
+                    matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { .. })),
+                    "{error:?}"
+                );
                 ensure!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
                 ensure!(meeting.try_receive()?.is_none(), "nothing was published");
             }
@@ -245,7 +265,10 @@ fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
         impatient()?;
         to.send(&0)?;
         let end = meeting.receive().err();
-        ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
+        ensure!(
+            matches!(end.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+            "{end:?}"
+        );
         Ok(())
     });
 }

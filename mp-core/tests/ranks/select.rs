@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, Parties, Receiver, Result, Select, WaitPolicy};
+use mp_core::{Channel, Error, ErrorKind, Parties, Receiver, Result, Select, WaitPolicy};
 
 use crate::support::{SIZES, on_all, on_all_with};
 
@@ -30,21 +30,24 @@ fn a_collector_serves_all_and_ends_with_the_last() {
                 let mut next = vec![0; from.len()];
                 while !select.is_empty() {
                     let which = select.ready()?;
-                    match from[which].try_receive() {
+                    match from[which].try_receive().map_err(Error::into_kind) {
                         Ok(Some(result)) => {
                             ensure!(*result == next[which], "{} of {which}", *result);
                             next[which] += 1;
                         }
                         Ok(None) => {}
-                        Err(Error::Disconnected { .. }) => select.remove(which),
-                        Err(error) => return Err(error),
+                        Err(ErrorKind::Disconnected { .. }) => select.remove(which),
+                        Err(error) => return Err(error.into()),
                     }
                 }
                 for (i, got) in next.iter().enumerate() {
                     ensure!(*got == 50 * (i as u64 + 1), "{got} from worker {}", i + 1);
                 }
                 let error = select.ready().err();
-                ensure!(matches!(error, Some(Error::BadWorld(_))), "nothing left: {error:?}");
+                ensure!(
+                    matches!(error.as_ref().map(Error::kind), Some(ErrorKind::BadWorld(_))),
+                    "nothing left: {error:?}"
+                );
                 ensure!(select.try_ready().is_none(), "nothing left");
                 Ok(())
             });
@@ -92,13 +95,13 @@ fn ready_channels_are_served_in_turn() {
         let mut ended = Vec::new();
         while !select.is_empty() {
             let which = select.ready()?;
-            match receivers[which].try_receive() {
+            match receivers[which].try_receive().map_err(Error::into_kind) {
                 Ok(message) => ensure!(message.is_some_and(|m| *m == 7), "the last message"),
-                Err(Error::Disconnected { .. }) => {
+                Err(ErrorKind::Disconnected { .. }) => {
                     select.remove(which);
                     ended.push(which);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         ended.sort_unstable();
@@ -121,7 +124,10 @@ fn a_selection_has_limits() {
                 for limit in [Duration::ZERO, Duration::from_millis(10)] {
                     let started = Instant::now();
                     let error = select.ready_with(limit).err();
-                    ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+                    ensure!(
+                        matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { .. })),
+                        "{error:?}"
+                    );
                     ensure!(started.elapsed() >= limit, "too early");
                 }
                 Ok(())
@@ -184,10 +190,10 @@ fn channels_of_all_kinds_wake_a_sleeping_selection() {
                                 2 => numbers.try_receive().map(|m| m.is_some()),
                                 _ => shared.try_receive().map(|m| m.is_some()),
                             };
-                            match got {
+                            match got.map_err(Error::into_kind) {
                                 Ok(got) => counts[which] += u32::from(got),
-                                Err(Error::Disconnected { .. }) => select.remove(which),
-                                Err(error) => return Err(error),
+                                Err(ErrorKind::Disconnected { .. }) => select.remove(which),
+                                Err(error) => return Err(error.into()),
                             }
                         }
                         ensure!(counts == [5; 4], "{counts:?}");
@@ -235,7 +241,10 @@ fn room_can_be_waited_for_along_with_messages() {
             // And one that is always full, which is never ready.
             let mut full = rank.shared_sender::<u64>("full", &parties, Channel::degree(1))?;
             let none = rank.shared_receiver::<u64>("full", &parties, Channel::degree(1))?;
-            while !matches!(full.try_send(&0), Err(Error::Full { .. })) {}
+            while !matches!(
+                full.try_send(&0).as_ref().map_err(Error::kind),
+                Err(ErrorKind::Full { .. })
+            ) {}
             let (mut sent, mut received) = (0, 0);
             while sent < MESSAGES || received < MESSAGES {
                 let mut select = Select::new();
@@ -260,7 +269,10 @@ fn room_can_be_waited_for_along_with_messages() {
             ensure!(select.try_ready().is_none(), "there is no room");
             let limit = Duration::from_millis(2);
             let error = select.ready_with(limit).err();
-            ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { .. })),
+                "{error:?}"
+            );
             drop(none);
             Ok(())
         });
@@ -285,7 +297,10 @@ fn senders_hear_of_the_end() {
                 drop(select);
                 sent = sender.try_send(&1);
             }
-            ensure!(matches!(sent, Err(Error::Disconnected { .. })), "{sent:?}");
+            ensure!(
+                matches!(sent.as_ref().map_err(Error::kind), Err(ErrorKind::Disconnected { .. })),
+                "{sent:?}"
+            );
             Ok(())
         });
     }

@@ -1,6 +1,6 @@
 //! Channels of several senders and receivers.
 
-use mp_core::{Channel, Error, Parties, Rank, Result, Select};
+use mp_core::{Channel, Error, ErrorKind, Parties, Rank, Result, Select};
 
 use crate::support::{Random, SIZES, on_all};
 
@@ -62,8 +62,8 @@ fn every_message_reaches_one_receiver_once() {
                                 sender.send(&message)?;
                             }
                             _ => loop {
-                                match sender.try_send(&message) {
-                                    Err(Error::Full { .. }) => std::thread::yield_now(),
+                                match sender.try_send(&message).map_err(Error::into_kind) {
+                                    Err(ErrorKind::Full { .. }) => std::thread::yield_now(),
                                     result => break result?,
                                 }
                             },
@@ -75,7 +75,13 @@ fn every_message_reaches_one_receiver_once() {
                     received =
                         receiver.iter().map(|message| Ok(*message?)).collect::<Result<_>>()?;
                     let end = receiver.receive().err();
-                    ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
+                    ensure!(
+                        matches!(
+                            end.as_ref().map(Error::kind),
+                            Some(ErrorKind::Disconnected { .. })
+                        ),
+                        "{end:?}"
+                    );
                     for sender in 0..senders {
                         let of = |&&m: &&u64| m >> 32 == sender as u64;
                         let numbers: Vec<_> = received.iter().filter(of).collect();
@@ -107,24 +113,24 @@ fn everybody_sends_and_receives() {
                     if let Some(open) = &mut sender {
                         let message = message(rank.id(), sent.len() as u64);
                         let len = 1 + sent.len() % 3;
-                        match open.try_send(&[message; 3][..len]) {
+                        match open.try_send(&[message; 3][..len]).map_err(Error::into_kind) {
                             Ok(()) => sent.push(message),
-                            Err(Error::Full { .. }) => {}
-                            Err(error) => return Err(error),
+                            Err(ErrorKind::Full { .. }) => {}
+                            Err(error) => return Err(error.into()),
                         }
                         if sent.len() == 100 {
                             sender = None;
                         }
                     }
-                    match receiver.try_receive() {
+                    match receiver.try_receive().map_err(Error::into_kind) {
                         Ok(Some(message)) => {
                             let len = 1 + (message[0] & 0xffff_ffff) as usize % 3;
                             ensure!(*message == [message[0]; 3][..len], "{message:?}");
                             received.push(message[0]);
                         }
                         Ok(None) => std::thread::yield_now(),
-                        Err(Error::Disconnected { .. }) => break,
-                        Err(error) => return Err(error),
+                        Err(ErrorKind::Disconnected { .. }) => break,
+                        Err(error) => return Err(error.into()),
                     }
                 }
                 settle(rank, &name, &sent, &received)?;
@@ -156,14 +162,14 @@ fn guards_and_slots_are_held_by_several_at_once() {
             let receiver = rank.shared_receiver::<u64>("held", &parties, channel)?;
             let mut held = Vec::new();
             loop {
-                match receiver.try_receive() {
+                match receiver.try_receive().map_err(Error::into_kind) {
                     Ok(Some(guard)) => {
                         received.push(*guard);
                         held.push((*guard, guard));
                     }
                     Ok(None) => std::thread::yield_now(),
-                    Err(Error::Disconnected { .. }) => break,
-                    Err(error) => return Err(error),
+                    Err(ErrorKind::Disconnected { .. }) => break,
+                    Err(error) => return Err(error.into()),
                 }
                 ensure!(held.iter().all(|(value, guard)| *value == **guard), "a message changed");
                 random.shuffle(&mut held);
@@ -231,7 +237,7 @@ fn all_receivers_gone_is_told_to_every_sender() {
                 break error;
             }
         };
-        ensure!(matches!(error, Error::Disconnected { .. }), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::Disconnected { .. }), "{error}");
         Ok(())
     });
 }
@@ -275,10 +281,13 @@ fn impatient_ends_lose_and_double_nothing() {
             if rank.id() < 2 {
                 let mut sender = rank.shared_sender::<u64>(&name, &parties, channel)?;
                 for i in 0..500 {
-                    match sender.send_timeout(&message(rank.id(), i), limit(&mut random)) {
+                    match sender
+                        .send_timeout(&message(rank.id(), i), limit(&mut random))
+                        .map_err(Error::into_kind)
+                    {
                         Ok(()) => sent.push(message(rank.id(), i)),
-                        Err(Error::Timeout { .. }) => {}
-                        Err(error) => return Err(error),
+                        Err(ErrorKind::Timeout { .. }) => {}
+                        Err(error) => return Err(error.into()),
                     }
                 }
             } else {
@@ -293,11 +302,11 @@ fn impatient_ends_lose_and_double_nothing() {
                     } else {
                         receiver.receive_timeout(limit(&mut random)).map(|guard| Some(*guard))
                     };
-                    match one {
+                    match one.map_err(Error::into_kind) {
                         Ok(message) => received.extend(message),
-                        Err(Error::Timeout { .. }) => {}
-                        Err(Error::Disconnected { .. }) => break,
-                        Err(error) => return Err(error),
+                        Err(ErrorKind::Timeout { .. }) => {}
+                        Err(ErrorKind::Disconnected { .. }) => break,
+                        Err(error) => return Err(error.into()),
                     }
                 }
             }
@@ -312,8 +321,8 @@ fn shared_channels_that_can_not_be_are_errors() {
     on_all(3, |rank| {
         let one = Channel::degree(1);
         let bad = |result: Result<(), Error>, what: &str| -> Result<()> {
-            match result {
-                Err(Error::BadChannel { reason, .. }) if reason.contains(what) => Ok(()),
+            match result.map_err(Error::into_kind) {
+                Err(ErrorKind::BadChannel { reason, .. }) if reason.contains(what) => Ok(()),
                 other => Err(Error::other(format!("{what}: {other:?}"))),
             }
         };
@@ -326,7 +335,13 @@ fn shared_channels_that_can_not_be_are_errors() {
         let others = Parties::new((0..3).filter(|&r| r != rank.id()), 0..3);
         bad(sender(&others, one), "not among")?;
         let error = sender(&Parties::new([0, 3], [1]), one).err();
-        ensure!(matches!(error, Some(Error::NoSuchRank { rank: 3, size: 3 })), "{error:?}");
+        ensure!(
+            matches!(
+                error.as_ref().map(Error::kind),
+                Some(ErrorKind::NoSuchRank { rank: 3, size: 3 })
+            ),
+            "{error:?}"
+        );
         // Order and repetition do not matter.
         let mut sender = rank.shared_sender::<u64>("y", &Parties::new([2, 1, 0], [0, 0]), one)?;
         if rank.id() == 0 {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use mp_core::{Bind, Cause, Channel, Error, Parties, Rank, RanksFailed, Result, WaitPolicy, World};
+use mp_core::{
+    Bind, Cause, Channel, Error, ErrorKind, Parties, Rank, RanksFailed, Result, WaitPolicy, World,
+};
 
 use crate::support::{SIZES, Together, Watchdog, on_all, on_all_with, run_on_all_with};
 
 fn failures<T: std::fmt::Debug>(result: Result<Vec<T>>) -> Vec<(usize, Cause)> {
-    match result {
-        Err(Error::RanksFailed(RanksFailed { failures })) => {
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::RanksFailed(RanksFailed { failures })) => {
             failures.into_iter().map(|failure| (failure.rank, failure.cause)).collect()
         }
         other => panic!("{other:?}"),
@@ -82,8 +84,8 @@ where
                 return end();
             }
             let from = rank.receiver::<u64>("never", 0, Channel::degree(1))?;
-            match from.receive() {
-                Err(Error::PeerLost { rank: 0, .. } | Error::Disconnected { .. }) => {
+            match from.receive().map_err(Error::into_kind) {
+                Err(ErrorKind::PeerLost { rank: 0, .. } | ErrorKind::Disconnected { .. }) => {
                     Ok(T::default())
                 }
                 other => Err(Error::other(format!("{other:?}"))),
@@ -163,8 +165,10 @@ fn a_result_that_panics_when_it_is_encoded_is_a_panic() {
         0 => Ok(Secret(true)),
         _ => {
             let from = rank.receiver::<u64>("never", 0, Channel::degree(1))?;
-            match from.receive() {
-                Err(Error::PeerLost { .. } | Error::Disconnected { .. }) => Ok(Secret(false)),
+            match from.receive().map_err(Error::into_kind) {
+                Err(ErrorKind::PeerLost { .. } | ErrorKind::Disconnected { .. }) => {
+                    Ok(Secret(false))
+                }
                 other => Err(Error::other(format!("{other:?}"))),
             }
         }
@@ -175,8 +179,8 @@ fn a_result_that_panics_when_it_is_encoded_is_a_panic() {
 /// Waits for rank 0 in each of the ways there are; says how each wait ended.
 fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     let lost = |error: Option<Error>, how: &str| -> Result<()> {
-        match error {
-            Some(Error::PeerLost { rank: 0, .. }) => Ok(()),
+        match error.map(Error::into_kind) {
+            Some(ErrorKind::PeerLost { rank: 0, .. }) => Ok(()),
             other => Err(Error::other(format!("{how}: {other:?}"))),
         }
     };
@@ -275,8 +279,8 @@ fn ends_that_a_panic_drops_are_lost_and_not_closed() {
                 sender.send(&1)?;
                 std::panic::resume_unwind(Box::new("it goes without saying"));
             }
-            let lost = |result: Result<()>| match result {
-                Err(Error::PeerLost { rank: 0, .. }) => Ok(()),
+            let lost = |result: Result<()>| match result.map_err(Error::into_kind) {
+                Err(ErrorKind::PeerLost { rank: 0, .. }) => Ok(()),
                 other => Err(Error::other(format!("{other:?}"))),
             };
             let queue = rank.shared_receiver::<u8>("queue", &both, channel)?;
@@ -345,7 +349,10 @@ fn a_rank_that_returns_closes_what_it_left_open() {
         ensure!(*receiver.receive()? == 1, "what was published");
         let never = rank.receiver::<u8>("never opened there", 0, Channel::degree(1))?;
         for error in [receiver.receive().err(), never.receive().err(), back.send(&0).err()] {
-            ensure!(matches!(error, Some(Error::Disconnected { .. })), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+                "{error:?}"
+            );
         }
         Ok(())
     });
@@ -380,7 +387,10 @@ fn a_process_can_not_have_processes() {
     let _watchdog = Watchdog::start();
     let result = World::processes(2).run(|rank| {
         let error = World::processes(2).run(|inner| Ok(inner.id())).err();
-        ensure!(matches!(error, Some(Error::BadWorld(_))), "{error:?}");
+        ensure!(
+            matches!(error.as_ref().map(Error::kind), Some(ErrorKind::BadWorld(_))),
+            "{error:?}"
+        );
         Ok(rank.id())
     });
     assert_eq!(result.unwrap(), [0, 1]);
@@ -508,7 +518,10 @@ fn blocked_ranks_use_no_processor_time() {
                 sender.send_timeout(&0, blocked).err()
             };
             let used = cpu_time() - before;
-            ensure!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+            ensure!(
+                matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { .. })),
+                "{error:?}"
+            );
             // Nobody ends before: that would wake the others.
             together.wait()?;
             Ok(used)
@@ -524,13 +537,13 @@ fn worlds_that_can_not_be_are_errors() {
     for size in [0, 1025, usize::MAX] {
         for world in [World::threads(size), World::processes(size), World::threads_on_heap(size)] {
             let error = world.run(|_| Ok(())).unwrap_err();
-            assert!(matches!(error, Error::BadWorld(_)), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::BadWorld(_)), "{error}");
         }
     }
     for bytes in [u64::MAX, u64::MAX / 2 + 1, i64::MAX as u64] {
         for world in [World::threads(1), World::processes(1), World::threads_on_heap(1)] {
             let error = world.segment_size(bytes).run(|_| Ok(())).unwrap_err();
-            assert!(matches!(error, Error::Segment(_)), "{bytes}: {error}");
+            assert!(matches!(error.kind(), ErrorKind::Segment(_)), "{bytes}: {error}");
         }
     }
 }
@@ -548,7 +561,10 @@ fn a_tiny_segment_is_as_large_as_it_must_be() {
     );
     // Too small for so many ranks is an error, not less of a world.
     let error = World::threads_on_heap(1000).segment_size(0).run(|_| Ok(())).unwrap_err();
-    assert!(matches!(error, Error::Segment(mp_core::SegmentError::Full { .. })), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Segment(mp_core::SegmentError::Full { .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -599,7 +615,7 @@ fn bound_ranks_run_where_they_were_put() {
     on_all_with(2, |world| world.bind(Bind::Auto), |rank| Ok(rank.id()));
     for world in [World::threads(2), World::processes(2)] {
         let error = world.bind(Bind::List(vec![cpus[0], 99_999])).run(|_| Ok(())).unwrap_err();
-        assert!(matches!(error, Error::Topology(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Topology(_)), "{error}");
     }
 }
 

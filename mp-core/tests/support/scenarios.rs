@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Cause, Channel, Error, Parties, Rank, Receiver, Result, Select};
+use mp_core::{Cause, Channel, Error, ErrorKind, Parties, Rank, Receiver, Result, Select};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -46,8 +46,8 @@ fn fate(seed: u64, ranks: u64, within: Duration) -> (usize, Duration) {
 
 /// How a world must end whose ranks ran one of these with this seed.
 pub fn check<T: std::fmt::Debug>(result: Result<Vec<T>>, victim: usize) -> Result<(), String> {
-    match result {
-        Err(Error::RanksFailed(failed))
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::RanksFailed(failed))
             if failed.failures.len() == 1
                 && failed.failures[0].rank == victim
                 && failed.failures[0].cause == Cause::Signal(9) =>
@@ -69,9 +69,9 @@ fn observe(rank: &Rank) -> Result<()> {
         .map(|other| rank.receiver("alive", other, Channel::degree(1)))
         .collect::<Result<_>>()?;
     for (other, alive) in others.iter().enumerate() {
-        match alive.receive() {
-            Err(Error::Disconnected { .. }) => {}
-            Err(Error::PeerLost { rank, .. }) if rank == other => {}
+        match alive.receive().map_err(Error::into_kind) {
+            Err(ErrorKind::Disconnected { .. }) => {}
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == other => {}
             other => return Err(Error::other(format!("{:?}", other.err()))),
         }
     }
@@ -118,9 +118,9 @@ pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
     let queue = Parties::new([0], [1, 2]);
     let (tasks, results) = (Channel::degree(3), Channel::degree(2));
     // Whom the death leaves alone: the victim's peers see it, the others see those leave.
-    let ended = |error: Error| match error {
-        Error::PeerLost { rank, .. } if rank == victim => Ok(()),
-        Error::Disconnected { .. } => Ok(()),
+    let ended = |error: Error| match error.into_kind() {
+        ErrorKind::PeerLost { rank, .. } if rank == victim => Ok(()),
+        ErrorKind::Disconnected { .. } => Ok(()),
         error => Err(error),
     };
     let done = match rank.id() {
@@ -166,7 +166,7 @@ fn collect(rank: &Rank, victim: usize, results: Channel) -> Result<()> {
     let mut last = [None; 2];
     while !select.is_empty() {
         let which = select.ready()?;
-        match from[which].try_receive_buffer() {
+        match from[which].try_receive_buffer().map_err(Error::into_kind) {
             Ok(Some(result)) => {
                 let task = result[0];
                 ensure!(result[1] == task * 3 && result[LEN - 1] == !task, "a result came broken");
@@ -175,11 +175,11 @@ fn collect(rank: &Rank, victim: usize, results: Channel) -> Result<()> {
                 ensure!(!std::mem::replace(&mut seen[task as usize], true), "{task} came twice");
             }
             Ok(None) => {}
-            Err(Error::Disconnected { .. }) => select.remove(which),
-            Err(Error::PeerLost { rank, .. }) if rank == victim && rank == which + 1 => {
+            Err(ErrorKind::Disconnected { .. }) => select.remove(which),
+            Err(ErrorKind::PeerLost { rank, .. }) if rank == victim && rank == which + 1 => {
                 select.remove(which);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     let missing = seen.iter().filter(|&&seen| !seen).count();
@@ -302,10 +302,10 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
                         Err(error) => Err(error),
                     },
                 };
-                match sent {
+                match sent.map_err(Error::into_kind) {
                     Ok(()) => break,
-                    Err(Error::Timeout { .. }) => {}
-                    Err(error) => return Err(error),
+                    Err(ErrorKind::Timeout { .. }) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
         }
@@ -320,7 +320,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
             if random.below(2) == 0 && select.ready_with(limit).is_err() {
                 continue;
             }
-            match receiver.receive_timeout(limit) {
+            match receiver.receive_timeout(limit).map_err(Error::into_kind) {
                 Ok(message) => {
                     ensure!(!message.is_empty(), "an empty message");
                     ensure!(message.iter().all(|m| *m == message[0]), "a message came broken");
@@ -330,10 +330,10 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
                         held = Some(message);
                     }
                 }
-                Err(Error::Timeout { .. }) => {}
-                Err(Error::Disconnected { .. }) => break,
-                Err(Error::PeerLost { rank, .. }) if rank == victim => break,
-                Err(error) => return Err(error),
+                Err(ErrorKind::Timeout { .. }) => {}
+                Err(ErrorKind::Disconnected { .. }) => break,
+                Err(ErrorKind::PeerLost { rank, .. }) if rank == victim => break,
+                Err(error) => return Err(error.into()),
             }
             if random.below(2) == 0 {
                 held = None;
@@ -351,7 +351,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
 fn count(reports: &[Result<mp_core::SharedBuffer<u64>>], victim: usize) -> Result<()> {
     let mut all = Vec::new();
     for (i, report) in reports.iter().enumerate() {
-        match report {
+        match report.as_ref().map_err(Error::kind) {
             Ok(report) => {
                 for sender in 0..3 {
                     let in_order = report.iter().filter(|m| *m >> 32 == sender).is_sorted();
@@ -359,7 +359,7 @@ fn count(reports: &[Result<mp_core::SharedBuffer<u64>>], victim: usize) -> Resul
                 }
                 all.extend_from_slice(report);
             }
-            Err(Error::PeerLost { rank, .. }) if *rank == victim && victim == i + 3 => {}
+            Err(ErrorKind::PeerLost { rank, .. }) if *rank == victim && victim == i + 3 => {}
             Err(error) => return Err(Error::other(format!("report {i}: {error}"))),
         }
     }

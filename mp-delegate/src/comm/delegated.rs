@@ -21,7 +21,7 @@ use crate::trace::{Detail, Recorder};
 /// caller sends by itself, in the same order.
 ///
 /// Dropping it waits until everything delegated is sent, and closes the channel; in a thread that
-/// panics it ends what was not sent yet with [`Error::NotSent`](mp_core::Error::NotSent).
+/// panics it ends what was not sent yet with [`NotSent`](mp_core::ErrorKind::NotSent).
 #[derive(Debug)]
 pub struct Delegated<M: Message + ?Sized> {
     outgoing: Outgoing<M>,
@@ -179,7 +179,7 @@ impl<M: Message + ?Sized> Delegated<M> {
     }
 
     /// Ends everything that was delegated and is not sent yet with
-    /// [`Error::NotSent`](mp_core::Error::NotSent), and sends without help from now on.
+    /// [`NotSent`](mp_core::ErrorKind::NotSent), and sends without help from now on.
     pub fn cancel(&mut self) {
         self.outgoing.cancel();
         self.lanes = 0;

@@ -534,7 +534,7 @@ impl Errands {
     /// report shows it as a wait for the flag of `polled`.
     ///
     /// # Errors
-    /// [`Error::Segment`](mp_core::Error::Segment) when the world's memory is broken.
+    /// [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
     pub fn wait(&self, polled: &Polled, wait: Wait, done: &dyn Fn() -> bool) -> Result<bool> {
         Carrier::join(&self.home);
         polled.wait_until(wait, self.are_in_calls(), done)

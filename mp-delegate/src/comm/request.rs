@@ -15,7 +15,7 @@ use mp_core::{
 /// moves nothing is left after it was sent.
 ///
 /// Its errors are those of [`Sender::send`](mp_core::Sender::send), and
-/// [`Error::NotSent`](mp_core::Error::NotSent) when the threads were stopped before. Cancelled, it is not sent,
+/// [`NotSent`](mp_core::ErrorKind::NotSent) when the threads were stopped before. Cancelled, it is not sent,
 /// and the messages after it move up; one that is just being sent is waited for.
 ///
 /// Dropping a request lets go of it: the message is sent all the same, and what was given is

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mp_core::{
-    Error, Message, Result, Sender, WaitPolicy,
+    Error, ErrorKind, Message, Result, Sender, WaitPolicy,
     delegate::{Bell, Gauge, Outgoing, ServedLane},
     topology::pin_current_thread,
 };
@@ -152,7 +152,8 @@ impl Builder {
     /// Starts them.
     ///
     /// # Errors
-    /// [`Error::Os`] when a thread can't be started, [`Error::Topology`] when it can't be bound.
+    /// [`Os`](mp_core::ErrorKind::Os) when a thread can't be started, [`Topology`](mp_core::ErrorKind::Topology)
+    /// when it can't be bound.
     pub fn start(self) -> Result<CommThreads> {
         let stations: Arc<[Station]> = (0..self.threads)
             .map(|index| Station {
@@ -189,7 +190,9 @@ impl Builder {
                         worker::run(&stations, index, policy);
                     }
                 })
-                .map_err(|source| Error::Os { call: "starting a thread", source })?;
+                .map_err(|source| {
+                    Error::from(ErrorKind::Os { call: "starting a thread", source })
+                })?;
             threads.inner.lock_handles().push(Some(handle));
         }
         drop(started);
@@ -313,7 +316,7 @@ impl CommThreads {
     }
 
     /// Ends one thread, and waits for that. What it can't send at once it hands to another thread
-    /// of the sender's set; where there is none, the request ends with [`Error::NotSent`]. From
+    /// of the sender's set; where there is none, the request ends with [`NotSent`](mp_core::ErrorKind::NotSent). From
     /// then on its senders choose others, or send by themselves. [Errands](super::Errands) go on in
     /// another thread, or in the calls of their ranks.
     pub fn stop(&self, thread: usize) {
@@ -325,7 +328,7 @@ impl CommThreads {
     }
 
     /// Ends all threads, and waits for that. What they can't send at once ends with
-    /// [`Error::NotSent`]. [Errands](super::Errands) go on in the calls of their ranks.
+    /// [`NotSent`](mp_core::ErrorKind::NotSent). [Errands](super::Errands) go on in the calls of their ranks.
     pub fn shutdown(&self) {
         self.inner.shutdown();
     }

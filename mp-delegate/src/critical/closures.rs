@@ -115,8 +115,9 @@ impl<T: Send> AnyValue<T> {
     /// also in another world.
     ///
     /// # Errors
-    /// Those of `Protected::open`, [`Error::Mismatch`] also where the name stands for another value;
-    /// [`Error::Bad`] in a world of processes, and where callers have the value open as another object.
+    /// Those of `Protected::open`, [`Mismatch`](crate::critical::ErrorKind::Mismatch) also where the name stands
+    /// for another value; [`Bad`](crate::critical::ErrorKind::Bad) in a world of processes, and where callers have
+    /// the value open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
         let section = section.into();

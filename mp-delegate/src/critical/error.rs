@@ -4,10 +4,17 @@ use std::{fmt, time::Duration};
 
 use super::object::Fate;
 
-/// Why an operation has no result.
+/// Why an operation has no result. [`kind`](Self::kind) says what happened, with the facts.
+///
+/// It is one pointer, so that a result comes back in registers where a call succeeds.
+pub struct Error(Box<ErrorKind>);
+
+mp_core::boxed_error!();
+
+/// What can go wrong with an operation: see [`Error::kind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The operation panicked. The value is what it had made of it until then.
     #[error("an operation on {object:?} panicked: {message}")]
     Panicked {
@@ -79,14 +86,36 @@ pub enum Error {
     },
     /// What else can go wrong in a world.
     #[error(transparent)]
-    World(#[from] mp_core::Error),
+    World(mp_core::Error),
+}
+
+impl From<mp_core::Error> for Error {
+    #[cold]
+    fn from(error: mp_core::Error) -> Self {
+        ErrorKind::World(error).into()
+    }
+}
+
+impl From<mp_core::ErrorKind> for Error {
+    #[cold]
+    fn from(kind: mp_core::ErrorKind) -> Self {
+        mp_core::Error::from(kind).into()
+    }
+}
+
+impl From<ErrorKind> for mp_core::Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Self {
+        Error::from(kind).into()
+    }
 }
 
 impl From<Error> for mp_core::Error {
+    #[cold]
     fn from(error: Error) -> Self {
-        match error {
-            Error::World(error) => error,
-            error => Self::other(error),
+        match error.into_kind() {
+            ErrorKind::World(error) => error,
+            kind => Self::other(Error::from(kind)),
         }
     }
 }
@@ -137,7 +166,7 @@ pub(super) enum Stop {
     Unserved,
     /// A control word has no meaning.
     Corrupt,
-    World(Box<mp_core::Error>),
+    World(mp_core::Error),
 }
 
 impl Stop {
@@ -154,27 +183,27 @@ impl Stop {
 impl From<mp_core::Error> for Stop {
     #[cold]
     fn from(error: mp_core::Error) -> Self {
-        Self::World(Box::new(error))
+        Self::World(error)
     }
 }
 
 impl Error {
     #[cold]
     pub(super) fn bad(object: &str, reason: impl Into<String>) -> Self {
-        Self::Bad { object: object.to_owned(), reason: reason.into() }
+        ErrorKind::Bad { object: object.to_owned(), reason: reason.into() }.into()
     }
 
     #[cold]
     pub(super) fn stopped(object: &str, stop: Stop) -> Self {
         let object = object.to_owned();
         match stop {
-            Stop::Lost(rank) => Self::Lost { object, rank },
-            Stop::Unserved | Stop::Unsure(_) => Self::Unknown { object },
+            Stop::Lost(rank) => ErrorKind::Lost { object, rank }.into(),
+            Stop::Unserved | Stop::Unsure(_) => ErrorKind::Unknown { object }.into(),
             // Nobody else waits in a queue that is left.
             Stop::Corrupt | Stop::Void => {
                 Self::bad(&object, "a control word in shared memory has no meaning")
             }
-            Stop::World(error) => Self::World(*error),
+            Stop::World(error) => error.into(),
         }
     }
 
@@ -183,9 +212,10 @@ impl Error {
     pub(super) fn of(object: &str, fate: Fate, message: impl FnOnce() -> String) -> Self {
         let object = object.to_owned();
         match fate {
-            Fate::Panicked => Self::Panicked { object, message: message() },
-            Fate::Poisoned => Self::Poisoned { object },
-            Fate::Done | Fate::Unknown => Self::Unknown { object },
+            Fate::Panicked => ErrorKind::Panicked { object, message: message() },
+            Fate::Poisoned => ErrorKind::Poisoned { object },
+            Fate::Done | Fate::Unknown => ErrorKind::Unknown { object },
         }
+        .into()
     }
 }

@@ -42,11 +42,11 @@
 //! wait for some milliseconds, in which others have thousands of operations executed. A server
 //! should have a core of its own.
 //!
-//! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed
-//! in the order of its calls. An operation that panics does so where it is executed: whoever asked
-//! for it gets [`Error::Panicked`], and the others [`Error::Poisoned`], unless
-//! [`Section::poison`] says otherwise. An operation that would wait for itself is refused. Nobody
-//! waits for the dead, and no operation is executed twice:
+//! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed in the order of
+//! its calls. An operation that panics does so where it is executed: whoever asked for it gets
+//! [`Panicked`](crate::critical::ErrorKind::Panicked), and the others
+//! [`Poisoned`](crate::critical::ErrorKind::Poisoned), unless [`Section::poison`] says otherwise. An operation that
+//! would wait for itself is refused. Nobody waits for the dead, and no operation is executed twice:
 //!
 //! - A rank that is lost outside of all operations disturbs nobody.
 //! - One that is killed while it waits for a lock or a combiner, or gives it up, does not either: the
@@ -58,11 +58,11 @@
 //!   followed.
 //! - Of the requests that a combiner or a server was to execute, those that it had executed have their
 //!   results, and those that it had not begun are executed by whoever follows. The one that it was killed in
-//!   the middle of gets [`Error::Unknown`], unless it is [harmless](Object::is_idempotent) to execute it
+//!   the middle of gets [`Unknown`](crate::critical::ErrorKind::Unknown), unless it is [harmless](Object::is_idempotent) to execute it
 //!   again. (With an [`MpServer`](Scheme::MpServer) all that were on their way to it are unknown, as all are
 //!   where no server stands by.)
 //! - A rank that is a thread never dies alone. One that ends with a guard that it has leaked ends the
-//!   others' waits, with [`Error::Lost`], or `Unknown` where somebody else may execute what was asked for.
+//!   others' waits, with [`Lost`](crate::critical::ErrorKind::Lost), or `Unknown` where somebody else may execute what was asked for.
 //!
 //! A lock that is free takes no longer for that than a store. To go past the dead takes some ten
 //! microseconds from when the death is known, and to hear of it some hundred:
@@ -118,7 +118,7 @@ mod turns;
 mod value;
 
 pub use closures::{AnyValue, Caller};
-pub use error::{Error, Result, TryApplyError};
+pub use error::{Error, ErrorKind, Result, TryApplyError};
 pub use object::Object;
 pub use protected::Protected;
 pub use request::{CriticalOperation, Request};

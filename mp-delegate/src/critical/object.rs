@@ -45,7 +45,7 @@ pub trait Object: 'static {
     /// then operations go on, else the value is poisoned if its [section](super::Section::poison) wants
     /// that. Unless an object says otherwise nobody knows how to, and it is not.
     ///
-    /// Whoever had asked for the operation that was cut short gets [`Error::Unknown`](super::Error::Unknown),
+    /// Whoever had asked for the operation that was cut short gets [`Unknown`](super::ErrorKind::Unknown),
     /// unless it [is idempotent](Self::is_idempotent).
     ///
     /// It may be called where the value is whole: one who has the lock may be killed before it writes, or
@@ -58,7 +58,7 @@ pub trait Object: 'static {
     /// Whether it is harmless to execute an operation again that a rank was killed in the middle of, or
     /// just after. Then whoever follows does so, once the value is [repaired](Self::repair) and before
     /// anything else is executed, and its result goes to the rank that had asked for it; else that one
-    /// gets [`Error::Unknown`](super::Error::Unknown).
+    /// gets [`Unknown`](super::ErrorKind::Unknown).
     ///
     /// To read, or to set something whatever it was, is harmless. To add is not. The result must do as
     /// well when the operation had been executed already.

@@ -3,7 +3,7 @@
 
 use mp_core::{Rank, Result, World};
 
-use super::{AnyValue, Caller, Error, Object, Protected, Scheme, Section, Server};
+use super::{AnyValue, Caller, Error, ErrorKind, Object, Protected, Scheme, Section, Server};
 
 /// All schemes; under Miri, which takes long, one of each family.
 fn schemes() -> impl Iterator<Item = Scheme> {
@@ -58,8 +58,8 @@ fn operations_are_executed_by_whomever() {
             if first.wait()? >= second {
                 return Err(fails(second));
             }
-            match sums.apply([13, 0, 0]) {
-                Err(Error::Panicked { message, .. }) if message == "unlucky" => {}
+            match sums.apply([13, 0, 0]).map_err(Error::into_kind) {
+                Err(ErrorKind::Panicked { message, .. }) if message == "unlucky" => {}
                 other => return Err(fails(other)),
             }
             Ok(sums.apply([0; 3])?)
@@ -124,8 +124,8 @@ fn call(caller: &mut Caller<Vec<String>>, me: usize) -> Result<()> {
         }
     }
     let panicked: Result<(), Error> = caller.run(|names| panic!("{}", names.len()));
-    match panicked {
-        Err(Error::Panicked { .. }) if seen.is_sorted() => Ok(()),
+    match panicked.map_err(Error::into_kind) {
+        Err(ErrorKind::Panicked { .. }) if seen.is_sorted() => Ok(()),
         other => Err(fails((seen, other))),
     }
 }

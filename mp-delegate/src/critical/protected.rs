@@ -14,7 +14,7 @@ use nix::sched::sched_getcpu;
 
 use super::{
     combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
-    error::{Error, Result, Stop, TryApplyError},
+    error::{Error, ErrorKind, Result, Stop, TryApplyError},
     locks::{AnyLock, MOST_SEATS, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
@@ -33,7 +33,7 @@ use super::{
 /// A handle is used by reference, so that several parts of a thread can share it. It can go to another
 /// thread, but not be used by two: [`another`](Self::another) gives further threads of the rank handles of
 /// their own. A call within an operation on the same object, or while the handle has its
-/// [lock](Self::lock), is refused with [`Error::Nested`].
+/// [lock](Self::lock), is refused with [`Nested`](crate::critical::ErrorKind::Nested).
 ///
 /// ```
 /// use mp_core::World;
@@ -145,7 +145,7 @@ impl<O: Object> Crowd<O> {
             && (nesting::refuses(object, served)
                 || nesting::refuses(object | nesting::SHARED, false))
         {
-            return Err(Error::Nested { object: self.region.name().to_owned() });
+            return Err(ErrorKind::Nested { object: self.region.name().to_owned() }.into());
         }
         Ok(())
     }
@@ -251,9 +251,10 @@ impl<O: Object> Protected<O> {
     /// has it; until then operations wait.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when another rank opened it as something else; [`Error::Bad`] for a
-    /// section that can't be; [`Error::Lost`] when the one who made it was lost, or `make` panicked there; those of
-    /// [`Rank::mpb`], for a name that is too long or for lack of memory.
+    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something else;
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for a section that can't be;
+    /// [`Lost`](crate::critical::ErrorKind::Lost) when the one who made it was lost, or `make` panicked there;
+    /// those of [`Rank::mpb`], for a name that is too long or for lack of memory.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -286,7 +287,7 @@ impl<O: Object> Protected<O> {
         if let Err(other) = place.head(head::SPEC).exchange(0, spec)
             && other != spec
         {
-            return Err(Error::Mismatch { object: name.to_owned() });
+            return Err(ErrorKind::Mismatch { object: name.to_owned() }.into());
         }
         let family = Arc::new(Family {
             rank: rank.clone(),
@@ -304,7 +305,7 @@ impl<O: Object> Protected<O> {
     /// operation at a time is executed or in flight for all of them.
     ///
     /// # Errors
-    /// [`Error::Bad`] with a [`Scheme::MpServer`], whose channels are between ranks.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) with a [`Scheme::MpServer`], whose channels are between ranks.
     pub fn another(&self) -> Result<Self> {
         let (family, place) = (Arc::clone(self.family()), self.place());
         if let Scheme::MpServer(_) = family.section.scheme {
@@ -329,10 +330,11 @@ impl<O: Object> Protected<O> {
     /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
     ///
     /// # Errors
-    /// [`Error::Panicked`], [`Error::Poisoned`], [`Error::Nested`]; [`Error::Unknown`] when the rank that
-    /// executed it was killed in the middle, or nobody serves. Where ranks are threads,
-    /// [`Error::Lost`] or `Unknown` when one has ended that this one has to wait for; after that the handle
-    /// gets nothing but `Lost`.
+    /// [`Panicked`](crate::critical::ErrorKind::Panicked), [`Poisoned`](crate::critical::ErrorKind::Poisoned),
+    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::Unknown) when the
+    /// rank that executed it was killed in the middle, or nobody serves. Where ranks are threads,
+    /// [`Lost`](crate::critical::ErrorKind::Lost) or `Unknown` when one has ended that this one has to wait for;
+    /// after that the handle gets nothing but `Lost`.
     #[inline]
     pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
         match &self.0 {
@@ -386,8 +388,8 @@ impl<O: Object> Protected<O> {
     }
 
     /// [`apply`](Self::apply) that gives up when the time is over before the operation was begun: from a
-    /// [`Duration`] on. After [`Error::Timeout`] the operation was not executed, and never will be; where it was
-    /// begun in time, its end is waited for, however long that takes.
+    /// [`Duration`] on. After [`Timeout`](crate::critical::ErrorKind::Timeout) the operation was not executed, and
+    /// never will be; where it was begun in time, its end is waited for, however long that takes.
     ///
     /// Whoever waits for a time has no place in the queue of a lock or a combiner: it takes its turn when nobody
     /// has or wants it, and others that queue up come before it. At a server it is one of all who ask, and takes
@@ -405,7 +407,7 @@ impl<O: Object> Protected<O> {
     /// std::thread::scope(|scope| {
     ///     let guard = hits.lock().unwrap();
     ///     let late = scope.spawn(move || others.apply_with(1, Duration::from_millis(2)));
-    ///     assert!(matches!(late.join().unwrap(), Err(Error::Timeout { .. })));
+    ///     assert!(matches!(late.join().unwrap(), Err(ErrorKind::Timeout { .. })));
     ///     drop(guard);
     /// });
     /// assert_eq!(hits.apply_with(1, Duration::from_secs(1))?, 0);
@@ -413,7 +415,7 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As `apply`; [`Error::Timeout`].
+    /// As `apply`; [`Timeout`](crate::critical::ErrorKind::Timeout).
     pub fn apply_with(&self, op: O::Op, wait: impl Into<Wait>) -> Result<O::Ret> {
         let wait = wait.into();
         if wait.time_limit().is_none() {
@@ -432,7 +434,10 @@ impl<O: Object> Protected<O> {
 
     #[cold]
     fn timeout(&self, wait: Wait) -> Error {
-        Error::Timeout { object: self.name(), limit: wait.time_limit().unwrap_or_default() }
+        Error::from(ErrorKind::Timeout {
+            object: self.name(),
+            limit: wait.time_limit().unwrap_or_default(),
+        })
     }
 
     /// Hands over an operation without waiting for its result. With a server it is executed while
@@ -504,15 +509,15 @@ impl<O: Object> Protected<O> {
     /// let mut guard = hits.lock()?;
     /// *guard += 7;
     /// // It would wait for itself.
-    /// assert!(matches!(hits.lock(), Err(Error::Nested { .. })));
+    /// assert!(matches!(hits.lock(), Err(ErrorKind::Nested { .. })));
     /// drop(guard);
     /// assert_eq!(hits.fetch_add(1)?, 7);
     /// # Ok::<(), mp_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Nested`] also where the handle has the lock already;
-    /// [`Error::Bad`].
+    /// As [`apply`](Self::apply); [`Nested`](crate::critical::ErrorKind::Nested) also where the handle has the lock
+    /// already; [`Bad`](crate::critical::ErrorKind::Bad).
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, O>> {
         match &self.0 {
@@ -534,7 +539,7 @@ impl<O: Object> Protected<O> {
     /// [`lock`](Self::lock) that gives up when the time is over, as [`apply_with`](Self::apply_with) does.
     ///
     /// # Errors
-    /// As `lock`; [`Error::Timeout`].
+    /// As `lock`; [`Timeout`](crate::critical::ErrorKind::Timeout).
     pub fn lock_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, O>> {
         let wait = wait.into();
         match wait.time_limit() {
@@ -582,7 +587,7 @@ impl<O: Object> Protected<O> {
     /// Says that an operation would wait for the one that this thread is in the middle of.
     #[cold]
     pub(super) fn nested(&self) -> Error {
-        Error::Nested { object: self.name() }
+        Error::from(ErrorKind::Nested { object: self.name() })
     }
 
     fn family(&self) -> &Arc<Family<O>> {
@@ -859,7 +864,7 @@ impl<O: Object> Core<O> {
 
     #[cold]
     fn nested(&self) -> Error {
-        Error::Nested { object: self.name().to_owned() }
+        Error::from(ErrorKind::Nested { object: self.name().to_owned() })
     }
 
     /// A server's client, unless this thread is in the middle of another call of this handle: what the rank
@@ -1029,7 +1034,7 @@ impl<O: Object> Core<O> {
     #[cold]
     fn forgotten(&self) -> Error {
         let kept = self.family.section.in_flight;
-        Error::Forgotten { object: self.name().to_owned(), kept }
+        Error::from(ErrorKind::Forgotten { object: self.name().to_owned(), kept })
     }
 
     /// Sends what was handed over, as far as that needs no wait. False when it is in vain.
@@ -1202,7 +1207,7 @@ fn within_mp<Op: Plain, Ret: Plain>(
 
 #[cold]
 fn poisoned(place: &Place) -> Error {
-    Error::Poisoned { object: place.region.name().to_owned() }
+    Error::from(ErrorKind::Poisoned { object: place.region.name().to_owned() })
 }
 
 #[inline(never)]

@@ -20,10 +20,11 @@ use super::{
 /// An operation that a [`Protected`](super::Protected) value was given by
 /// [`submit`](super::Protected::submit). It is waited for as all requests are.
 ///
-/// Its errors are those of [`apply`](super::Protected::apply); [`Error::Forgotten`] where as many were
-/// submitted since as are kept, and [`Error::Nested`] for a wait in the middle of another call of the same handle, as
-/// what that brings on may make; waits that leave the request as it is fail so, too, and it can be waited for later.
-/// Waiting, testing and asking for it as a future send to the server what was gathered.
+/// Its errors are those of [`apply`](super::Protected::apply); [`Forgotten`](crate::critical::ErrorKind::Forgotten)
+/// where as many were submitted since as are kept, and [`Nested`](crate::critical::ErrorKind::Nested) for a wait in
+/// the middle of another call of the same handle, as what that brings on may make; waits that leave the request as
+/// it is fail so, too, and it can be waited for later. Waiting, testing and asking for it as a future send to the
+/// server what was gathered.
 ///
 /// Cancelled, an operation that was gathered and not sent yet is back, if it is the last one of its handle.
 /// Dropping a request lets go of it: the operation is executed all the same. Leaking it does nothing worse. Only what

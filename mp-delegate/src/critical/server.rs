@@ -64,18 +64,19 @@ use super::{
 ///
 /// - Behind a [`Scheme::SlotServer`] it answers what the other had not, for it knows of each
 ///   operation whether it was executed: only the one in the middle of which the other was killed is
-///   [unknown](Error::Unknown).
+///   [unknown](crate::critical::ErrorKind::Unknown).
 /// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Whatever
 ///   was asked of the other and not answered is unknown; what is asked from then on goes to this one.
 ///
-/// Where nobody stands by, clients are told at once: with [`Error::Unknown`]. Nor do they wait for ever for
-/// a first server: they are told so when one that was [added](Self::add) is gone before it began, when a
-/// rank is lost that had the object open and had asked for nothing, which may have been the one to serve,
-/// and when all handles that are open wait without a limit: in a call, or as a future from its first poll until it is
-/// ready or dropped. Whoever waits for a time only may serve afterwards. A server that comes later serves all the same.
+/// Where nobody stands by, clients are told at once: with [`Unknown`](crate::critical::ErrorKind::Unknown). Nor do
+/// they wait for ever for a first server: they are told so when one that was [added](Self::add) is gone before it
+/// began, when a rank is lost that had the object open and had asked for nothing, which may have been the one to
+/// serve, and when all handles that are open wait without a limit: in a call, or as a future from its first poll
+/// until it is ready or dropped. Whoever waits for a time only may serve afterwards. A server that comes later
+/// serves all the same.
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on an object
-/// that is served, by whomever: [`Error::Nested`]. It can use those that are not.
+/// that is served, by whomever: [`Nested`](crate::critical::ErrorKind::Nested). It can use those that are not.
 ///
 /// [`Section::poison`]: super::Section::poison
 #[derive(Default)]
@@ -95,7 +96,7 @@ impl Server {
     /// Serves an object from now on, or stands by. All objects of a server are of one rank.
     ///
     /// # Errors
-    /// [`Error::Bad`] where the object has no server, or another one.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) where the object has no server, or another one.
     pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
         let protected::Served { rank, section, place, value, first, handle } =
             object.into_served()?;
@@ -140,7 +141,7 @@ impl Server {
     /// them too, and this rank has no other handle of them.
     ///
     /// # Errors
-    /// [`Error::Bad`] for control words without a meaning, and errors of the world.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning, and errors of the world.
     pub fn serve(&mut self) -> Result<()> {
         self.serve_while(|| true)
     }

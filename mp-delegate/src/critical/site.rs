@@ -14,7 +14,7 @@ use mp_core::{
 pub(super) use mp_core::memory::Word;
 
 use super::{
-    error::{Error, Stop},
+    error::{Error, ErrorKind, Stop},
     turns,
 };
 
@@ -347,8 +347,10 @@ pub(super) fn open_region(
     words: usize,
     bytes: usize,
 ) -> Result<Region, Error> {
-    Region::open(rank, namespace, name, words, bytes).map_err(|error| match error {
-        mp_core::Error::MpbMismatch { .. } => Error::Mismatch { object: name.to_owned() },
+    Region::open(rank, namespace, name, words, bytes).map_err(|error| match error.into_kind() {
+        mp_core::ErrorKind::MpbMismatch { .. } => {
+            Error::from(ErrorKind::Mismatch { object: name.to_owned() })
+        }
         error => error.into(),
     })
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mp_core::{
-    Channel, Error, Parties, Rank, Result, World,
+    Channel, Error, ErrorKind, Parties, Rank, Result, World,
     topology::{Bind, KtPlacement, KtPlan, Role, Topology},
 };
 use mp_delegate::comm::{Choice, CommThreads, Delegated};
@@ -155,7 +155,10 @@ impl Farm {
         }
         for from in &from {
             let end = from.receive().err();
-            ensure!(matches!(end, Some(Error::Disconnected { .. })), "{end:?}");
+            ensure!(
+                matches!(end.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+                "{end:?}"
+            );
         }
         Ok(self.tasks)
     }

@@ -1,6 +1,6 @@
 //! Messages arrive in the order of the calls, all of them, and whole.
 
-use mp_core::{Channel, Error, Parties, Rank, Result, World};
+use mp_core::{Channel, Error, ErrorKind, Parties, Rank, Result, World};
 use mp_delegate::comm::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with};
@@ -68,7 +68,10 @@ fn own_channels(rank: &Rank, threads: usize, choice: Choice, count: u64) -> Resu
         }
         for from in from {
             let end = from.receive().err();
-            ensure!(matches!(end, Some(Error::Disconnected { .. })), "degree {degree}: {end:?}");
+            ensure!(
+                matches!(end.as_ref().map(Error::kind), Some(ErrorKind::Disconnected { .. })),
+                "degree {degree}: {end:?}"
+            );
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Operations that are closures, on ranks that are threads.
 
 use mp_core::{Channel, World};
-use mp_delegate::critical::{AnyValue, Error, Scheme, Section, Server};
+use mp_delegate::critical::{AnyValue, Error, ErrorKind, Scheme, Section, Server};
 
 use crate::{
     objects::expect,
@@ -59,8 +59,8 @@ fn a_closure_that_panics_is_told_of_and_dropped() {
                 *count += 1;
                 panic!("{count}")
             });
-            match panicked {
-                Err(Error::Panicked { .. }) => {}
+            match panicked.map_err(Error::into_kind) {
+                Err(ErrorKind::Panicked { .. }) => {}
                 other => return expect(format!("{other:?}"), "a panic".to_owned()),
             }
             expect(caller.run(|count| *count)? > 0, true)
@@ -75,8 +75,14 @@ fn a_value_has_one_object_and_one_name() {
     let rank = World::solo().unwrap();
     let (one, two) = (AnyValue::new(1), AnyValue::new(2));
     let first = one.open(&rank, "one", Scheme::Mcs).unwrap();
-    assert!(matches!(one.open(&rank, "other", Scheme::Mcs), Err(Error::Bad { .. })));
-    assert!(matches!(one.open(&rank, "one", Scheme::Mcs), Err(Error::Bad { .. })));
+    assert!(matches!(
+        one.open(&rank, "other", Scheme::Mcs).as_ref().map_err(Error::kind),
+        Err(ErrorKind::Bad { .. })
+    ));
+    assert!(matches!(
+        one.open(&rank, "one", Scheme::Mcs).as_ref().map_err(Error::kind),
+        Err(ErrorKind::Bad { .. })
+    ));
     assert_eq!(first.run(|one| *one).unwrap(), 1);
     drop(first);
     assert_eq!(one.into_inner(), Some(1));
@@ -149,10 +155,11 @@ fn closures_are_not_made_of_words() {
 #[test]
 fn closures_do_not_go_to_processes() {
     let _watchdog = Watchdog::start();
-    let result =
-        World::processes(1).run(|rank| match AnyValue::new(1).open(rank, "value", Scheme::Mcs) {
-            Err(Error::Bad { .. }) => Ok(()),
+    let result = World::processes(1).run(|rank| {
+        match AnyValue::new(1).open(rank, "value", Scheme::Mcs).map_err(Error::into_kind) {
+            Err(ErrorKind::Bad { .. }) => Ok(()),
             other => expect(format!("{other:?}"), "refused".to_owned()),
-        });
+        }
+    });
     result.unwrap();
 }

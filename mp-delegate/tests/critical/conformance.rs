@@ -1,7 +1,9 @@
 //! What holds for one scheme holds for all.
 
 use mp_core::WaitPolicy;
-use mp_delegate::critical::{Backoff, Error, Protected, Request, Scheme, Section, Server};
+use mp_delegate::critical::{
+    Backoff, Error, ErrorKind, Protected, Request, Scheme, Section, Server,
+};
 
 use crate::{
     objects::{Counter, Nothing, Small, Wide, expect, users, with},
@@ -182,7 +184,7 @@ fn a_value_is_made_once() {
 fn all_ranks_must_want_the_same() {
     let result = on_all(2, |rank| {
         let section = Section::new(Scheme::Mcs).max_ops(1 + rank.id());
-        match Protected::<Counter>::open(rank, "same", section, |_| ()) {
+        match Protected::<Counter>::open(rank, "same", section, |_| ()).map_err(Error::into_kind) {
             Ok(object) => {
                 // Until the other has seen it.
                 let mut meet = Together::new(rank)?;
@@ -190,7 +192,7 @@ fn all_ranks_must_want_the_same() {
                 drop(object);
                 Ok(1)
             }
-            Err(Error::Mismatch { object }) if object == "same" => {
+            Err(ErrorKind::Mismatch { object }) if object == "same" => {
                 Together::new(rank)?.wait()?;
                 Ok(1)
             }
@@ -203,8 +205,10 @@ fn all_ranks_must_want_the_same() {
 #[test]
 fn what_cannot_be_is_refused() {
     let rank = mp_core::World::solo().unwrap();
-    let bad = |section: Section| match Protected::<Counter>::open(&rank, "bad", section, |_| ()) {
-        Err(Error::Bad { .. }) => {}
+    let bad = |section: Section| match Protected::<Counter>::open(&rank, "bad", section, |_| ())
+        .map_err(Error::into_kind)
+    {
+        Err(ErrorKind::Bad { .. }) => {}
         other => panic!("{other:?}"),
     };
     bad(Section::new(Scheme::MpServer(1)));
@@ -219,7 +223,7 @@ fn what_cannot_be_is_refused() {
     bad(Section::new(Scheme::HSynch).groups(0));
     let long = "n".repeat(65);
     let open = Protected::<Counter>::open(&rank, &long, Scheme::Mcs, |_| ());
-    assert!(matches!(open, Err(Error::World(_))), "{open:?}");
+    assert!(matches!(open.as_ref().map_err(Error::kind), Err(ErrorKind::World(_))), "{open:?}");
     // Nor does it take memory.
     let counter = Protected::<Counter>::open(&rank, "good", Scheme::Mcs, |_| ()).unwrap();
     assert_eq!(counter.apply(7).unwrap(), 0);

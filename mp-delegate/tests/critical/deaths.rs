@@ -8,7 +8,7 @@ use std::{
 
 use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
 use mp_delegate::critical::{
-    Error, Object, Protected, Scheme, Section, Server, TryApplyError,
+    Error, ErrorKind, Object, Protected, Scheme, Section, Server, TryApplyError,
     objects::{Entry, Table},
 };
 
@@ -56,15 +56,15 @@ fn run(ranks: usize, victim: usize, code: impl Fn(&Rank) -> Result<()> + Sync) {
 }
 
 fn lost(result: Result<u64, Error>, rank: usize) -> Result<()> {
-    match result {
-        Err(Error::Lost { rank: lost, .. }) if lost == rank => Ok(()),
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::Lost { rank: lost, .. }) if lost == rank => Ok(()),
         other => expect(format!("{other:?}"), "lost".to_owned()),
     }
 }
 
 fn unknown(result: Result<u64, Error>) -> Result<()> {
-    match result {
-        Err(Error::Unknown { .. }) => Ok(()),
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::Unknown { .. }) => Ok(()),
         other => expect(format!("{other:?}"), "unknown".to_owned()),
     }
 }
@@ -125,8 +125,8 @@ fn a_death_within_an_operation_is_told_to_all() {
             let mut added = 0;
             if poison {
                 for _ in 0..2 {
-                    match fatal.apply(1) {
-                        Err(Error::Poisoned { .. }) => {}
+                    match fatal.apply(1).map_err(Error::into_kind) {
+                        Err(ErrorKind::Poisoned { .. }) => {}
                         other => return expect(format!("{other:?}"), "poisoned".to_owned()),
                     }
                 }
@@ -293,9 +293,9 @@ fn what_was_under_way_is_unknown_or_executed_again() {
             }
             let alive = rank.receiver::<u8>("alive", 0, one)?;
             while alive.try_receive().is_ok() {
-                match steps.apply(rank.id() as u64 | again) {
+                match steps.apply(rank.id() as u64 | again).map_err(Error::into_kind) {
                     Ok(_) => {}
-                    Err(Error::Unknown { .. }) => unknown += 1,
+                    Err(ErrorKind::Unknown { .. }) => unknown += 1,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -378,9 +378,9 @@ fn a_server_that_dies_is_followed_by_another() {
                 // Goes on all the while.
                 let mut refused = 0;
                 for _ in 0..2000 {
-                    match fatal.apply(0) {
+                    match fatal.apply(0).map_err(Error::into_kind) {
                         Ok(_) => {}
-                        Err(Error::Poisoned { .. }) if poison => refused += 1,
+                        Err(ErrorKind::Poisoned { .. }) if poison => refused += 1,
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -395,13 +395,13 @@ fn a_server_that_dies_is_followed_by_another() {
                 ops.map(|op| fatal.submit(op)).into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut sum = 100;
             for (at, request) in requests.into_iter().enumerate() {
-                match (at, request.wait()) {
+                match (at, request.wait().map_err(Error::into_kind)) {
                     (0..4, Ok(result)) => {
                         sum += 1;
                         expect(result, sum)?;
                     }
-                    (4, Err(Error::Unknown { .. })) => {}
-                    (5.., Err(Error::Poisoned { .. })) if poison => {}
+                    (4, Err(ErrorKind::Unknown { .. })) => {}
+                    (5.., Err(ErrorKind::Poisoned { .. })) if poison => {}
                     // The first half of the unknown one was executed.
                     (5.., Ok(result)) if !poison => {
                         expect(result, sum + 2)?;
@@ -450,7 +450,10 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
             // Executed or not: half of the fatal one, and nothing behind it.
             let mut sum = fatal.apply(0);
             if poison {
-                expect(matches!(sum, Err(Error::Poisoned { .. })), true)?;
+                expect(
+                    matches!(sum.as_ref().map_err(Error::kind), Err(ErrorKind::Poisoned { .. })),
+                    true,
+                )?;
                 fatal.clear_poison();
                 sum = fatal.apply(0);
             }
@@ -542,15 +545,15 @@ fn who_follows_repairs_the_object_first() {
             }
             others.wait()?;
             if rank.id() == 2 {
-                match restless.apply(CHURN + 2 + seed) {
-                    Err(Error::Unknown { .. }) => {}
+                match restless.apply(CHURN + 2 + seed).map_err(Error::into_kind) {
+                    Err(ErrorKind::Unknown { .. }) => {}
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }
             for _ in 0..20 {
-                let looked = match restless.apply(LOOK) {
+                let looked = match restless.apply(LOOK).map_err(Error::into_kind) {
                     // On its way to the one who was killed.
-                    Err(Error::Unknown { .. }) if scheme != Scheme::SlotServer => continue,
+                    Err(ErrorKind::Unknown { .. }) if scheme != Scheme::SlotServer => continue,
                     looked => looked?,
                 };
                 let [count, found, wrong] = looked;
@@ -617,9 +620,9 @@ fn clients_of_a_dead_server_are_told() {
                 fatal.submit(KILL).map(drop)?;
             }
             loop {
-                match fatal.apply(1) {
+                match fatal.apply(1).map_err(Error::into_kind) {
                     Ok(_) => {}
-                    Err(Error::Unknown { .. }) => return Ok(()),
+                    Err(ErrorKind::Unknown { .. }) => return Ok(()),
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }
@@ -701,10 +704,10 @@ fn operations_are_executed_once_whenever_the_server_dies() {
                 if number > 20
                     && let Some(request) = window.pop_front()
                 {
-                    match request.wait() {
+                    match request.wait().map_err(Error::into_kind) {
                         Ok(0) => return expect("executed twice", ""),
                         Ok(left_out) => last = left_out - 1,
-                        Err(Error::Unknown { .. }) => unknown += 1,
+                        Err(ErrorKind::Unknown { .. }) => unknown += 1,
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -896,22 +899,34 @@ fn a_limit_holds_while_others_must_leave_a_queue_of_the_dead() {
                     for _ in 0..3 {
                         let limit = Duration::from_millis(5);
                         let waited = holding.apply_with(1, limit);
-                        expect(matches!(waited, Err(Error::Timeout { .. })), true)?;
+                        expect(
+                            matches!(
+                                waited.as_ref().map_err(Error::kind),
+                                Err(ErrorKind::Timeout { .. })
+                            ),
+                            true,
+                        )?;
                         let tried = holding.try_apply(1);
                         expect(matches!(tried, Err(TryApplyError::Busy(1))), true)?;
                         if scheme.is_lock() {
                             let waited = holding.lock_with(limit);
-                            expect(matches!(waited, Err(Error::Timeout { .. })), true)?;
+                            expect(
+                                matches!(
+                                    waited.as_ref().map_err(Error::kind),
+                                    Err(ErrorKind::Timeout { .. })
+                                ),
+                                true,
+                            )?;
                             expect(holding.try_lock()?.is_none(), true)?;
                         }
                     }
                     go_on.send(&0)?;
                     if is_alone {
                         // Nobody waits: this one repairs it.
-                        while let Err(Error::Timeout { .. }) =
-                            holding.apply_with(1, Duration::from_millis(5))
-                        {
-                        }
+                        while let Err(ErrorKind::Timeout { .. }) = holding
+                            .apply_with(1, Duration::from_millis(5))
+                            .map_err(Error::into_kind)
+                        {}
                     } else {
                         holding.apply(1)?;
                     }

@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::VecDeque, time::Duration};
 use mp_core::{
     Channel, Error as WorldError, Rank, Result, WaitPolicy, World, memory::Region, names::Namespace,
 };
-use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server};
+use mp_delegate::critical::{Error, ErrorKind, Object, Protected, Scheme, Section, Server};
 
 use crate::support::{
     Random, Together,
@@ -211,17 +211,18 @@ fn ask<const REPAIRS: bool>(
         });
     };
     let look = |object: &Protected<Ledger<REPAIRS>>, id: u32, ended: Result<u64, Error>| match ended
+        .map_err(Error::into_kind)
     {
         Ok(u64::MAX) => Err(WorldError::other(format!("operation {id} came out of order"))),
         Ok(_) => {
             note(id, DONE);
             Ok(())
         }
-        Err(Error::Unknown { .. }) => {
+        Err(ErrorKind::Unknown { .. }) => {
             note(id, UNKNOWN);
             Ok(())
         }
-        Err(Error::Poisoned { .. }) if !REPAIRS => {
+        Err(ErrorKind::Poisoned { .. }) if !REPAIRS => {
             note(id, NOT_EXECUTED);
             object.clear_poison();
             Ok(())
@@ -244,9 +245,9 @@ fn ask<const REPAIRS: bool>(
         look(&object, id, ended)?;
     }
     // The value itself.
-    let counted = match object.apply([me, 0]) {
+    let counted = match object.apply([me, 0]).map_err(Error::into_kind) {
         Ok(counted) => counted,
-        Err(Error::Unknown { .. } | Error::Poisoned { .. }) => return Ok(()),
+        Err(ErrorKind::Unknown { .. } | ErrorKind::Poisoned { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let begun = LOG.with_borrow(|log| {
@@ -262,8 +263,8 @@ fn ask<const REPAIRS: bool>(
 fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
     for other in 0..OBSERVER {
         let alive = rank.receiver::<u8>("alive", other, Channel::degree(1))?;
-        match alive.receive() {
-            Err(WorldError::Disconnected { .. } | WorldError::PeerLost { .. }) => {}
+        match alive.receive().map_err(WorldError::into_kind) {
+            Err(mp_core::ErrorKind::Disconnected { .. } | mp_core::ErrorKind::PeerLost { .. }) => {}
             other => return Err(WorldError::other(format!("{:?}", other.err()))),
         }
     }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use mp_core::{Channel, Rank, Result, Wait, WaitPolicy, World};
-use mp_delegate::critical::{Error, Object, Protected, Scheme, Section, Server, TryApplyError};
+use mp_delegate::critical::{
+    Error, ErrorKind, Object, Protected, Scheme, Section, Server, TryApplyError,
+};
 
 use crate::{
     objects::{Counter, expect, with},
@@ -35,9 +37,9 @@ impl Fared {
     }
 
     fn waited(&mut self, result: mp_delegate::critical::Result<u64>) -> Result<()> {
-        match result {
+        match result.map_err(Error::into_kind) {
             Ok(_) => self.done += 1,
-            Err(Error::Timeout { .. }) => self.given_up += 1,
+            Err(ErrorKind::Timeout { .. }) => self.given_up += 1,
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -132,8 +134,20 @@ fn nobody_who_gives_up_waits_for_who_is_at_it() {
                 expect(matches!(counter.try_apply(1), Err(TryApplyError::Busy(1))), true)?;
                 expect(counter.try_lock()?.is_none(), true)?;
                 let limit = Duration::from_micros(300);
-                expect(matches!(counter.apply_with(1, limit), Err(Error::Timeout { .. })), true)?;
-                expect(matches!(counter.lock_with(limit), Err(Error::Timeout { .. })), true)?;
+                expect(
+                    matches!(
+                        counter.apply_with(1, limit).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Timeout { .. })
+                    ),
+                    true,
+                )?;
+                expect(
+                    matches!(
+                        counter.lock_with(limit).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Timeout { .. })
+                    ),
+                    true,
+                )?;
             }
             others.wait()?;
             // The guard is dropped soon.
@@ -197,7 +211,13 @@ fn an_operation_under_way_is_not_waited_for() {
                 // More than there is room for at a server.
                 expect(matches!(slow.try_apply(1), Err(TryApplyError::Busy(1))), true)?;
                 let limit = Duration::from_micros(200);
-                expect(matches!(slow.apply_with(1, limit), Err(Error::Timeout { .. })), true)?;
+                expect(
+                    matches!(
+                        slow.apply_with(1, limit).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Timeout { .. })
+                    ),
+                    true,
+                )?;
             }
             MAY_END.store(true, Ordering::Release);
             expect(slow.apply_with(1, Duration::from_secs(1000))?, 100)?;
@@ -226,9 +246,9 @@ fn an_operation_that_was_begun_comes_to_its_end() {
             with::<Long, _>(rank, scheme.into(), |long| {
                 let mut sum = 0;
                 for _ in 0..3 {
-                    match long.apply_with(1, Duration::from_millis(20)) {
+                    match long.apply_with(1, Duration::from_millis(20)).map_err(Error::into_kind) {
                         Ok(_) => sum += 1,
-                        Err(Error::Timeout { .. }) => {}
+                        Err(ErrorKind::Timeout { .. }) => {}
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -259,7 +279,10 @@ fn nobody_tries_where_nobody_serves() {
             let limit = Duration::from_micros(100);
             for _ in 0..50 {
                 let late = counter.apply_with(1, limit);
-                expect(matches!(late, Err(Error::Timeout { .. })), true)?;
+                expect(
+                    matches!(late.as_ref().map_err(Error::kind), Err(ErrorKind::Timeout { .. })),
+                    true,
+                )?;
             }
             others.wait()?;
             expect(counter.apply(0)?, 0)?;
@@ -286,7 +309,10 @@ fn a_shared_seat_is_not_waited_for() {
             }
             assert!(matches!(second.try_apply(2), Err(TryApplyError::Busy(2))), "{scheme}");
             let late = second.apply_with(2, Duration::from_millis(1));
-            assert!(matches!(late, Err(Error::Timeout { .. })), "{scheme}");
+            assert!(
+                matches!(late.as_ref().map_err(Error::kind), Err(ErrorKind::Timeout { .. })),
+                "{scheme}"
+            );
             MAY_WAKE.store(true, Ordering::Release);
             assert_eq!(napping.join().unwrap(), 0);
             assert_eq!(second.apply_with(2, Duration::from_secs(1000)).unwrap(), 1, "{scheme}");
@@ -338,7 +364,13 @@ fn a_limit_is_not_over_because_something_else_fails() {
                 let applied = parts::beside(rank, unsent(), || Ok(counter.apply_with(1, wait)?));
                 expect(applied.is_err_and(|error| error.to_string().contains("2ms")), true)?;
                 let next = nothing.receive_timeout(SHORT).map(drop);
-                expect(matches!(next, Err(mp_core::Error::Timeout { .. })), true)?;
+                expect(
+                    matches!(
+                        next.as_ref().map_err(mp_core::Error::kind),
+                        Err(mp_core::ErrorKind::Timeout { .. })
+                    ),
+                    true,
+                )?;
             }
             others.wait()?;
             drop(guard);

@@ -2,7 +2,7 @@
 
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
-    Error, Protected, Scheme, Section,
+    Error, ErrorKind, Protected, Scheme, Section,
     objects::{Bytes, Map, MapOp, Table, TableFull},
 };
 
@@ -209,7 +209,10 @@ fn all_ranks_must_want_the_same_map() {
         others.wait()?;
         if rank.id() == 1 {
             let other = open(11);
-            expect(matches!(other, Err(Error::Mismatch { .. })), true)?;
+            expect(
+                matches!(other.as_ref().map_err(Error::kind), Err(ErrorKind::Mismatch { .. })),
+                true,
+            )?;
         }
         others.wait()?;
         drop(first);

@@ -11,7 +11,7 @@ use std::{
 
 use mp_core::{World, wait_all};
 use mp_delegate::critical::{
-    Error, Object, Protected, Request, Scheme, Section, Server, TryApplyError,
+    Error, ErrorKind, Object, Protected, Request, Scheme, Section, Server, TryApplyError,
 };
 
 use crate::{
@@ -34,15 +34,15 @@ fn whoever_asked_gets_the_panic() {
 
 fn panics(touchy: &Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
     // The other one may poison it, too.
-    match touchy.apply(7) {
-        Err(Error::Panicked { object, message }) => {
+    match touchy.apply(7).map_err(Error::into_kind) {
+        Err(ErrorKind::Panicked { object, message }) => {
             expect((object.as_str(), message.as_str()), ("object", "7 is odd"))?;
         }
-        Err(Error::Poisoned { .. }) if poison => {}
+        Err(ErrorKind::Poisoned { .. }) if poison => {}
         other => return expect(format!("{other:?}"), "7 is odd".into()),
     }
-    match touchy.apply(2) {
-        Err(Error::Poisoned { .. }) if poison => {}
+    match touchy.apply(2).map_err(Error::into_kind) {
+        Err(ErrorKind::Poisoned { .. }) if poison => {}
         Ok(sum) if !poison => expect(sum >= 9, true)?,
         other => return expect(format!("{other:?}"), format!("{poison}")),
     }
@@ -118,7 +118,13 @@ fn what_a_panic_carries_harms_nobody() {
         Scheme::ALL.into_iter().try_for_each(|scheme| {
             let section = Section::new(scheme).poison(false);
             with::<Nasty, _>(rank, section, |nasty| {
-                expect(matches!(nasty.apply(1), Err(Error::Panicked { .. })), true)?;
+                expect(
+                    matches!(
+                        nasty.apply(1).as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Panicked { .. })
+                    ),
+                    true,
+                )?;
                 expect(nasty.apply(2)? >= 3, true)
             })
         })
@@ -139,11 +145,13 @@ impl Object for Outer {
     type Ret = u64;
 
     fn apply(_: &mut u64, by: u64) -> u64 {
-        INNER.with_borrow_mut(|inner| match inner.as_mut().map(|inner| inner.apply(by)) {
-            None => 0,
-            Some(Err(Error::Nested { .. })) => 1,
-            Some(Ok(_)) => 2,
-            Some(Err(error)) => panic!("{error}"),
+        INNER.with_borrow_mut(|inner| {
+            match inner.as_mut().map(|inner| inner.apply(by).map_err(Error::into_kind)) {
+                None => 0,
+                Some(Err(ErrorKind::Nested { .. })) => 1,
+                Some(Ok(_)) => 2,
+                Some(Err(error)) => panic!("{error}"),
+            }
         })
     }
 }
@@ -217,7 +225,10 @@ impl Object for Inward {
             return *count;
         }
         let refused = ITSELF.with_borrow_mut(|itself| match itself {
-            Some(itself) => matches!(itself.apply(0), Err(Error::Nested { .. })),
+            Some(itself) => matches!(
+                itself.apply(0).as_ref().map_err(Error::kind),
+                Err(ErrorKind::Nested { .. })
+            ),
             None => false,
         });
         u64::from(refused)
@@ -266,7 +277,13 @@ fn nobody_waits_for_a_value_whose_making_panicked() {
             });
             let result = opened.and_then(|counter| counter.apply(0));
             others.wait()?;
-            return expect(matches!(result, Err(Error::Lost { rank: 0, .. })), true);
+            return expect(
+                matches!(
+                    result.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::Lost { rank: 0, .. })
+                ),
+                true,
+            );
         }
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             Protected::<Counter>::open(rank, "counter", Scheme::Mcs, |count| {
@@ -306,14 +323,17 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
         }
         let [outer, inner] = [counter.another()?, counter.another()?];
         let part = parts::calling(move || {
-            let is_nested = |result: Result<(), Error>| matches!(result, Err(Error::Nested { .. }));
+            let is_nested = |result: Result<(), Error>| {
+                matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::Nested { .. }))
+            };
             let limit = Duration::from_millis(1);
             let tried = inner.try_apply(1).map(drop);
             let refused = [
                 is_nested(inner.apply(1).map(drop)),
                 is_nested(inner.submit(1).map(drop)),
                 is_nested(inner.apply_with(1, limit).map(drop)),
-                matches!(tried, Err(TryApplyError::Failed(Error::Nested { .. }))),
+                matches!(&tried, Err(TryApplyError::Failed(failed))
+                    if matches!(failed.kind(), ErrorKind::Nested { .. })),
             ];
             REFUSED.with_borrow_mut(|all| all.extend(refused));
         });

@@ -11,7 +11,8 @@ use mp_core::{
     wait_any, wait_some,
 };
 use mp_delegate::critical::{
-    Error as CriticalError, Object, Protected, Request, Result, Scheme, Section, Server,
+    Error as CriticalError, ErrorKind as CriticalErrorKind, Object, Protected, Request, Result,
+    Scheme, Section, Server,
 };
 
 use crate::{
@@ -169,7 +170,13 @@ fn requests_to_nobody_end() {
         wait_all(&mut requests)?;
         for request in requests {
             let ended = request.wait();
-            expect(matches!(ended, Err(CriticalError::Unknown { .. })), true)?;
+            expect(
+                matches!(
+                    ended.as_ref().map_err(CriticalError::kind),
+                    Err(CriticalErrorKind::Unknown { .. })
+                ),
+                true,
+            )?;
         }
         Ok(())
     });
@@ -186,17 +193,23 @@ fn requests_to_nobody_end() {
                 continue;
             }
             others.wait()?;
-            let mut requests = match several(&counter, 3) {
+            let mut requests = match several(&counter, 3).map_err(CriticalError::into_kind) {
                 Ok(requests) => requests,
                 // The channel to it is gone already.
-                Err(CriticalError::Unknown { .. }) => continue,
+                Err(CriticalErrorKind::Unknown { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
             let mut all: Vec<&mut dyn Pending> =
                 requests.iter_mut().map(|request| request as &mut dyn Pending).collect();
             wait_all(&mut all)?;
             for request in requests {
-                expect(matches!(request.wait(), Err(CriticalError::Unknown { .. })), true)?;
+                expect(
+                    matches!(
+                        request.wait().as_ref().map_err(CriticalError::kind),
+                        Err(CriticalErrorKind::Unknown { .. })
+                    ),
+                    true,
+                )?;
             }
         }
         Ok(())
@@ -236,7 +249,13 @@ fn who_follows_a_server_wakes_a_request_that_sleeps() {
         others.wait()?;
         let (sent, gathered) = (counter.submit(10)?, counter.submit(100)?);
         others.wait()?;
-        expect(matches!(sent.wait(), Err(CriticalError::Unknown { .. })), true)?;
+        expect(
+            matches!(
+                sent.wait().as_ref().map_err(CriticalError::kind),
+                Err(CriticalErrorKind::Unknown { .. })
+            ),
+            true,
+        )?;
         let come = Arc::clone(&met);
         let follows = parts::between_sleeps(move || _ = (come.wait(), come.wait()));
         let mut all = [gathered];
@@ -317,7 +336,10 @@ fn a_result_is_not_lost_with_what_else_fails() {
 fn a_first_server_that_never_comes_is_missed_in_every_wait() {
     type Wait = fn(Vec<Request<'_, Counter>>) -> mp_core::Result<()>;
     fn is_unknown(result: &Result<u64>) -> bool {
-        matches!(result, Err(CriticalError::Unknown { .. }))
+        matches!(
+            result.as_ref().map_err(CriticalError::kind),
+            Err(CriticalErrorKind::Unknown { .. })
+        )
     }
     let one_by_one: Wait =
         |requests| expect(requests.into_iter().all(|of| is_unknown(&of.wait())), true);
@@ -377,7 +399,10 @@ fn a_wait_that_ends_does_not_count_as_one_for_a_first_server() {
                         1 => expect(request.test()?, false)?,
                         _ => {
                             let applied = counter.apply_with(1, SHORT);
-                            let is_late = matches!(applied, Err(CriticalError::Timeout { .. }));
+                            let is_late = matches!(
+                                applied.as_ref().map_err(CriticalError::kind),
+                                Err(CriticalErrorKind::Timeout { .. })
+                            );
                             expect(is_late, true)?;
                         }
                     }

@@ -1,7 +1,9 @@
 //! Servers: several objects, and who serves.
 
 use mp_core::{Channel, Error, World};
-use mp_delegate::critical::{Error as CriticalError, Protected, Scheme, Section, Server};
+use mp_delegate::critical::{
+    Error as CriticalError, ErrorKind as CriticalErrorKind, Protected, Scheme, Section, Server,
+};
 
 use crate::{
     objects::{Counter, Small, expect},
@@ -58,13 +60,13 @@ fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()
             // Waits for the first server.
             let (mut sum, mut unknown) = (0, 0);
             for _ in 0..100 {
-                match counter.apply(1) {
+                match counter.apply(1).map_err(CriticalError::into_kind) {
                     Ok(before) => {
                         expect((sum..=sum + unknown).contains(&before), true)?;
                         sum = before + 1;
                     }
                     // Of messages, one that was under way when the first one left.
-                    Err(CriticalError::Unknown { .. }) if scheme != Scheme::SlotServer => {
+                    Err(CriticalErrorKind::Unknown { .. }) if scheme != Scheme::SlotServer => {
                         unknown += 1;
                     }
                     Err(error) => return Err(error.into()),
@@ -109,8 +111,8 @@ fn clients_of_a_server_that_left_are_told() {
             }
             expect(counter.apply(1)?, 0)?;
             others.wait()?;
-            match counter.apply(1) {
-                Err(CriticalError::Unknown { .. }) => Ok(()),
+            match counter.apply(1).map_err(CriticalError::into_kind) {
+                Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
                 other => expect(format!("{other:?}"), "unknown".to_owned()),
             }
         });
@@ -125,8 +127,8 @@ fn nobody_waits_for_a_server_that_can_not_come() {
         if rank.id() == 0 {
             return Ok(());
         }
-        match counter.apply(1) {
-            Err(CriticalError::Unknown { .. }) => Ok(()),
+        match counter.apply(1).map_err(CriticalError::into_kind) {
+            Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
             other => expect(format!("{other:?}"), "unknown".to_owned()),
         }
     });
@@ -161,12 +163,21 @@ fn only_what_is_served_can_be_served() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server()) {
         let counter = Protected::<Counter>::open(&rank, "counter", scheme, |_| ()).unwrap();
         let added = Server::new().add(counter);
-        assert!(matches!(added, Err(CriticalError::Bad { .. })), "{added:?}");
+        assert!(
+            matches!(
+                added.as_ref().map_err(CriticalError::kind),
+                Err(CriticalErrorKind::Bad { .. })
+            ),
+            "{added:?}"
+        );
     }
     // Serving nothing is soon done.
     Server::new().serve().unwrap();
     let own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
-    assert!(matches!(own.apply(1), Err(CriticalError::Bad { .. })));
+    assert!(matches!(
+        own.apply(1).as_ref().map_err(CriticalError::kind),
+        Err(CriticalErrorKind::Bad { .. })
+    ));
     assert!(own.another().is_err());
 }
 
@@ -187,8 +198,8 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
             }
             let late = counter.submit(0)?;
             expect(late.wait()?, 101)?;
-            match old.wait() {
-                Err(CriticalError::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
+            match old.wait().map_err(CriticalError::into_kind) {
+                Err(CriticalErrorKind::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
                 other => expect(format!("{other:?}"), "forgotten".to_owned()),
             }
         });
@@ -220,8 +231,8 @@ fn what_was_not_sent_goes_to_the_one_who_follows() {
         let sent = counter.submit(10)?;
         let kept = [counter.submit(100)?, counter.submit(1000)?];
         others.wait()?;
-        match sent.wait() {
-            Err(CriticalError::Unknown { .. }) => {}
+        match sent.wait().map_err(CriticalError::into_kind) {
+            Err(CriticalErrorKind::Unknown { .. }) => {}
             other => expect(format!("{other:?}"), "unknown".to_owned())?,
         }
         let results = kept.map(|request| request.wait());
@@ -350,8 +361,8 @@ fn clients_hear_of_the_last_who_stood_by() {
                 others.wait()?;
                 let ended = counter.apply(1);
                 others.wait()?;
-                return match ended {
-                    Err(CriticalError::Unknown { .. }) => Ok(()),
+                return match ended.map_err(CriticalError::into_kind) {
+                    Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
                     other => expect(format!("{other:?}"), "unknown".to_owned()),
                 };
             }
@@ -418,13 +429,17 @@ fn who_never_serves_is_not_waited_for() {
             let second = counter.apply(1);
             drop(counter);
             others.wait()?;
-            match (first, second) {
-                (Ok(0), Ok(1)) | (Err(CriticalError::Unknown { .. }), Ok(0)) if followed => Ok(()),
-                (Err(CriticalError::Unknown { .. }), Err(CriticalError::Unknown { .. }))
-                    if !followed =>
-                {
+            match (
+                first.map_err(CriticalError::into_kind),
+                second.map_err(CriticalError::into_kind),
+            ) {
+                (Ok(0), Ok(1)) | (Err(CriticalErrorKind::Unknown { .. }), Ok(0)) if followed => {
                     Ok(())
                 }
+                (
+                    Err(CriticalErrorKind::Unknown { .. }),
+                    Err(CriticalErrorKind::Unknown { .. }),
+                ) if !followed => Ok(()),
                 other => expect(format!("{other:?}"), format!("{followed}")),
             }
         });
@@ -439,10 +454,12 @@ fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
         let section = Section::new(Scheme::SlotServer);
         let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         let mut others = Together::new(rank)?;
-        let unserved = |counter: &Protected<Counter>| match counter.apply(1) {
-            Err(CriticalError::Unknown { .. }) => Ok(()),
-            other => expect(format!("{other:?}"), "unknown".to_owned()),
-        };
+        let unserved =
+            |counter: &Protected<Counter>| match counter.apply(1).map_err(CriticalError::into_kind)
+            {
+                Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
+                other => expect(format!("{other:?}"), "unknown".to_owned()),
+            };
         others.wait()?;
         if rank.id() == 1 {
             return unserved(&mut counter);
@@ -507,8 +524,8 @@ fn nobody_waits_for_a_first_server_that_leaves() {
             // Of an object that any rank may be the first to serve, the others wait as well; of one for which
             // a rank is named, not.
             if rank.id() == 1 || scheme == Scheme::SlotServer {
-                match counter.apply(1) {
-                    Err(CriticalError::Unknown { .. }) => {}
+                match counter.apply(1).map_err(CriticalError::into_kind) {
+                    Err(CriticalErrorKind::Unknown { .. }) => {}
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }

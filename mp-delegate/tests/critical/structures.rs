@@ -3,7 +3,7 @@
 
 use mp_core::{Rank, Result, World};
 use mp_delegate::critical::{
-    Error, Protected, Scheme, Section, Server,
+    Error, ErrorKind, Protected, Scheme, Section, Server,
     nonblocking::{RingQueue, TreiberStack},
     objects::{Counter, Dequeuers, Enqueuers, Full, Op, Queue, Stack, TwoLockQueue},
 };
@@ -245,7 +245,10 @@ fn threads_of_a_rank_exchange_values() {
     let taken = World::threads(2).run(|rank| {
         let stack = TreiberStack::open(rank, "stack", 3, THREADS)?;
         let others = (1..THREADS).map(|_| stack.another()).collect::<Result<Vec<_>, _>>()?;
-        expect(matches!(stack.another(), Err(Error::Bad { .. })), true)?;
+        expect(
+            matches!(stack.another().as_ref().map_err(Error::kind), Err(ErrorKind::Bad { .. })),
+            true,
+        )?;
         let handles = std::iter::once(stack).chain(others);
         all(rank, handles.map(|stack| Box::new(stack) as Box<dyn Through>).collect())
     });
@@ -253,7 +256,10 @@ fn threads_of_a_rank_exchange_values() {
     let taken = World::threads(2).run(|rank| {
         let queue = RingQueue::open(rank, "queue", 3, THREADS)?;
         let others = (1..THREADS).map(|_| queue.another()).collect::<Result<Vec<_>, _>>()?;
-        expect(matches!(queue.another(), Err(Error::Bad { .. })), true)?;
+        expect(
+            matches!(queue.another().as_ref().map_err(Error::kind), Err(ErrorKind::Bad { .. })),
+            true,
+        )?;
         let handles = std::iter::once(queue).chain(others);
         all(rank, handles.map(|queue| Box::new(queue) as Box<dyn Through>).collect())
     });
@@ -369,9 +375,9 @@ fn two_servers_serve_the_ends() {
 fn another_capacity_is_a_mismatch() {
     fn refused<T>(rank: &Rank, opened: Result<T, Error>, name: &str) -> Result<u8> {
         Together::new(rank)?.wait()?;
-        match opened {
+        match opened.map_err(Error::into_kind) {
             Ok(_) => Ok(1),
-            Err(Error::Mismatch { object }) if object.starts_with(name) => Ok(0),
+            Err(ErrorKind::Mismatch { object }) if object.starts_with(name) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
@@ -415,8 +421,8 @@ fn another_capacity_is_a_mismatch() {
 #[test]
 fn what_cannot_be_is_refused() {
     let rank = World::solo().unwrap();
-    let bad = |opened: Result<(), Error>| match opened {
-        Err(Error::Bad { .. }) => {}
+    let bad = |opened: Result<(), Error>| match opened.map_err(Error::into_kind) {
+        Err(ErrorKind::Bad { .. }) => {}
         other => panic!("{other:?}"),
     };
     let section = Section::new(Scheme::SlotServer);

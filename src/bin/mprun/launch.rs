@@ -11,7 +11,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use onchip::{
-    Bind, Cause, Error, RankFailure, WaitPolicy, World,
+    Bind, Cause, Error, ErrorKind, RankFailure, WaitPolicy, World,
     launch::{self, Ending, Launched},
     topology::Allowance,
 };
@@ -180,12 +180,12 @@ fn start(args: &Args) -> Result<(Launched, Output), Error> {
 
 /// The exit status for a world that could not be started.
 fn status_of(error: &Error) -> u8 {
-    match error {
-        Error::Os { call: "starting the program", source } => match source.kind() {
+    match error.kind() {
+        ErrorKind::Os { call: "starting the program", source } => match source.kind() {
             io::ErrorKind::NotFound => NOT_FOUND,
             _ => NOT_STARTED,
         },
-        Error::BadWorld(_) | Error::Topology(_) => USAGE,
+        ErrorKind::BadWorld(_) | ErrorKind::Topology(_) => USAGE,
         _ => OWN_FAILURE,
     }
 }

@@ -79,9 +79,9 @@ pub fn watch(rank: &Rank) -> onchip::Result<f64> {
     let total =
         || -> onchip::Result<i64> { pids.iter().map(|&pid| used(Pid::from_raw(pid as i32))).sum() };
     let never = rank.receiver::<u32>("never", 1, channel)?;
-    let wait = |time| match never.receive_timeout(time) {
-        Err(onchip::Error::Timeout { .. }) => Ok(()),
-        Err(e) => Err(e),
+    let wait = |time| match never.receive_timeout(time).map_err(onchip::Error::into_kind) {
+        Err(onchip::ErrorKind::Timeout { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
         Ok(_) => Err(onchip::Error::other("a message that nobody sent")),
     };
     wait(SETTLE)?;

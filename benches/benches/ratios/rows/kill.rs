@@ -27,9 +27,9 @@ pub fn rows() -> Vec<Row> {
         ours: Side::new("onchip", "adaptive", move |setup| {
             let file = result_file();
             let _ = std::fs::remove_file(&file);
-            match task.run(Ranks::Processes, setup) {
+            match task.run(Ranks::Processes, setup).map_err(onchip::Error::into_kind) {
                 Ok(_) => return Err(failed("the world ended well although a rank was killed")),
-                Err(onchip::Error::RanksFailed(lost)) if only_the_victim(&lost) => {}
+                Err(onchip::ErrorKind::RanksFailed(lost)) if only_the_victim(&lost) => {}
                 Err(e) => return Err(failed(e)),
             }
             let text = std::fs::read_to_string(&file).map_err(failed)?;
@@ -58,7 +58,10 @@ pub fn perform(rank: &Rank) -> onchip::Result<Vec<f64>> {
             let killed_at = rank.receiver::<u64>("killed at", KILLER, channel)?;
             let lost = rank.receiver::<u64>("never", VICTIM, channel)?.receive().map(|m| *m);
             let noticed = monotonic_ns();
-            if !matches!(lost, Err(onchip::Error::PeerLost { rank: VICTIM, .. })) {
+            if !matches!(
+                lost.as_ref().map_err(onchip::Error::kind),
+                Err(onchip::ErrorKind::PeerLost { rank: VICTIM, .. })
+            ) {
                 return Err(onchip::Error::other(format!("expected a lost peer, got {lost:?}")));
             }
             let took = noticed - *killed_at.receive()?;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use onchip::critical::{Error, Object, Protected, Request, Scheme, Section, Server};
+use onchip::critical::{Error, ErrorKind, Object, Protected, Request, Scheme, Section, Server};
 use onchip::{Channel, Communicator, Result};
 
 use super::Work;
@@ -85,10 +85,10 @@ struct Answers {
 impl Answers {
     /// Notes one. Returns whether it is to be asked for again.
     fn note(&mut self, set: &Protected<Marks>, id: u64, ended: Result<u64, Error>) -> Result<bool> {
-        match ended {
+        match ended.map_err(Error::into_kind) {
             Ok(_) => self.marked.push(id as u32),
-            Err(Error::Unknown { .. }) => self.unknown += 1,
-            Err(Error::Poisoned { .. }) => {
+            Err(ErrorKind::Unknown { .. }) => self.unknown += 1,
+            Err(ErrorKind::Poisoned { .. }) => {
                 self.poisoned += 1;
                 set.clear_poison();
                 return Ok(true);
@@ -223,18 +223,18 @@ fn read(work: &Work<'_>, set: &Protected<Marks>, answers: &mut Answers) -> Resul
     let mut things = Vec::new();
     for word in 0..WORDS as u64 {
         let mut ended = set.apply(READ + word);
-        while let Err(Error::Poisoned { .. }) = ended {
+        while let Err(ErrorKind::Poisoned { .. }) = ended.as_ref().map_err(Error::kind) {
             answers.poisoned += 1;
             set.clear_poison();
             ended = set.apply(READ + word);
         }
-        match ended {
+        match ended.map_err(Error::into_kind) {
             Ok(TORN) => return wrong(format!("word {word} of the set is torn")),
             Ok(bits) => {
                 let within = (0..63).filter(|bit| bits & 1 << bit != 0);
                 things.extend(within.map(|bit| (word * 63 + bit) as u32));
             }
-            Err(Error::Unknown { .. }) => {
+            Err(ErrorKind::Unknown { .. }) => {
                 answers.unknown += 1;
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onchip::{Channel, Error, Receiver, Result, Select, Sender};
+use onchip::{Channel, Error, ErrorKind, Receiver, Result, Select, Sender};
 
 use super::Work;
 
@@ -132,9 +132,9 @@ fn stream(work: &Work<'_>, traffic: &Traffic) -> Result<()> {
     }
     drop(held);
     // Nothing comes twice.
-    match receiver.receive() {
-        Err(Error::Disconnected { .. }) => Ok(()),
-        Err(error) => Err(error),
+    match receiver.receive().map_err(Error::into_kind) {
+        Err(ErrorKind::Disconnected { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
         Ok(_) => crate::content::wrong("a message came after the last one"),
     }
 }
@@ -160,7 +160,7 @@ fn send(
         }
         Form::Timed => loop {
             match sender.send_timeout(&label.words(len), Duration::from_micros(200)) {
-                Err(Error::Timeout { .. }) => work.call()?,
+                Err(error) if matches!(error.kind(), ErrorKind::Timeout { .. }) => work.call()?,
                 sent => return sent,
             }
         },
@@ -188,8 +188,8 @@ fn receive(
         Form::Copied | Form::InPlace => label.check(&receiver.receive()?, len),
         Form::Moved | Form::Mixed => label.check(&receiver.receive_buffer()?, len),
         Form::Timed => loop {
-            match receiver.receive_timeout(Duration::from_micros(200)) {
-                Err(Error::Timeout { .. }) => work.call()?,
+            match receiver.receive_timeout(Duration::from_micros(200)).map_err(Error::into_kind) {
+                Err(ErrorKind::Timeout { .. }) => work.call()?,
                 got => return label.check(&got?, len),
             }
         },

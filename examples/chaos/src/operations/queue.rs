@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use onchip::{Channel, Error, Parties, Result};
+use onchip::{Channel, Error, ErrorKind, Parties, Result};
 
 use super::Work;
 use crate::content::wrong;
@@ -89,10 +89,10 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             things.push(from as u32 * MOST as u32 + number as u32);
             Ok(())
         });
-        match got {
+        match got.map_err(Error::into_kind) {
             Ok(()) => {}
-            Err(Error::Disconnected { .. }) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(ErrorKind::Disconnected { .. }) => break Ok(()),
+            Err(error) => break Err(error.into()),
         }
     };
     Record::Got { step: work.step, rank: me, things }.tell();

@@ -243,12 +243,15 @@ impl<'a> Master<'a> {
         {
             let Some(worker) = self.idle.pop() else { break };
             self.work.call()?;
-            match self.of.send(&[task], worker, TASK) {
+            match self.of.send(&[task], worker, TASK).map_err(communicator::Error::into_kind) {
                 Ok(()) => {
                     self.given.insert(worker, task);
                     busy.push(worker);
                 }
-                Err(communicator::Error::PeerLost { .. } | communicator::Error::Ended { .. }) => {
+                Err(
+                    communicator::ErrorKind::PeerLost { .. }
+                    | communicator::ErrorKind::Ended { .. },
+                ) => {
                     self.todo.push(task);
                 }
                 Err(error) => return Err(error.into()),
@@ -280,8 +283,10 @@ impl<'a> Master<'a> {
         for worker in 1..self.of.size() {
             self.work.call()?;
             // Others may not be there any more.
-            if let Err(communicator::Error::Revoked) = self.of.send(&[STOP], worker, TASK) {
-                return Err(communicator::Error::Revoked.into());
+            if let Err(communicator::ErrorKind::Revoked) =
+                self.of.send(&[STOP], worker, TASK).map_err(communicator::Error::into_kind)
+            {
+                return Err(communicator::ErrorKind::Revoked.into());
             }
         }
         Ok(())
@@ -298,9 +303,10 @@ fn master_of_any(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
         }
         work.call()?;
         let mut got = [0; 2];
-        match of.receive_into(&mut got, ANY_SOURCE, ANSWER) {
+        match of.receive_into(&mut got, ANY_SOURCE, ANSWER).map_err(communicator::Error::into_kind)
+        {
             Ok(status) => master.take(status.source, got)?,
-            Err(communicator::Error::PeerLost { .. } | communicator::Error::NobodyLeft) => {
+            Err(communicator::ErrorKind::PeerLost { .. } | communicator::ErrorKind::NobodyLeft) => {
                 for lost in of.acknowledge() {
                     master.lose(lost);
                 }
@@ -326,9 +332,15 @@ fn master_of_each(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> 
         let mut requests: Vec<_> = posted.iter_mut().map(|(_, request)| request).collect();
         let place = wait_any(&mut requests)?;
         let (worker, request) = posted.swap_remove(place);
-        match request.wait().map_err(communicator::Error::from) {
+        match request
+            .wait()
+            .map_err(communicator::Error::from)
+            .map_err(communicator::Error::into_kind)
+        {
             Ok((got, _)) => master.take(worker, got)?,
-            Err(communicator::Error::PeerLost { .. } | communicator::Error::Ended { .. }) => {
+            Err(
+                communicator::ErrorKind::PeerLost { .. } | communicator::ErrorKind::Ended { .. },
+            ) => {
                 master.lose(worker);
             }
             Err(error) => return Err(error.into()),

@@ -113,13 +113,16 @@ impl Worker<'_> {
         let mut block = None;
         loop {
             let went = self.advance(&workers, &kept, &mut block);
-            let next = match went {
+            let next = match went.map_err(communicator::Error::into_kind) {
                 Ok(next) => Some(next),
-                Err(communicator::Error::PeerLost { .. } | communicator::Error::Ended { .. }) => {
+                Err(
+                    communicator::ErrorKind::PeerLost { .. }
+                    | communicator::ErrorKind::Ended { .. },
+                ) => {
                     workers.revoke()?;
                     None
                 }
-                Err(communicator::Error::Revoked) => None,
+                Err(communicator::ErrorKind::Revoked) => None,
                 Err(error) => return Err(error.into()),
             };
             let agreed = workers.agree(next.is_some().into())?;
@@ -238,7 +241,9 @@ impl Worker<'_> {
         let Some(plans) = plans else {
             // All find that alike.
             let begun = self.begin(workers).map_err(|fault| {
-                communicator::Error::World(onchip::Error::other(fault.to_string()))
+                communicator::Error::from(communicator::ErrorKind::World(onchip::Error::other(
+                    fault.to_string(),
+                )))
             })?;
             self.tell(workers, 0);
             let cells = begun.pieces.into_iter().flat_map(|piece| piece.cells).collect();

@@ -145,8 +145,9 @@ impl Desk {
             return Ok(());
         };
         match requests.send(&(self.number as u64)) {
+            Ok(()) => Ok(()),
             // The emitter has sent its last frame and hears no more.
-            Ok(()) | Err(onchip::Error::Disconnected { .. }) => Ok(()),
+            Err(error) if matches!(error.kind(), onchip::ErrorKind::Disconnected { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

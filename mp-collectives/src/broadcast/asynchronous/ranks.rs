@@ -86,7 +86,7 @@ impl Default for AsyncSettings {
 /// # Ends
 /// [`finish`](AsyncBroadcast::finish) is the end in good order; all ranks call it, and it waits for the
 /// others. A rank that drops its part without that, whose handler panics, or which is lost takes the
-/// others with it: their calls get [`mp_core::Error::PeerLost`], as [`AsyncFailure::Core`]. The rank
+/// others with it: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost), as [`AsyncFailure::Core`]. The rank
 /// whose handler has panicked gets [`AsyncFailure::HandlerPanicked`]. Dropping waits for a handler
 /// that still runs, and for nothing else.
 #[derive(Debug)]
@@ -355,7 +355,8 @@ impl Shared {
     /// Remembers the first failure; ends this rank's part, and the others'.
     fn fail(&self, error: AsyncFailure) {
         // Of a lost rank the others are told as well. This one must not be taken for it.
-        let of_another = matches!(error, AsyncFailure::Core(mp_core::Error::PeerLost { .. }));
+        let of_another = matches!(&error, AsyncFailure::Core(lost)
+            if matches!(lost.kind(), mp_core::ErrorKind::PeerLost { .. }));
         {
             let mut state = self.lock();
             if state.failure.is_some() || self.ended.load(Ordering::Acquire) {

@@ -28,7 +28,7 @@ pub(super) use self::status::Status;
 use super::{Line, Mpb};
 use crate::{
     context::{Context, Delegations, SEATS},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     sync::{Futex, Mutex, Ordering},
     wait::{Doing, Flag, Operation, Wait, WaitPolicy},
 };
@@ -40,7 +40,7 @@ pub enum Notifier {
     #[default]
     Futex,
     /// By a real-time signal (SIGRTMAX − 3) to the thread, which has it blocked and waits for it: one
-    /// system call for each. Interrupting fails with [`Error::Os`] when the user may have no more
+    /// system call for each. Interrupting fails with [`Os`](crate::ErrorKind::Os) when the user may have no more
     /// signals queued.
     Signal,
 }
@@ -95,8 +95,8 @@ impl Mpb {
     /// system call, and by none if nobody sleeps.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], and then nobody is interrupted; [`Error::Os`] when a signal could not be
-    /// sent.
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and then nobody is interrupted; [`Os`](crate::ErrorKind::Os)
+    /// when a signal could not be sent.
     pub fn interrupt(&self, ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
         for rank in ranks.clone() {
             self.opened.world_rank(rank)?;
@@ -114,7 +114,7 @@ impl Mpb {
     /// that of this rank.
     ///
     /// # Errors
-    /// As `set_flag`; [`Error::Os`] when a signal could not be sent.
+    /// As `set_flag`; [`Os`](crate::ErrorKind::Os) when a signal could not be sent.
     pub fn answer(&self, flag: Line, value: u64) -> Result<()> {
         self.set_flag(flag, value)?;
         let status = self.opened.status(flag.rank);
@@ -128,7 +128,7 @@ impl Mpb {
     /// expected at a time, the last named. False if it was this rank's already.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`].
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     pub fn expect_answer(&self, rank: usize) -> Result<bool> {
         self.opened.world_rank(rank)?;
         Ok(self.opened.status(self.rank()).expect_answer(rank))
@@ -147,11 +147,15 @@ impl Mpb {
     /// thread made for this.
     ///
     /// # Errors
-    /// [`Error::BadMpbs`] when both seats are taken; [`Error::Os`].
+    /// [`BadMpbs`](crate::ErrorKind::BadMpbs) when both seats are taken; [`Os`](crate::ErrorKind::Os).
     pub fn attendant(&self, notifier: Notifier) -> Result<Attendant<'_>> {
         let Some(seat) = self.seats.change(true, |_| true) else {
             let reason = "no seat is left for another thread that attends to interrupts";
-            return Err(Error::BadMpbs { mpbs: self.opened.name.clone(), reason: reason.into() });
+            return Err(ErrorKind::BadMpbs {
+                mpbs: self.opened.name.clone(),
+                reason: reason.into(),
+            }
+            .into());
         };
         let thread = match notifier {
             Notifier::Futex => Ok(Thread(0)),
@@ -172,7 +176,7 @@ impl Mpb {
     /// what attendants bring about. A report shows it as a wait for flag `line`, by any other rank.
     ///
     /// # Errors
-    /// As [`Attendant::wait`]; [`Error::NoSuchLines`].
+    /// As [`Attendant::wait`]; [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
     pub fn wait_until(&self, line: usize, done: impl Fn() -> bool) -> Result<()> {
         let (opened, context) = (&self.opened, &self.opened.context);
         let watched = std::ptr::from_ref(opened.line(self.rank(), line)?).cast();
@@ -194,20 +198,20 @@ impl Mpb {
         self.opened.say_farewell();
     }
 
-    /// Leaves the others alone: those who wait, for whatever, get [`Error::PeerLost`], as if this rank
-    /// had died.
+    /// Leaves the others alone: those who wait, for whatever, get [`PeerLost`](crate::ErrorKind::PeerLost), as if
+    /// this rank had died.
     ///
     /// # Errors
-    /// [`Error::Segment`].
+    /// [`Segment`](crate::ErrorKind::Segment).
     pub fn abandon(&self) -> Result<()> {
         Ok(self.opened.abandon()?)
     }
 
     /// Takes this rank out as if it had closed its MPB: those who wait for a flag that it alone sets get
-    /// [`Error::Disconnected`].
+    /// [`Disconnected`](crate::ErrorKind::Disconnected).
     ///
     /// # Errors
-    /// [`Error::Segment`] when the world's memory is broken.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
     pub fn leave(&self) -> Result<()> {
         Ok(self.opened.depart()?)
     }
@@ -215,7 +219,7 @@ impl Mpb {
     /// An attendant of this rank itself is to look, as if something had come.
     ///
     /// # Errors
-    /// [`Error::Os`] when a signal could not be sent.
+    /// [`Os`](crate::ErrorKind::Os) when a signal could not be sent.
     pub fn call_attendant(&self) -> Result<()> {
         let status = self.opened.status(self.rank());
         let mut waking = Waking::default();
@@ -227,7 +231,7 @@ impl Mpb {
     /// that attend whether they are to stop.
     ///
     /// # Errors
-    /// [`Error::Segment`].
+    /// [`Segment`](crate::ErrorKind::Segment).
     pub fn look_again(&self) -> Result<()> {
         let context = &self.opened.context;
         context.ring(context.me);
@@ -330,8 +334,9 @@ impl Attendant<'_> {
     /// when `stop` is true of a moment after [`Mpb::look_again`] was called.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] when a rank was lost, [`Error::Disconnected`] when one is gone without a
-    /// [farewell](Mpb::say_farewell); [`Error::MpbMismatch`]; [`Error::Segment`].
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank was lost,
+    /// [`Disconnected`](crate::ErrorKind::Disconnected) when one is gone without a [farewell](Mpb::say_farewell);
+    /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch); [`Segment`](crate::ErrorKind::Segment).
     pub fn wait(&mut self, stop: impl Fn() -> bool) -> Result<bool> {
         if self.attending {
             self.look();
@@ -383,7 +388,7 @@ impl Attendant<'_> {
     /// This thread will do something that takes long: another one attends from now on.
     ///
     /// # Errors
-    /// [`Error::Os`] when the other could not be sent a signal; [`Error::Segment`].
+    /// [`Os`](crate::ErrorKind::Os) when the other could not be sent a signal; [`Segment`](crate::ErrorKind::Segment).
     pub fn hand_over(&mut self) -> Result<()> {
         if !self.attending {
             return Ok(());

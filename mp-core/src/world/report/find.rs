@@ -12,7 +12,7 @@ use std::{
 use super::WorldReport;
 use crate::{
     context::Context,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     segment::{MEMFD_NAME, Segment, SegmentError},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
 };
@@ -35,7 +35,7 @@ type Identity = (u64, u64);
 /// ([`World::threads_on_heap`](crate::World::threads_on_heap)) can't be seen.
 ///
 /// # Errors
-/// [`Error::Os`] when /proc can't be read.
+/// [`Os`](crate::ErrorKind::Os) when /proc can't be read.
 pub fn worlds() -> Result<Vec<Found>> {
     let me = nix::unistd::geteuid().as_raw();
     find(
@@ -47,10 +47,10 @@ pub fn worlds() -> Result<Vec<Found>> {
 /// The worlds that a process is part of, or has launched.
 ///
 /// # Errors
-/// [`Error::Os`] when there is no such process, or it belongs to somebody else.
+/// [`Os`](crate::ErrorKind::Os) when there is no such process, or it belongs to somebody else.
 pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
     let its: BTreeSet<Identity> = segments(pid)
-        .map_err(|source| Error::Os { call: "looking at the process", source })?
+        .map_err(|source| Error::from(ErrorKind::Os { call: "looking at the process", source }))?
         .into_iter()
         .map(|(identity, _)| identity)
         .collect();
@@ -63,7 +63,7 @@ pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
 /// The wanted segments, as held open by the wanted processes.
 fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> Result<Vec<Found>> {
     let mut holders: BTreeMap<Identity, (Vec<PathBuf>, BTreeSet<u32>)> = BTreeMap::new();
-    let no_proc = |source| Error::Os { call: "reading /proc", source };
+    let no_proc = |source| Error::from(ErrorKind::Os { call: "reading /proc", source });
     for entry in fs::read_dir("/proc").map_err(no_proc)?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
@@ -119,8 +119,8 @@ fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
 /// Whether the world is still being made: its file has no length, no mark or no world yet.
 fn is_unfinished(error: &Error) -> bool {
     matches!(
-        error,
-        Error::Segment(
+        error.kind(),
+        ErrorKind::Segment(
             SegmentError::TooSmall { size: 0, .. }
                 | SegmentError::NotASegment { found: 0, .. }
                 | SegmentError::Unfinished
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Channel, World,
+        Channel, ErrorKind, World,
         context::RankState,
         error::Error,
         segment::{BlockKind, FRONT},
@@ -315,10 +315,11 @@ mod tests {
     fn files_that_are_no_segments_are_refused_by_name() {
         let (context, _ranks) = blocked_world();
         let good = content(&context);
-        let refused = |bytes: &[u8]| match attach(copy(&context, bytes).into()) {
-            Err(Error::Segment(error)) => error,
-            other => panic!("{other:?}"),
-        };
+        let refused =
+            |bytes: &[u8]| match attach(copy(&context, bytes).into()).map_err(Error::into_kind) {
+                Err(ErrorKind::Segment(error)) => error,
+                other => panic!("{other:?}"),
+            };
         assert!(matches!(refused(&[1; 4096]), SegmentError::NotASegment { .. }));
         let mut other_version = good.clone();
         other_version[8] ^= 1;
@@ -328,6 +329,9 @@ mod tests {
         assert!(matches!(refused(&other_layout), SegmentError::Layout { .. }));
         let unsealed = fs::File::from(memfd_create(MEMFD_NAME, MFdFlags::MFD_CLOEXEC).unwrap());
         unsealed.write_all_at(&good, FRONT).unwrap();
-        assert!(matches!(attach(unsealed.into()), Err(Error::Segment(SegmentError::NotSealed))));
+        assert!(matches!(
+            attach(unsealed.into()).as_ref().map_err(Error::kind),
+            Err(ErrorKind::Segment(SegmentError::NotSealed))
+        ));
     }
 }

@@ -11,7 +11,7 @@ use mp_core::{Rank, memory::Region};
 
 use super::NUMBERS;
 use crate::critical::{
-    Error, Result,
+    Error, ErrorKind, Result,
     error::Stop,
     site::{BLOCK, OBJECTS, open_region},
 };
@@ -57,7 +57,9 @@ impl Handle {
         (kind, capacity, handles).hash(&mut hasher);
         let spec = hasher.finish().max(1);
         match region.words()[SPEC].exchange(0, spec) {
-            Err(other) if other != spec => Err(Error::Mismatch { object: name.to_owned() }),
+            Err(other) if other != spec => {
+                Err(ErrorKind::Mismatch { object: name.to_owned() }.into())
+            }
             _ => Ok((Self::with(region, Arc::new(Mutex::new(1)), handles), places)),
         }
     }

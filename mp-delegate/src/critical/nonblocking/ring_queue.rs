@@ -55,8 +55,8 @@ impl RingQueue {
     /// each rank. All ranks open it, and say the same.
     ///
     /// # Errors
-    /// [`Error::Mismatch`](crate::critical::Error::Mismatch) when another rank opened it as something
-    /// else; [`Error::Bad`](crate::critical::Error::Bad) when one of the numbers is 0, or when values
+    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
+    /// else; [`Bad`](crate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let words = |places| Rings::new(places - 1).words();
@@ -68,7 +68,7 @@ impl RingQueue {
     /// Another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) when as many are open as it was opened for.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) when as many are open as it was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, queue: self.queue })
     }
@@ -76,7 +76,7 @@ impl RingQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning. In what it
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. In what it
     /// returns: [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
@@ -87,7 +87,7 @@ impl RingQueue {
     /// Takes the value that came first, if there is one.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning.
     #[inline]
     pub fn dequeue(&self) -> Result<Option<u64>> {
         let taken = self.queue.dequeue(self.handle.region.words());

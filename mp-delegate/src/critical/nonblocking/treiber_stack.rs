@@ -43,8 +43,8 @@ impl TreiberStack {
     /// each rank. All ranks open it, and say the same.
     ///
     /// # Errors
-    /// [`Error::Mismatch`](crate::critical::Error::Mismatch) when another rank opened it as something
-    /// else; [`Error::Bad`](crate::critical::Error::Bad) when one of the numbers is 0, or when values
+    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
+    /// else; [`Bad`](crate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let numbers = (capacity, handles);
@@ -55,7 +55,7 @@ impl TreiberStack {
     /// Another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) when as many are open as it was opened for.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) when as many are open as it was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, stack: self.stack })
     }
@@ -63,7 +63,7 @@ impl TreiberStack {
     /// Puts a value on top.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning. In what it
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. In what it
     /// returns: [`Full`].
     #[inline]
     pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
@@ -74,7 +74,7 @@ impl TreiberStack {
     /// Takes the value on top, if there is one.
     ///
     /// # Errors
-    /// [`Error::Bad`](crate::critical::Error::Bad) for control words without a meaning.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning.
     #[inline]
     pub fn pop(&self) -> Result<Option<u64>> {
         let popped = self.stack.pop(self.handle.region.words());

@@ -41,7 +41,7 @@ use crate::critical::{Object, Protected, Result, Section};
 ///
 /// When a rank is killed in the middle of another's operation, whoever follows repairs the map. A get or
 /// an insert is executed again then, so that it is answered; what the insert says was there before may
-/// be the value that it has inserted. Other operations are [unknown](crate::critical::Error::Unknown).
+/// be the value that it has inserted. Other operations are [unknown](crate::critical::ErrorKind::Unknown).
 ///
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]

@@ -183,7 +183,7 @@ impl TwoLockQueue {
     /// Opens the queue of this name, of 64 bytes at most, with the same scheme at both ends.
     ///
     /// # Errors
-    /// As [`Protected::open`]; [`Error::Bad`] for responses that are
+    /// As [`Protected::open`]; [`Bad`](crate::critical::ErrorKind::Bad) for responses that are
     /// [streamed](Section::streaming): what an operation of one end writes is read at the other.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Self> {
         let section = section.into();

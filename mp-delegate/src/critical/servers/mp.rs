@@ -70,9 +70,11 @@ fn responses<Op, Ret>(in_flight: usize) -> Channel {
 }
 
 fn ended(error: mp_core::Error) -> Stop {
-    match error {
-        mp_core::Error::PeerLost { .. } | mp_core::Error::Disconnected { .. } => Stop::Unserved,
-        error => error.into(),
+    match error.kind() {
+        mp_core::ErrorKind::PeerLost { .. } | mp_core::ErrorKind::Disconnected { .. } => {
+            Stop::Unserved
+        }
+        _ => error.into(),
     }
 }
 
@@ -131,10 +133,10 @@ impl Inlet for Receiver<[u64]> {
         limit: &Limit,
         read: impl FnOnce(&[u64]) -> T,
     ) -> Result<Option<T>, Stop> {
-        match self.receive_with(limit.left().despite_failure()) {
+        match self.receive_with(limit.left().despite_failure()).map_err(mp_core::Error::into_kind) {
             Ok(message) => Ok(Some(read(&message))),
-            Err(mp_core::Error::Timeout { .. }) => Ok(None),
-            Err(error) => Err(ended(error)),
+            Err(mp_core::ErrorKind::Timeout { .. }) => Ok(None),
+            Err(error) => Err(ended(error.into())),
         }
     }
 
