@@ -1,10 +1,16 @@
 //! The receiving end of a channel.
 
-use std::{cell::Cell, marker::PhantomData, ops::Deref, ptr::NonNull, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    marker::PhantomData,
+    ops::Deref,
+    ptr::NonNull,
+    time::Duration,
+};
 
 use super::{
     directory::{End, Opened},
-    ring::{NO_MESSAGE, Received, RingReceiver},
+    ring::{Received, RingReceiver},
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
@@ -38,6 +44,8 @@ pub struct Receiver<M: Message + ?Sized> {
     wait: Cell<Wait>,
     /// For the next moved buffer.
     berth: Cell<Option<Berth>>,
+    /// Moved buffers that guards read, by where their elements begin.
+    adopted: RefCell<Vec<(NonNull<u8>, Parts)>>,
     message: PhantomData<fn() -> *const M>,
 }
 
@@ -65,8 +73,6 @@ enum At {
     Own(Received),
     /// In a slot of a shared ring.
     Shared(Held),
-    /// In a buffer that this rank holds; the slot was given back.
-    Buffer(Parts),
 }
 
 impl<M: Message + ?Sized> Receiver<M> {
@@ -92,6 +98,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             looks,
             wait,
             berth: Cell::new(None),
+            adopted: RefCell::default(),
             message: PhantomData,
         }
     }
@@ -144,7 +151,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         {
             return Ok(guard);
         }
-        self.receive_slowly(wait())
+        // What it returns fits in registers, so that the guard of a fast path stays in them, too.
+        self.receive_slowly(wait()).map(|message| Guard { message, receiver: self })
     }
 
     /// Looks some times at nothing but the slot, as fast as it can be looked at: a message that is
@@ -172,15 +180,14 @@ impl<M: Message + ?Sized> Receiver<M> {
             // SAFETY: the payload's distance is less than the stride.
             unsafe { received.slot.add(place.payload) }
         };
-        let message = M::at(payload.cast(), len);
-        let (place, position) = (At::Own(received), received.position);
-        Some(Guard { message, position, place, receiver: self })
+        Some(Guard { message: M::at(payload.cast(), len), receiver: self })
     }
 
     #[cold]
-    fn receive_slowly(&self, wait: Wait) -> Result<Guard<'_, M>> {
+    #[inline(never)]
+    fn receive_slowly(&self, wait: Wait) -> Result<NonNull<M>> {
         let place = self.take_slowly(wait)?;
-        self.guard(place)
+        self.message(place)
     }
 
     /// The next message if it is there already. At degree 0 that is the message of a sender that
@@ -193,8 +200,14 @@ impl<M: Message + ?Sized> Receiver<M> {
         if let Some(guard) = self.receive_fast() {
             return Ok(Some(guard));
         }
+        let message = self.try_receive_slowly()?;
+        Ok(message.map(|message| Guard { message, receiver: self }))
+    }
+
+    #[inline(never)]
+    fn try_receive_slowly(&self) -> Result<Option<NonNull<M>>> {
         match self.take_now()? {
-            Some(place) => self.guard(place).map(Some),
+            Some(place) => self.message(place).map(Some),
             None => Ok(None),
         }
     }
@@ -473,16 +486,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         met
     }
 
-    /// Turns a taken message into a guard, after checking what its header says.
-    fn guard(&self, place: At) -> Result<Guard<'_, M>> {
+    /// A taken message, for a guard, after checking what its header says.
+    fn message(&self, place: At) -> Result<NonNull<M>> {
         let len = if M::SLICE { self.stated_len(&place) } else { 1 };
         if !M::SLICE || len as usize <= self.opened.agreement.spec.max_len {
-            let message = M::at(self.payload(&place).cast(), len as usize);
-            let position = match place {
-                At::Own(received) => received.position,
-                _ => NO_MESSAGE,
-            };
-            return Ok(Guard { message, position, place, receiver: self });
+            return Ok(M::at(self.payload(&place).cast(), len as usize));
         }
         let berth = self.berth();
         let (parts, first) = self.adopt(place, len, |key, len| match berth {
@@ -493,9 +501,15 @@ impl<M: Message + ?Sized> Receiver<M> {
                 Err(error)
             }
         })?;
-        let message = M::at(first, parts.len());
-        let (place, position) = (At::Buffer(parts), NO_MESSAGE);
-        Ok(Guard { message, position, place, receiver: self })
+        self.adopted.borrow_mut().push((first.cast(), parts));
+        Ok(M::at(first, parts.len()))
+    }
+
+    /// The moved buffer that a guard reads, which it does not read any more.
+    fn let_go<T>(&self, first: NonNull<T>) -> Option<Parts> {
+        let mut adopted = self.adopted.borrow_mut();
+        let at = adopted.iter().rposition(|(begins, _)| *begins == first.cast())?;
+        Some(adopted.swap_remove(at).1)
     }
 
     #[inline]
@@ -547,9 +561,25 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
+    /// Gives back a message that is not the only one, or lies elsewhere than in the ring between two ranks.
+    ///
+    /// # Safety
+    /// A guard had it.
     #[cold]
-    fn release_slowly(&self, place: At) {
-        self.release(place);
+    #[inline(never)]
+    unsafe fn release_slowly(&self, first: NonNull<M::Element>) {
+        if M::SLICE
+            && let Some(parts) = self.let_go(first)
+        {
+            return parts.free(&self.opened.context);
+        }
+        let payload = first.cast();
+        self.release(match &self.kind {
+            // SAFETY: the guard's message was received, lies in a slot, and was not given back.
+            Kind::Shared(ring) => At::Shared(unsafe { ring.taken_at(payload) }),
+            // SAFETY: the same.
+            _ => At::Own(unsafe { self.pair_ring().received_at(payload) }),
+        });
     }
 
     /// 6 release on drop.
@@ -557,7 +587,6 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn release(&self, place: At) {
         match (&self.kind, place) {
             (_, At::Own(message)) => self.pair_ring().release(message),
-            (_, At::Buffer(parts)) => return parts.free(&self.opened.context),
             (Kind::Shared(ring), At::Shared(held)) => ring.release(held),
             _ => return,
         }
@@ -604,7 +633,8 @@ impl<T: Plain> Receiver<[T]> {
             return self.adopt(place, len, |key, len| berth.take(key, len));
         }
         self.berth.set(Some(berth));
-        self.guard(place)?.into_buffer()
+        let message = self.message(place)?;
+        Guard { message, receiver: self }.into_buffer()
     }
 
     /// [`receive_buffer`](Self::receive_buffer) that does not wait.
@@ -643,6 +673,10 @@ impl<M: Message + ?Sized> Drop for Receiver<M> {
         if let Some(berth) = self.berth.take() {
             berth.leave();
         }
+        // Of guards that were leaked.
+        for (_, parts) in self.adopted.take() {
+            parts.free(&self.opened.context);
+        }
     }
 }
 
@@ -659,13 +693,10 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
 
 /// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
 /// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
-/// channel, with [`GuardsHeld`](crate::ErrorKind::GuardsHeld) here and a full channel there, and does nothing worse.
+/// channel, with [`GuardsHeld`](crate::ErrorKind::GuardsHeld) here and a full channel there, and does nothing
+/// worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
-    /// Its number in the ring between two ranks, so that there nothing else is asked on drop;
-    /// [`NO_MESSAGE`] for what is elsewhere.
-    position: u64,
-    place: At,
     receiver: &'a Receiver<M>,
 }
 
@@ -676,7 +707,7 @@ impl<T: Plain> Guard<'_, [T]> {
     /// [`Segment`](crate::ErrorKind::Segment) when there is no memory for a copy.
     pub fn into_buffer(self) -> Result<SharedBuffer<T>> {
         let context = &self.receiver.opened.context;
-        if let At::Buffer(parts) = self.place {
+        if let Some(parts) = self.receiver.let_go(self.message.cast::<T>()) {
             let this = std::mem::ManuallyDrop::new(self);
             return Ok(SharedBuffer::from_parts(context, parts, this.message.cast()));
         }
@@ -700,10 +731,13 @@ impl<M: Message + ?Sized> Deref for Guard<'_, M> {
 impl<M: Message + ?Sized> Drop for Guard<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.receiver.ring.release_oldest(self.position) {
-            self.receiver.attend();
+        let receiver = self.receiver;
+        let lies_in_a_slot = !M::SLICE || receiver.adopted.borrow().is_empty();
+        if lies_in_a_slot && receiver.ring.release_only() {
+            receiver.attend();
         } else {
-            self.receiver.release_slowly(self.place);
+            // SAFETY: this guard had it.
+            unsafe { receiver.release_slowly(self.message.cast()) };
         }
     }
 }
@@ -725,17 +759,23 @@ pub struct Messages<'a, M: Message + ?Sized> {
 impl<'a, M: Message + ?Sized> Iterator for Messages<'a, M> {
     type Item = Result<Guard<'a, M>>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Result<Guard<'a, M>>> {
         if self.failed {
             return None;
         }
         match self.receiver.receive() {
-            Err(error) if matches!(error.kind(), ErrorKind::Disconnected { .. }) => None,
-            received => {
-                self.failed = received.is_err();
-                Some(received)
-            }
+            Ok(guard) => Some(Ok(guard)),
+            Err(error) => self.end(error).map(Err),
         }
+    }
+}
+
+impl<M: Message + ?Sized> Messages<'_, M> {
+    #[cold]
+    fn end(&mut self, error: Error) -> Option<Error> {
+        self.failed = true;
+        (!matches!(error.kind(), ErrorKind::Disconnected { .. })).then_some(error)
     }
 }
 

@@ -181,6 +181,11 @@ impl RingSender {
         (self.tail != self.limit).then_some(self.cursor.slot())
     }
 
+    /// The slot that [`reserve`](Self::reserve) gave, if it gave one.
+    pub(crate) fn next_slot(&self) -> NonNull<u8> {
+        self.cursor.slot()
+    }
+
     /// 7 reuse: the next slot, after a look at what the receiver has given back.
     ///
     /// A sender that found its ring full and takes one slot as soon as it is free comes back for
@@ -322,8 +327,6 @@ struct Early {
 
 /// No message's position.
 const NEVER: u64 = u64::MAX;
-/// Another one, for what is not in this ring.
-pub(crate) const NO_MESSAGE: u64 = NEVER - 1;
 
 /// A message that was received and not given back yet.
 #[derive(Clone, Copy, Debug)]
@@ -344,8 +347,8 @@ impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
         let distance = (DISTANCE / ring.slots.stride() as u64).max(LEAST);
         let large = ring.slots.count() >= 4 * distance;
-        // Without slots, the message of another ring is never taken for the oldest of this one.
-        let oldest = if ring.slots.count() == 0 { NEVER } else { 0 };
+        // Without slots, no message is ever out.
+        let oldest = if ring.slots.count() == 0 { NEVER - 1 } else { 0 };
         Self {
             cursor: ring.slots.cursor(),
             distance: if large { distance } else { 0 },
@@ -488,9 +491,34 @@ impl RingReceiver {
         }
     }
 
-    /// Gives the message of this number back if it is the oldest one; [`NO_MESSAGE`] never is.
+    /// Gives back the message that is out, if there is just one.
     #[inline(always)]
-    pub(crate) fn release_oldest(&self, position: u64) -> bool {
+    pub(crate) fn release_only(&self) -> bool {
+        let oldest = self.oldest.get();
+        // `NEVER` comes before 0, which is before the first message.
+        if self.next.get() != oldest.wrapping_add(1) {
+            return false;
+        }
+        self.oldest.set(oldest + 1);
+        self.advance_head(oldest + 1);
+        true
+    }
+
+    /// The message that was received and not given back, by its payload.
+    ///
+    /// # Safety
+    /// `payload` is that of such a message.
+    pub(crate) unsafe fn received_at(&self, payload: NonNull<u8>) -> Received {
+        let slots = &self.ring.slots;
+        // SAFETY: the caller's.
+        let slot = unsafe { slots.of_payload(payload) };
+        // It is one of the last `count` ones.
+        let (count, last) = (slots.count(), self.next.get() - 1);
+        let back = (last % count + count - slots.index_of(slot)) % count;
+        Received { slot, position: last - back }
+    }
+
+    fn release_oldest(&self, position: u64) -> bool {
         if position != self.oldest.get() {
             return false;
         }

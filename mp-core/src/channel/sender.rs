@@ -431,7 +431,12 @@ impl<M: Message + ?Sized> Sender<M> {
             self.lent = Some(claim);
             self.end_meeting();
         }
-        Slot { sender: self, claim, place }
+        Slot { sender: self, place }
+    }
+
+    /// The claim of the slot that was made last.
+    fn take_back(&mut self) -> Claim {
+        self.lent.take().unwrap_or_else(|| Claim::Own(self.ring.next_slot()))
     }
 }
 
@@ -705,7 +710,6 @@ impl<M: Message + ?Sized> std::fmt::Debug for Sender<M> {
 #[must_use = "a slot that is not published is not sent"]
 pub struct Slot<'a, M: Message + ?Sized> {
     sender: &'a mut Sender<M>,
-    claim: Claim,
     place: NonNull<M>,
 }
 
@@ -716,8 +720,7 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     /// None now; a receiver that went away in the meantime shows at the next call.
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        let claim = this.claim;
-        this.sender.lent = None;
+        let claim = this.sender.take_back();
         this.sender.publish(claim);
         Ok(())
     }
@@ -742,7 +745,7 @@ impl<M: Message + ?Sized> DerefMut for Slot<'_, M> {
 
 impl<M: Message + ?Sized> Drop for Slot<'_, M> {
     fn drop(&mut self) {
-        self.sender.lent = None;
-        self.sender.abandon(self.claim);
+        let claim = self.sender.take_back();
+        self.sender.abandon(claim);
     }
 }

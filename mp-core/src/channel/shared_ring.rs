@@ -325,6 +325,19 @@ impl SharedRing {
         unsafe { self.slots.payload(held.slot) }
     }
 
+    /// The message that this rank has taken and not given back, by its payload.
+    ///
+    /// # Safety
+    /// `payload` is that of such a message.
+    pub(crate) unsafe fn taken_at(&self, payload: NonNull<u8>) -> Held {
+        // SAFETY: the caller's.
+        let slot = unsafe { self.slots.of_payload(payload) };
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { self.slots.header(slot) };
+        // Relaxed: it is this rank that wrote the word.
+        Held { slot, position: header.state.load(Ordering::Relaxed) >> 32 }
+    }
+
     fn header(&self, held: Held) -> &SharedSlotHeader {
         // SAFETY: `held` is one of the ring's slots.
         unsafe { self.slots.header(held.slot) }

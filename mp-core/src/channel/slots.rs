@@ -245,6 +245,21 @@ impl<H> Slots<H> {
         unsafe { slot.add(self.geometry.payload) }
     }
 
+    /// The slot of a payload.
+    ///
+    /// # Safety
+    /// `payload` is that of one of these slots.
+    pub(crate) unsafe fn of_payload(&self, payload: NonNull<u8>) -> NonNull<u8> {
+        // SAFETY: the caller's: the slot begins that much before.
+        unsafe { payload.sub(self.geometry.payload) }
+    }
+
+    /// The number of a slot.
+    pub(crate) fn index_of(&self, slot: NonNull<u8>) -> u64 {
+        let distance = slot.addr().get() - self.first.addr().get();
+        (distance / self.geometry.stride) as u64
+    }
+
     /// # Safety
     /// `slot` is one of these slots, and the channel carries slices.
     #[inline(always)]
