@@ -103,6 +103,23 @@ fn sharing(
     ours(Ranks::Threads, task, plan, figure)
 }
 
+/// Nanoseconds of an operation that adds 1 to what nobody else wants.
+pub fn uncontended() -> Side {
+    alone(HYB, Guarded::Counter)
+}
+
+/// Nanoseconds of an operation of a client that has several in flight at a server.
+pub fn submitted() -> Side {
+    let load = in_flight(Critical::USUAL);
+    let plan = critical(SLOT, Guarded::Counter, load);
+    ours(Ranks::Threads, Task::pinned(Waits::Spin, Job::Critical(plan)), plan, each(load))
+}
+
+fn alone(scheme: Scheme, guarded: Guarded) -> Side {
+    let plan = critical(scheme, guarded, Load { every: 1024, ..Critical::USUAL });
+    ours(Ranks::Threads, Task::alone(Job::Critical(plan)), plan, each(plan.load))
+}
+
 pub fn rows() -> Vec<Row> {
     let row = |name: String, what, unit, ours, reference, bound| Row {
         name: format!("critical.{name}"),
@@ -156,10 +173,6 @@ pub fn rows() -> Vec<Row> {
         }));
     }
 
-    let alone = |scheme, guarded| {
-        let plan = critical(scheme, guarded, Load { every: 1024, ..usual });
-        ours(Ranks::Threads, Task::alone(Job::Critical(plan)), plan, each(plan.load))
-    };
     let uncontended = || {
         let load = Load { every: 1024, ..usual };
         Lock::ParkingLot.side(1, load, each(load))

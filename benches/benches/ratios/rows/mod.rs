@@ -8,6 +8,7 @@ pub mod delegate;
 pub mod exchange;
 pub mod farm;
 mod filter;
+mod hot_calls;
 pub mod idle;
 pub mod kill;
 pub mod large;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Row> {
         reduce::rows(),
         exchange::rows(),
         tagged::rows(),
+        hot_calls::rows(),
         request::rows(),
         stencil::rows(),
         critical::rows(),

@@ -20,6 +20,11 @@ fn side(ranks: Ranks, job: Job) -> Side {
     ours::side(ranks, Task::pinned(Waits::Spin, job), |results| median(&results[0]))
 }
 
+/// 8 bytes to and fro between threads.
+pub fn numbers_of_threads() -> Side {
+    side(Ranks::Threads, Job::Tagged(Tagged::pingpong(8)))
+}
+
 pub fn rows() -> Vec<Row> {
     let row = |name: String, what, ours, reference, bound| Row {
         name,

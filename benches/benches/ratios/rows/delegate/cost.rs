@@ -23,6 +23,11 @@ fn ours(job: Job) -> Side {
     ours::side(Ranks::Threads, Task::alone(job), |results| median(&results[0]))
 }
 
+/// The caller's time for 8 bytes.
+pub fn of_8_bytes() -> Side {
+    ours(Job::Delegate(Delegations::of(8)))
+}
+
 pub fn rows() -> Vec<Row> {
     let row = |name: String, what, ours, bound| Row {
         name,
