@@ -202,14 +202,14 @@ impl<'a> Joint<'a> {
     /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
     ///
     /// ```
-    /// use mp_comm::{Call, Communicator, Error};
+    /// use mp_comm::{Call, Communicator, ErrorKind};
     ///
     /// mp_core::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let root = if rank.id() == 1 { 2 } else { 0 };
     ///     let call = Call::new("gather").elements::<u8>(100).root(root);
-    ///     match world.joint().check(&call, None) {
-    ///         Err(ErrorKind::CallsDiffer(calls)) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///     match world.joint().check(&call, None).unwrap_err().kind() {
+    ///         ErrorKind::CallsDiffer(calls) => assert_eq!(calls.odd()[0].ranks, [1]),
     ///         other => panic!("{other:?}"),
     ///     }
     ///     Ok(())

@@ -103,14 +103,14 @@ impl Communicator {
     /// send to this one: then the error is [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
-    /// use mp_comm::{ANY_SOURCE, Communicator, Error};
+    /// use mp_comm::{ANY_SOURCE, Communicator, ErrorKind};
     ///
     /// let ran = mp_core::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     match world.rank() {
     ///         0 => {
-    ///             let first = world.receive::<u8>(ANY_SOURCE, 1);
-    ///             assert!(matches!(first, Err(ErrorKind::PeerLost { rank: 2, .. })));
+    ///             let first = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
+    ///             assert!(matches!(first.kind(), ErrorKind::PeerLost { rank: 2, .. }));
     ///             assert_eq!(world.acknowledge(), [2]);
     ///             // So that rank 1 does not send before.
     ///             world.send(&[0u8], 1, 0)?;
@@ -148,7 +148,7 @@ impl Communicator {
     /// When this returns, all are told, whatever becomes of this rank then.
     ///
     /// ```
-    /// use mp_comm::{Communicator, Error};
+    /// use mp_comm::{Communicator, ErrorKind};
     ///
     /// mp_core::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -156,7 +156,8 @@ impl Communicator {
     ///         world.revoke()?;
     ///     }
     ///     // Nobody sends anything.
-    ///     assert!(matches!(world.receive::<u8>((rank.id() + 1) % 3, 1), Err(ErrorKind::Revoked)));
+    ///     let failed = world.receive::<u8>((rank.id() + 1) % 3, 1).unwrap_err();
+    ///     assert!(matches!(failed.kind(), ErrorKind::Revoked));
     ///     assert!(world.is_revoked());
     ///     // All are still there.
     ///     let again = world.shrink()?;
@@ -189,7 +190,7 @@ impl Communicator {
     /// collective operations of the new communicator open buffers of its own, so they work again.
     ///
     /// ```
-    /// use mp_comm::{Communicator, Error};
+    /// use mp_comm::Communicator;
     ///
     /// let ran = mp_core::World::threads(4).run(|rank| {
     ///     let world = Communicator::world(rank);

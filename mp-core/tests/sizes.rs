@@ -1,6 +1,6 @@
 //! What a call returns comes back in registers: at most two words.
 
-use mp_core::{Channel, Error, Guard, Receiver, Result, Sender, Slot, World};
+use mp_core::{Channel, Error, Guard, Result, Slot, World};
 
 const WORD: usize = size_of::<usize>();
 
@@ -26,10 +26,8 @@ fn what_calls_return_fits_in_registers() {
 fn guards_of_every_kind_are_dropped_in_any_order() -> Result<()> {
     let rank = World::solo()?;
     let channel = Channel::degree(5).max_len(3);
-    let ends = |name: &str| -> Result<(Sender<[u64]>, Receiver<[u64]>)> {
-        Ok((rank.sender(name, 0, channel)?, rank.receiver(name, 0, channel)?))
-    };
-    let (mut out, messages) = ends("messages")?;
+    let mut out = rank.sender::<[u64]>("messages", 0, channel)?;
+    let messages = rank.receiver::<[u64]>("messages", 0, channel)?;
     let mut kept = None;
     for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3], [1, 3, 0, 4, 2]] {
         for moved in 0..32u64 {

@@ -44,6 +44,7 @@ macro_rules! repeat {
     ($form:expr, $times:expr, $work:block) => {
         match $form {
             Form::Closure => {
+                #[allow(unused_mut, reason = "not every call changes something")]
                 let mut work = || -> onchip::Result<()> {
                     $work
                     Ok(())
@@ -53,6 +54,7 @@ macro_rules! repeat {
                 }
             }
             Form::Dyn => {
+                #[allow(unused_mut, reason = "not every call changes something")]
                 let mut work = || -> onchip::Result<()> {
                     $work
                     Ok(())
@@ -72,10 +74,7 @@ macro_rules! repeat {
 }
 
 /// Nanoseconds of one, one figure a batch; the first batch warms up.
-fn batches(
-    times: u64,
-    mut batch: impl FnMut() -> onchip::Result<()>,
-) -> onchip::Result<Vec<f64>> {
+fn batches(times: u64, mut batch: impl FnMut() -> onchip::Result<()>) -> onchip::Result<Vec<f64>> {
     let mut took = Vec::new();
     for _ in 0..=BATCHES {
         let start = Instant::now();

@@ -363,7 +363,7 @@ pub trait Collectives {
     /// ```
     /// use mp_collectives::collectives::{Check, Collectives, Settings};
     /// use mp_collectives::reduce::{self, AllReduce, Order, Sum};
-    /// use mp_comm::{Communicator, Error};
+    /// use mp_comm::{Communicator, ErrorKind};
     ///
     /// mp_core::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -371,8 +371,8 @@ pub trait Collectives {
     ///     let reduce = reduce::Settings { order: Order::Ranks, ..Default::default() };
     ///     world.set_collectives(Settings { reduce, check: Check::On, ..Default::default() })?;
     ///     let mut sum = vec![0.1; 5 + rank.id() / 2];
-    ///     match world.all_reduce(&mut sum, Sum) {
-    ///         Err(ErrorKind::CallsDiffer(calls)) => assert_eq!(
+    ///     match world.all_reduce(&mut sum, Sum).unwrap_err().kind() {
+    ///         ErrorKind::CallsDiffer(calls) => assert_eq!(
     ///             calls.to_string(),
     ///             "rank 2 called all_reduce of 6 f64 with Sum; \
     ///              the others called all_reduce of 5 f64 with Sum"

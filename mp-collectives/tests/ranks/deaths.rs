@@ -195,7 +195,10 @@ fn a_broadcast_has_its_limit() {
         let never = complete(broadcasts.broadcast(&mut mpb, &mut [0; 9], 0));
         let never = never.map_err(Error::from).err();
         let limit = Duration::from_millis(10);
-        let limited = matches!(never.as_ref().map(Error::kind), Some(ErrorKind::Timeout { limit: l, .. }) if *l == limit);
+        let limited = match never.as_ref().map(Error::kind) {
+            Some(ErrorKind::Timeout { limit: stated, .. }) => *stated == limit,
+            _ => false,
+        };
         ensure!(limited, "{never:?}");
         rank.sender::<u8>("over", 0, over)?.send(&0)
     });

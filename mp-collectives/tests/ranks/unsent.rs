@@ -13,7 +13,10 @@ use mp_delegate::comm::Progress;
 use crate::support::{on_all_with, starve};
 
 fn is_unsent(waited: &std::result::Result<(), Error>) -> bool {
-    matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Unsent { rank: 1, reason }) if reason.contains("segment is full"))
+    match waited.as_ref().map_err(Error::kind) {
+        Err(ErrorKind::Unsent { rank: 1, reason }) => reason.contains("segment is full"),
+        _ => false,
+    }
 }
 
 /// Rank 0 can send nothing long to rank 1, which waits for a message from anywhere, and sits in `wait`. Rank 2

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::{HashMap, hash_map::Entry},
     marker::PhantomData,
     ops::Deref,
     ptr::NonNull,
@@ -45,7 +46,7 @@ pub struct Receiver<M: Message + ?Sized> {
     /// For the next moved buffer.
     berth: Cell<Option<Berth>>,
     /// Moved buffers that guards read, by where their elements begin.
-    adopted: RefCell<Vec<(NonNull<u8>, Parts)>>,
+    adopted: RefCell<HashMap<NonNull<u8>, Parts>>,
     message: PhantomData<fn() -> *const M>,
 }
 
@@ -501,15 +502,22 @@ impl<M: Message + ?Sized> Receiver<M> {
                 Err(error)
             }
         })?;
-        self.adopted.borrow_mut().push((first.cast(), parts));
+        match self.adopted.borrow_mut().entry(first.cast()) {
+            Entry::Vacant(entry) => entry.insert(parts),
+            Entry::Occupied(_) => {
+                let offset = self.opened.descriptor_offset().bytes();
+                let segment = &self.opened.context.segment;
+                return Err(segment
+                    .corrupt("a moved buffer that is here", offset, len.into())
+                    .into());
+            }
+        };
         Ok(M::at(first, parts.len()))
     }
 
     /// The moved buffer that a guard reads, which it does not read any more.
     fn let_go<T>(&self, first: NonNull<T>) -> Option<Parts> {
-        let mut adopted = self.adopted.borrow_mut();
-        let at = adopted.iter().rposition(|(begins, _)| *begins == first.cast())?;
-        Some(adopted.swap_remove(at).1)
+        self.adopted.borrow_mut().remove(&first.cast())
     }
 
     #[inline]
@@ -561,10 +569,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// Gives back a message that is not the only one, or lies elsewhere than in the ring between two ranks.
+    /// Gives back any message: one of several, a moved buffer, or one of another ring than that between two ranks.
     ///
     /// # Safety
-    /// A guard had it.
+    /// A guard had it, and nobody has given it back.
     #[cold]
     #[inline(never)]
     unsafe fn release_slowly(&self, first: NonNull<M::Element>) {
@@ -674,7 +682,7 @@ impl<M: Message + ?Sized> Drop for Receiver<M> {
             berth.leave();
         }
         // Of guards that were leaked.
-        for (_, parts) in self.adopted.take() {
+        for parts in self.adopted.take().into_values() {
             parts.free(&self.opened.context);
         }
     }
@@ -736,7 +744,7 @@ impl<M: Message + ?Sized> Drop for Guard<'_, M> {
         if lies_in_a_slot && receiver.ring.release_only() {
             receiver.attend();
         } else {
-            // SAFETY: this guard had it.
+            // SAFETY: this guard had it until now.
             unsafe { receiver.release_slowly(self.message.cast()) };
         }
     }

@@ -592,15 +592,17 @@ mod tests {
     fn numbers_go_on_past_four_billion() {
         const TURN: u64 = 1 << 32;
         for degree in [1, 2, 3, 5] {
-            let (mut sender, receiver, _memory) = ring_at(TURN - 7, degree);
+            // The first slot's message.
+            let begin = (TURN - 7) / degree * degree;
+            let (mut sender, receiver, _memory) = ring_at(begin, degree);
             for _ in 0..20 {
                 for _ in 0..degree {
                     assert!(!receiver.ready() && receiver.receive().is_none());
                     let slot = reserve(&mut sender).unwrap().expect("a free slot");
                     sender.publish(slot);
                     assert!(receiver.ready());
-                    let received = receiver.receive().unwrap();
-                    receiver.release(received);
+                    receiver.receive().unwrap();
+                    assert!(receiver.release_only() && !receiver.release_only());
                 }
                 for _ in 0..degree {
                     let slot = reserve(&mut sender).unwrap().expect("a free slot");
@@ -610,7 +612,12 @@ mod tests {
                 let mut held: Vec<_> = (0..degree).map(|_| receiver.receive().unwrap()).collect();
                 assert!(receiver.all_held() && receiver.receive().is_none());
                 held.reverse();
-                held.into_iter().for_each(|received| receiver.release(received));
+                for received in held {
+                    // SAFETY: received, and not given back.
+                    let found = unsafe { receiver.received_at(receiver.payload(received.slot)) };
+                    assert_eq!((found.slot, found.position), (received.slot, received.position));
+                    receiver.release(found);
+                }
                 assert!(!receiver.all_held());
             }
         }

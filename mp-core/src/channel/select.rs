@@ -22,7 +22,7 @@ pub(crate) trait Selectable {
 /// Several receivers, of any types, waited for at once. Serves the collector of a farm.
 ///
 /// ```
-/// use mp_core::{Channel, Error, Select, World};
+/// use mp_core::{Channel, ErrorKind, Result, Select, World};
 ///
 /// World::threads(3).run(|rank| {
 ///     if rank.id() > 0 {
@@ -31,7 +31,7 @@ pub(crate) trait Selectable {
 ///     }
 ///     let from: Vec<_> = (1..3)
 ///         .map(|worker| rank.receiver::<u64>("results", worker, Channel::degree(4)))
-///         .collect::<Result<_, Error>>()?;
+///         .collect::<Result<_>>()?;
 ///     let mut select = Select::new();
 ///     for receiver in &from {
 ///         select.add(receiver);
@@ -42,7 +42,9 @@ pub(crate) trait Selectable {
 ///         match from[which].try_receive() {
 ///             Ok(Some(result)) => sum += *result,
 ///             Ok(None) => {}
-///             Err(ErrorKind::Disconnected { .. }) => select.remove(which),
+///             Err(error) if matches!(error.kind(), ErrorKind::Disconnected { .. }) => {
+///                 select.remove(which);
+///             }
 ///             Err(error) => return Err(error),
 ///         }
 ///     }

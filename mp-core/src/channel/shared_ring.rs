@@ -459,7 +459,13 @@ mod tests {
                 let mut held: Vec<_> = (0..degree).map(|_| got(ring.receive(1, NOBODY))).collect();
                 assert!(held.is_sorted_by_key(|held| held.position));
                 held.reverse();
-                held.into_iter().for_each(|held| ring.release(held));
+                for held in held {
+                    // SAFETY: taken, and not given back.
+                    let found = unsafe { ring.taken_at(ring.payload(held)) };
+                    assert_eq!(found.slot, held.slot);
+                    assert_eq!(found.position as u32, held.position as u32);
+                    ring.release(found);
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 //! not begun by then. One that has begun is waited for: it is in the middle of a copy.
 //!
 //! ```
-//! use mp_core::{Channel, Error, World};
+//! use mp_core::{Channel, Error, ErrorKind, World};
 //!
 //! World::threads(2).run(|rank| {
 //!     if rank.id() == 0 {
@@ -22,7 +22,7 @@
 //!         match offers.receive() {
 //!             Ok(number) => assert!(!borrower.take(*number, &mut bytes) || bytes == [7; 5000]),
 //!             // A world with fewer cores than ranks does not lend.
-//!             Err(error) => assert!(matches!(error, ErrorKind::Disconnected { .. })),
+//!             Err(error) => assert!(matches!(error.kind(), ErrorKind::Disconnected { .. })),
 //!         }
 //!         Ok(())
 //!     }

@@ -311,7 +311,7 @@ impl Rank {
     /// gone. The ends that this rank has open stay so.
     ///
     /// ```
-    /// use mp_core::{Channel, Error, World};
+    /// use mp_core::{Channel, ErrorKind, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     let (answers, channel) = ("answers", Channel::degree(1));
@@ -321,8 +321,9 @@ impl Rank {
     ///         // Goes on until rank 1 has seen that there will be no answer.
     ///         let _ = rank.receiver::<u8>("question", 1, channel)?.receive();
     ///     } else {
-    ///         let answer = rank.receiver::<u8>(answers, 0, channel)?.receive().map(drop);
-    ///         assert!(matches!(answer, Err(ErrorKind::Disconnected { .. })));
+    ///         let answers = rank.receiver::<u8>(answers, 0, channel)?;
+    ///         let none = answers.receive().unwrap_err();
+    ///         assert!(matches!(none.kind(), ErrorKind::Disconnected { .. }));
     ///     }
     ///     drop(question);
     ///     Ok(())
@@ -438,14 +439,15 @@ impl Rank {
     ///
     /// ```
     /// use mp_core::mpb::Mpbs;
-    /// use mp_core::{Error, World};
+    /// use mp_core::{ErrorKind, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     let mpb = rank.mpb("part one: flags", Mpbs::lines(1))?;
     ///     if rank.id() == 0 {
     ///         rank.revoke_mpbs("part one: ")?;
     ///     }
-    ///     assert!(matches!(mpb.wait_flag(0, |flag| flag == 1), Err(ErrorKind::Revoked { .. })));
+    ///     let failed = mpb.wait_flag(0, |flag| flag == 1).unwrap_err();
+    ///     assert!(matches!(failed.kind(), ErrorKind::Revoked { .. }));
     ///     Ok(())
     /// })?;
     /// # Ok::<(), mp_core::Error>(())

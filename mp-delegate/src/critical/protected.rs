@@ -399,7 +399,7 @@ impl<O: Object> Protected<O> {
     /// use std::time::Duration;
     ///
     /// use mp_core::World;
-    /// use mp_delegate::critical::{Error, Scheme, Section, objects::Counter};
+    /// use mp_delegate::critical::{ErrorKind, Scheme, Section, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::HybLock).seats(2))?;
@@ -407,7 +407,8 @@ impl<O: Object> Protected<O> {
     /// std::thread::scope(|scope| {
     ///     let guard = hits.lock().unwrap();
     ///     let late = scope.spawn(move || others.apply_with(1, Duration::from_millis(2)));
-    ///     assert!(matches!(late.join().unwrap(), Err(ErrorKind::Timeout { .. })));
+    ///     let late = late.join().unwrap().unwrap_err();
+    ///     assert!(matches!(late.kind(), ErrorKind::Timeout { .. }));
     ///     drop(guard);
     /// });
     /// assert_eq!(hits.apply_with(1, Duration::from_secs(1))?, 0);
@@ -502,14 +503,15 @@ impl<O: Object> Protected<O> {
     ///
     /// ```
     /// use mp_core::World;
-    /// use mp_delegate::critical::{Error, Scheme, objects::Counter};
+    /// use mp_delegate::critical::{ErrorKind, Scheme, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Scheme::Clh)?;
     /// let mut guard = hits.lock()?;
     /// *guard += 7;
     /// // It would wait for itself.
-    /// assert!(matches!(hits.lock(), Err(ErrorKind::Nested { .. })));
+    /// let nested = hits.lock().unwrap_err();
+    /// assert!(matches!(nested.kind(), ErrorKind::Nested { .. }));
     /// drop(guard);
     /// assert_eq!(hits.fetch_add(1)?, 7);
     /// # Ok::<(), mp_core::Error>(())
