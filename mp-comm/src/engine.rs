@@ -1201,6 +1201,7 @@ impl Engine {
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> Result<bool> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        landings.sort_unstable_by_key(|(place, _)| *place);
         let mut to = Vec::new();
         let own = handles.iter().any(|&handle| self.waits_for_itself(handle));
         loop {

@@ -29,8 +29,8 @@ pub(crate) struct Call<'c, 'b> {
 
 impl Call<'_, '_> {
     fn landing(&mut self, place: usize) -> Option<&mut dyn Landing> {
-        let (_, landing) = self.landings.iter_mut().find(|(of, _)| *of == place)?;
-        Some(&mut **landing)
+        let at = self.landings.binary_search_by_key(&place, |(of, _)| *of).ok()?;
+        Some(&mut *self.landings[at].1)
     }
 
     /// Whether it can sleep until this message is whole.

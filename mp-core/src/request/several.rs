@@ -26,7 +26,7 @@ use crate::{
 /// [`wait_with`](super::Request::wait_with) fails with.
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     let wait = Wait::forever().or_failure();
-    work(requests, wait, |done, active| done == active).map(drop)
+    work(requests, wait, Until::All).map(drop)
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A persistent request that
@@ -35,6 +35,11 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
 /// # Errors
 /// As [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there are none to wait for.
 pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
+    // What an earlier wait for several has seen done is found at once.
+    let is_known = |request: &mut P| request.is_active() && request.under_way().is_none();
+    if let Some(place) = requests.iter_mut().position(is_known) {
+        return Ok(place);
+    }
     let none = || Error::from(ErrorKind::BadWorld("there is no request to wait for".to_owned()));
     wait_some(requests)?.first().copied().ok_or_else(none)
 }
@@ -46,7 +51,7 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
 /// As [`wait_all`].
 pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
     let wait = Wait::forever().or_failure();
-    Ok(work(requests, wait, |done, active| done > 0 || active == 0)?.0)
+    Ok(work(requests, wait, Until::Any)?.0)
 }
 
 /// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
@@ -55,7 +60,7 @@ pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
 /// # Errors
 /// As [`wait_all`].
 pub fn test_all<P: Pending>(requests: &mut [P]) -> Result<bool> {
-    let (done, active) = work(requests, Duration::ZERO.into(), |done, active| done == active)?;
+    let (done, active) = work(requests, Duration::ZERO.into(), Until::All)?;
     Ok(done.len() == active)
 }
 
@@ -74,13 +79,13 @@ pub fn test_any<P: Pending>(requests: &mut [P]) -> Result<Option<usize>> {
 /// # Errors
 /// As [`wait_all`].
 pub fn test_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    Ok(work(requests, Duration::ZERO.into(), |done, _| done > 0)?.0)
+    Ok(work(requests, Duration::ZERO.into(), Until::Any)?.0)
 }
 
 /// Waits for one, and returns whether it is done.
 pub(super) fn wait_one<P: Pending>(request: &mut P, wait: Wait) -> Result<bool> {
     let mut one = [request];
-    let (done, active) = work(&mut one, wait, |done, active| done == active)?;
+    let (done, active) = work(&mut one, wait, Until::All)?;
     Ok(done.len() == active)
 }
 
@@ -261,50 +266,73 @@ impl<'a> Parted<'a> {
     }
 }
 
-/// Works until `enough` requests are done, by their number and that of the active ones. Returns which
-/// are done, and how many are active.
-fn work<P: Pending>(
-    requests: &mut [P],
-    wait: Wait,
-    enough: impl Fn(usize, usize) -> bool,
-) -> Result<(Vec<usize>, usize)> {
+/// How many requests have to be done for a call to return.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    All,
+    /// One, or none where there are none to wait for.
+    Any,
+}
+
+/// Works until enough requests are done. Returns which are, and how many are active. Of a call that waits for all and
+/// does not get so far, not each that is done need be named.
+fn work<P: Pending>(requests: &mut [P], wait: Wait, until: Until) -> Result<(Vec<usize>, usize)> {
     let settled: Vec<Cell<bool>> =
         requests.iter().map(|request| Cell::new(request.is_active())).collect();
-    let count = || settled.iter().filter(|settled| settled.get()).count();
-    let active = count();
+    let active = settled.iter().filter(|settled| settled.get()).count();
     let parted = Parted::of(requests)?;
     parted.places().for_each(|place| settled[place].set(false));
-    bring_about(parted, &settled, wait, &|| enough(count(), active))?;
+    bring_about(parted, &settled, wait, until)?;
     let done: Vec<usize> = (0..settled.len()).filter(|&place| settled[place].get()).collect();
     done.iter().for_each(|&place| requests[place].settle());
     Ok((done, active))
 }
 
-/// Works until `enough` is true of those that are settled, by their places.
+/// Works until enough of those are settled that are under way, or are already.
 fn bring_about(
     parted: Parted<'_>,
     settled: &[Cell<bool>],
     wait: Wait,
-    enough: &dyn Fn() -> bool,
+    until: Until,
 ) -> Result<()> {
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
     let Some(rank) = &rank else { return Ok(()) };
-    let look = || {
-        for (place, driver, handle) in &driven {
-            settled[*place].set(settled[*place].get() || driver.is_done(*handle));
-        }
-        for (place, watch) in &watched {
-            settled[*place].set(settled[*place].get() || watch.is_done());
-        }
-        enough()
+    let set = |place: usize, is_done: bool| {
+        settled[place].set(settled[place].get() || is_done);
+        settled[place].get()
     };
-    let is_enough = enough();
+    let enough = |of_engine: bool| {
+        let others = driven.iter().map(|(place, driver, handle)| (*place, driver.is_done(*handle)));
+        let others = others.chain(watched.iter().map(|(place, watch)| (*place, watch.is_done())));
+        // All of them are asked.
+        let (mut all, mut any) = (true, false);
+        for (place, is_done) in others {
+            let is_settled = set(place, is_done);
+            (all, any) = (all && is_settled, any || is_settled);
+        }
+        match until {
+            Until::All => all && of_engine,
+            Until::Any => any || of_engine,
+        }
+    };
+    // For all, those before it are done, and those after it are not asked: so many requests are asked once each.
+    let mut next = 0;
+    let mut of_engine = |is_done: &mut dyn FnMut(usize) -> bool| match until {
+        Until::All => {
+            while next < places.len() && is_done(handles[next]) {
+                settled[places[next]].set(true);
+                next += 1;
+            }
+            next == places.len()
+        }
+        Until::Any => {
+            let asked = places.iter().zip(&handles);
+            asked.fold(false, |any, (&place, &handle)| set(place, is_done(handle)) || any)
+        }
+    };
+    let is_enough = until == Until::Any && settled.iter().any(Cell::get);
     if !is_enough && !wait.is_over() {
-        let waited = |place: &usize| !settled[*place].get();
-        watched
-            .iter()
-            .filter(|(place, _)| waited(place))
-            .try_for_each(|(_, watch)| watch.check())?;
+        watched.iter().try_for_each(|(_, watch)| watch.check())?;
     }
     let has_limit = is_enough || wait.limit.is_some() || wait.news.is_some();
     let _unlimited = (!has_limit).then(|| Unlimited::begin(&watched));
@@ -312,22 +340,15 @@ fn bring_about(
         // Whoever asks again and again brings the others on.
         _ if is_enough => {
             rank.progress(0);
-            for (&place, &handle) in places.iter().zip(&handles) {
-                settled[place].set(main.as_ref().is_some_and(|main| main.is_done(handle)));
-            }
-            look();
+            enough(of_engine(&mut |handle| main.as_ref().is_some_and(|main| main.is_done(handle))));
         }
         Some(main) => {
             let beside = Beside { rank, watched: &watched, driven: &driven, settled };
-            let mut enough = |engine: &mut dyn Driven| {
-                for (&place, &handle) in places.iter().zip(&handles) {
-                    settled[place].set(settled[place].get() || engine.is_done(handle));
-                }
-                look()
-            };
+            let mut enough =
+                |engine: &mut dyn Driven| enough(of_engine(&mut |handle| engine.is_done(handle)));
             main.drive(&handles, &mut landings, wait, &beside, &mut enough)?;
         }
-        None => watch(rank, &watched, wait, &look)?,
+        None => watch(rank, &watched, wait, &|| enough(until == Until::All))?,
     }
     Ok(())
 }
