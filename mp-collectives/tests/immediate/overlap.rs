@@ -100,10 +100,15 @@ fn who_can_do_nothing_sleeps() {
             let mut later = fronts[1].barrier();
             let look = || -> Result<()> {
                 std::thread::sleep(Duration::from_millis(60));
-                let before = processor_time();
-                std::thread::sleep(Duration::from_millis(300));
-                let used = processor_time() - before;
-                ensure!(used < Duration::from_millis(4), "{by:?}: {used:?} in 300 ms");
+                let used_in_300_ms = || {
+                    let before = processor_time();
+                    std::thread::sleep(Duration::from_millis(300));
+                    processor_time() - before
+                };
+                // Beside other programs a rank needs longer until it sleeps.
+                let mut used = (0..10).map(|_| used_in_300_ms());
+                let sleeps = used.any(|used| used < Duration::from_millis(4));
+                ensure!(sleeps, "{by:?}: more than 4 ms in each of 10 times 300 ms");
                 let world = report::worlds_of(std::process::id())?.remove(0).report?;
                 let seen = &world.ranks[1];
                 let flag = seen.wait.as_ref().and_then(|wait| wait.flag.as_ref());

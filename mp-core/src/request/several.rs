@@ -289,12 +289,7 @@ fn work<P: Pending>(requests: &mut [P], wait: Wait, until: Until) -> Result<(Vec
 }
 
 /// Works until enough of those are settled that are under way, or are already.
-fn bring_about(
-    parted: Parted<'_>,
-    settled: &[Cell<bool>],
-    wait: Wait,
-    until: Until,
-) -> Result<()> {
+fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Until) -> Result<()> {
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
     let Some(rank) = &rank else { return Ok(()) };
     let set = |place: usize, is_done: bool| {

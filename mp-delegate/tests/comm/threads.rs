@@ -341,10 +341,15 @@ fn who_can_do_nothing_sleeps() {
         let requests: Vec<_> = (0..5).map(|n| full.send(n)).collect();
         requests.into_iter().take(1).try_for_each(|first| first.wait().map(drop))?;
         std::thread::sleep(Duration::from_millis(50));
-        let before = processor_time();
-        std::thread::sleep(Duration::from_millis(400));
-        let used = processor_time() - before;
-        ensure!(used < Duration::from_millis(4), "{used:?} in 400 ms");
+        let used_in_400_ms = || {
+            let before = processor_time();
+            std::thread::sleep(Duration::from_millis(400));
+            processor_time() - before
+        };
+        // Beside other programs a thread needs longer until it sleeps.
+        let mut used = (0..10).map(|_| used_in_400_ms());
+        let sleeps = used.any(|used| used < Duration::from_millis(4));
+        ensure!(sleeps, "more than 4 ms in each of 10 times 400 ms");
         let seen = report::worlds_of(std::process::id())?.remove(0).report?.ranks.remove(0);
         let named: Vec<_> = seen.blocked_sends.iter().map(|channel| &*channel.name).collect();
         ensure!(named.iter().all(|&name| name == "full"), "{named:?}");
