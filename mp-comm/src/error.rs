@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// [`mp_core::Error`] in rank code.
 pub struct Error(Box<ErrorKind>);
 
-mp_core::boxed_error!();
+mp_core::boxed_error!(World);
 
 /// What can go wrong: see [`Error::kind`]. Ranks are those of the communicator, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -152,30 +152,6 @@ impl From<mp_core::Error> for Error {
                 Err(other) => ErrorKind::World(mp_core::Error::other(other)).into(),
             },
             kind => ErrorKind::World(kind.into()).into(),
-        }
-    }
-}
-
-impl From<mp_core::ErrorKind> for Error {
-    #[cold]
-    fn from(kind: mp_core::ErrorKind) -> Self {
-        mp_core::Error::from(kind).into()
-    }
-}
-
-impl From<ErrorKind> for mp_core::Error {
-    #[cold]
-    fn from(kind: ErrorKind) -> Self {
-        Error::from(kind).into()
-    }
-}
-
-impl From<Error> for mp_core::Error {
-    #[cold]
-    fn from(error: Error) -> Self {
-        match error.into_kind() {
-            ErrorKind::World(error) => error,
-            kind => Self::other(Error::from(kind)),
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::{
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Gives the `Error` of a module what a box of its `ErrorKind` takes: how the kind is read and taken out, and the
-/// traits of an error.
+/// traits of an error. With `World`, the kind that holds an error of worlds, also what turns the two into each other,
+/// but for `From<mp_core::Error>`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! boxed_error {
@@ -49,6 +50,33 @@ macro_rules! boxed_error {
         impl ::std::error::Error for Error {
             fn source(&self) -> Option<&(dyn ::std::error::Error + 'static)> {
                 self.0.source()
+            }
+        }
+    };
+    (World) => {
+        $crate::boxed_error!();
+
+        impl From<$crate::ErrorKind> for Error {
+            #[cold]
+            fn from(kind: $crate::ErrorKind) -> Self {
+                $crate::Error::from(kind).into()
+            }
+        }
+
+        impl From<ErrorKind> for $crate::Error {
+            #[cold]
+            fn from(kind: ErrorKind) -> Self {
+                match kind {
+                    ErrorKind::World(error) => error,
+                    kind => Self::other(Error::from(kind)),
+                }
+            }
+        }
+
+        impl From<Error> for $crate::Error {
+            #[cold]
+            fn from(error: Error) -> Self {
+                error.into_kind().into()
             }
         }
     };

@@ -39,7 +39,7 @@ enum Form {
     Iter,
 }
 
-/// Does it so many times in the form that is asked for.
+/// Repeats `$work` `$times` times: in a loop, by a closure that the loop calls, or through a `dyn` pointer.
 macro_rules! repeat {
     ($form:expr, $times:expr, $work:block) => {
         match $form {
@@ -114,17 +114,24 @@ fn pingpong(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-fn stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
-    const COUNT: u64 = 100_000;
+/// Messages of a stream in a batch.
+const COUNT: u64 = 100_000;
+
+/// Sends the numbers of all batches from rank 0. Returns where they arrive, in rank 1.
+fn numbers(rank: &Rank) -> onchip::Result<Option<Receiver<u64>>> {
     let channel = Channel::degree(1024);
-    if rank.id() == 0 {
-        let mut out = rank.sender::<u64>("stream", 1, channel)?;
-        for number in 0..COUNT * (BATCHES as u64 + 1) {
-            out.send(&number)?;
-        }
-        return Ok(Vec::new());
+    if rank.id() == 1 {
+        return rank.receiver("stream", 0, channel).map(Some);
     }
-    let messages = rank.receiver::<u64>("stream", 0, channel)?;
+    let mut out = rank.sender::<u64>("stream", 1, channel)?;
+    for number in 0..COUNT * (BATCHES as u64 + 1) {
+        out.send(&number)?;
+    }
+    Ok(None)
+}
+
+fn stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
+    let Some(messages) = numbers(rank)? else { return Ok(Vec::new()) };
     let mut number = 0;
     batches(COUNT, || {
         match form {
@@ -161,16 +168,7 @@ fn stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
 }
 
 fn try_stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
-    const COUNT: u64 = 100_000;
-    let channel = Channel::degree(1024);
-    if rank.id() == 0 {
-        let mut out = rank.sender::<u64>("stream", 1, channel)?;
-        for number in 0..COUNT * (BATCHES as u64 + 1) {
-            out.send(&number)?;
-        }
-        return Ok(Vec::new());
-    }
-    let messages = rank.receiver::<u64>("stream", 0, channel)?;
+    let Some(messages) = numbers(rank)? else { return Ok(Vec::new()) };
     let mut number = 0;
     batches(COUNT, || {
         repeat!(form, COUNT, {
@@ -258,7 +256,7 @@ fn all_reduce(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// By a rank that nobody else is beside.
+/// Applies operations from a single rank, so that nobody else wants the lock.
 fn apply(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     const CALLS: u64 = 20_000;
     let counter = Protected::<Counter>::open(rank, "counter", Scheme::HybLock, |_| ())?;
@@ -274,7 +272,7 @@ fn apply(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// Operations of rank 1 that rank 0 executes.
+/// Submits operations from rank 1, which rank 0 executes as a server.
 fn submit(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     const CALLS: u64 = 20_000;
     let section = Section::new(Scheme::SlotServer).in_flight(IN_FLIGHT);
@@ -307,7 +305,7 @@ fn submit(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// To itself, by a communication thread on the other CPU. What is timed is the calls.
+/// Sends from a rank to itself through a communication thread on the other CPU. Times the calls alone.
 fn delegated(rank: &Rank, form: Form, cpu: usize) -> onchip::Result<Vec<f64>> {
     const BURSTS: u64 = 250;
     let threads = CommThreads::builder(1).cpus([cpu]).wait(WaitPolicy::Spin).start()?;

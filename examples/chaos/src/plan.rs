@@ -151,7 +151,7 @@ pub enum When {
     After(u64),
     /// Before it calls the library for this time, by the rank's own thread.
     Call(u64),
-    /// So many microseconds after [`Call`](Self::Call). By then the rank is mostly within the call.
+    /// This many microseconds after [`Call`](Self::Call), when the rank is usually still in the call.
     Within(u64, u64),
     /// With its last instruction: of the rank's code, where the process ends with that.
     Last,

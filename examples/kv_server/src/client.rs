@@ -256,12 +256,12 @@ impl<const N: usize> Client<'_, N> {
     }
 
     fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
-        match error.into_kind() {
+        match error.kind() {
             ErrorKind::Unknown { .. } if self.plan.is_followed() => {
                 self.fared.account.unknown.extend(asked.changes());
             }
-            error => {
-                let why = self.stops(error.into())?;
+            _ => {
+                let why = self.stops(error)?;
                 // It may have been executed all the same.
                 self.fared.account.unknown.extend(asked.changes());
                 self.fared.stopped.get_or_insert(why);

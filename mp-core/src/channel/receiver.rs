@@ -487,7 +487,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         met
     }
 
-    /// A taken message, for a guard, after checking what its header says.
+    /// Returns where a taken message lies, after checking what its header says.
     fn message(&self, place: At) -> Result<NonNull<M>> {
         let len = if M::SLICE { self.stated_len(&place) } else { 1 };
         if !M::SLICE || len as usize <= self.opened.agreement.spec.max_len {
@@ -515,7 +515,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(M::at(first, parts.len()))
     }
 
-    /// The moved buffer that a guard reads, which it does not read any more.
+    /// Takes the moved buffer that begins here out of those that guards read, if it is one.
     fn let_go<T>(&self, first: NonNull<T>) -> Option<Parts> {
         self.adopted.borrow_mut().remove(&first.cast())
     }
@@ -569,10 +569,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// Gives back any message: one of several, a moved buffer, or one of another ring than that between two ranks.
+    /// Gives back a message wherever it lies: in a slot of any ring, or in a moved buffer.
     ///
     /// # Safety
-    /// A guard had it, and nobody has given it back.
+    /// `first` is where the message of a guard begins, and that message was not given back yet.
     #[cold]
     #[inline(never)]
     unsafe fn release_slowly(&self, first: NonNull<M::Element>) {

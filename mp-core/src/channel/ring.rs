@@ -496,12 +496,7 @@ impl RingReceiver {
     pub(crate) fn release_only(&self) -> bool {
         let oldest = self.oldest.get();
         // `NEVER` comes before 0, which is before the first message.
-        if self.next.get() != oldest.wrapping_add(1) {
-            return false;
-        }
-        self.oldest.set(oldest + 1);
-        self.advance_head(oldest + 1);
-        true
+        self.next.get() == oldest.wrapping_add(1) && self.release_oldest(oldest)
     }
 
     /// The message that was received and not given back, by its payload.
@@ -518,6 +513,8 @@ impl RingReceiver {
         Received { slot, position: last - back }
     }
 
+    /// Gives back the message of this number, if it is the oldest.
+    #[inline(always)]
     fn release_oldest(&self, position: u64) -> bool {
         if position != self.oldest.get() {
             return false;

@@ -9,7 +9,7 @@ use super::object::Fate;
 /// It is one pointer, so that a result comes back in registers where a call succeeds.
 pub struct Error(Box<ErrorKind>);
 
-mp_core::boxed_error!();
+mp_core::boxed_error!(World);
 
 /// What can go wrong with an operation: see [`Error::kind`].
 #[derive(Debug, thiserror::Error)]
@@ -93,30 +93,6 @@ impl From<mp_core::Error> for Error {
     #[cold]
     fn from(error: mp_core::Error) -> Self {
         ErrorKind::World(error).into()
-    }
-}
-
-impl From<mp_core::ErrorKind> for Error {
-    #[cold]
-    fn from(kind: mp_core::ErrorKind) -> Self {
-        mp_core::Error::from(kind).into()
-    }
-}
-
-impl From<ErrorKind> for mp_core::Error {
-    #[cold]
-    fn from(kind: ErrorKind) -> Self {
-        Error::from(kind).into()
-    }
-}
-
-impl From<Error> for mp_core::Error {
-    #[cold]
-    fn from(error: Error) -> Self {
-        match error.into_kind() {
-            ErrorKind::World(error) => error,
-            kind => Self::other(Error::from(kind)),
-        }
     }
 }
 

@@ -103,12 +103,12 @@ fn sharing(
     ours(Ranks::Threads, task, plan, figure)
 }
 
-/// Nanoseconds of an operation that adds 1 to what nobody else wants.
+/// Returns the side in which one client adds 1 to a counter that it does not share: nanoseconds of an operation.
 pub fn uncontended() -> Side {
     alone(HYB, Guarded::Counter)
 }
 
-/// Nanoseconds of an operation of a client that has several in flight at a server.
+/// Returns the side in which one client has several operations in flight at a server: nanoseconds of an operation.
 pub fn submitted() -> Side {
     let load = in_flight(Critical::USUAL);
     let plan = critical(SLOT, Guarded::Counter, load);

@@ -332,11 +332,7 @@ fn master_of_each(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> 
         let mut requests: Vec<_> = posted.iter_mut().map(|(_, request)| request).collect();
         let place = wait_any(&mut requests)?;
         let (worker, request) = posted.swap_remove(place);
-        match request
-            .wait()
-            .map_err(communicator::Error::from)
-            .map_err(communicator::Error::into_kind)
-        {
+        match request.wait().map_err(|failed| failed.error.into_kind()) {
             Ok((got, _)) => master.take(worker, got)?,
             Err(
                 communicator::ErrorKind::PeerLost { .. } | communicator::ErrorKind::Ended { .. },

@@ -47,9 +47,9 @@ impl From<FarmError> for Stop {
 
 impl From<onchip::Error> for Stop {
     fn from(error: onchip::Error) -> Self {
-        match error.into_kind() {
+        match error.kind() {
             onchip::ErrorKind::Disconnected { .. } => Stop::Quiet,
-            error => Stop::Channel(error.into()),
+            _ => Stop::Channel(error),
         }
     }
 }
