@@ -140,14 +140,9 @@ impl Driver for Background {
             let reason = "a request is waited for within another call of its communicator";
             return Err(Error::from(ErrorKind::Misuse(reason.to_owned())).into());
         };
-        let handles: Vec<Handle> = handles.iter().copied().map(Handle::from_number).collect();
-        let landings = landings.iter_mut().map(|(handle, landing)| {
-            (Handle::from_number(*handle).place(), &mut **landing as &mut dyn Landing)
-        });
-        let mut landings: Vec<_> = landings.collect();
         let limit = wait.time_limit();
         let done = |engine: &mut Engine| enough(engine);
-        Ok(engine.work(&handles, &mut landings, &mut [], limit, Some(beside), done)?)
+        Ok(engine.work(handles, landings, &mut [], limit, Some(beside), done)?)
     }
 }
 

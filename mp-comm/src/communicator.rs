@@ -13,7 +13,6 @@ use mp_core::{Plain, Rank, SharedBuffer, requests::Landing, waits::News};
 use crate::{
     background,
     check::Check,
-    desk::{Posted, Receiving},
     eager::Unexpected,
     elements::{ElementType, Grown, Taken, misuse},
     engine::{Handle, OWN},
@@ -23,6 +22,8 @@ use crate::{
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     owner::{Owner, Shared, Working},
+    posted::Wanted,
+    request::Home,
     shelf::Shelf,
     status::{Source, Status, Tag},
     store::Pattern,
@@ -39,6 +40,8 @@ use crate::{
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Arc<Members>,
+    /// The same two, for its requests.
+    pub(crate) home: Rc<Home>,
     /// Agreed on by all members, and used by no other communicator of any of them.
     pub(crate) context: u32,
     /// See [`Joint::keep`](crate::Joint::keep).
@@ -107,6 +110,7 @@ impl Communicator {
         let of = Self {
             heard: Cell::new(news.number().wrapping_sub(1)),
             news,
+            home: Rc::new(Home { engine: Rc::clone(&engine), members: Arc::clone(&members) }),
             engine,
             members,
             context,
@@ -618,12 +622,11 @@ impl Communicator {
     ) -> Result<Status> {
         let mut engine = self.engine.work();
         let want = engine.want::<T>(room, exact);
-        let members = Arc::clone(&self.members);
-        let posted = Posted { pattern, want, members, state: Receiving::Waiting };
-        let place = engine.post(posted).map_err(|error| self.localized(error))?;
-        let handle = Handle::Receive(place);
+        let wanted = Wanted::new(pattern, want, &self.members);
+        let place = engine.post(wanted).map_err(|error| self.localized(error))?;
+        let handle = Handle::Receive(place).number();
         let worked = {
-            let mut landings: [(usize, &mut dyn Landing); 1] = [(place, &mut *landing)];
+            let mut landings: [(usize, &mut dyn Landing); 1] = [(handle, &mut *landing)];
             match engine.work_on(&[handle], &mut landings, &mut [], limit) {
                 // Out of time; but what has begun to come is waited for.
                 Ok(false) if engine.is_coming(place) => {
@@ -685,16 +688,16 @@ impl Communicator {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         // The probe keeps the engine from each look to the sleep after it. So no thread brings messages in between.
         let mut engine = self.engine.work();
-        engine.open_for(&pattern, self.members.all())?;
+        engine.open_for(&pattern, Some(&self.members))?;
         loop {
             if let Some(envelope) = engine.look_for(&pattern) {
                 return Ok(self.status(&envelope));
             }
             engine.desk.check_revoked(pattern.context)?;
-            if let Some(error) = engine.hopeless(&pattern, &self.members) {
+            if let Some(error) = engine.hopeless(&pattern, Some(&self.members)) {
                 return Err(self.localized(error));
             }
-            if engine.only_from_itself(&pattern, self.members.all()) {
+            if engine.only_from_itself(&pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
             engine.sleep(&[], None).map_err(|error| self.localized(error))?;
@@ -712,11 +715,11 @@ impl Communicator {
     ) -> Result<Option<Status>> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         let mut engine = self.engine.work();
-        engine.open_for(&pattern, self.members.all())?;
+        engine.open_for(&pattern, Some(&self.members))?;
         if let Some(envelope) = engine.look_for(&pattern) {
             return Ok(Some(self.status(&envelope)));
         }
-        match engine.hopeless(&pattern, &self.members) {
+        match engine.hopeless(&pattern, Some(&self.members)) {
             None => Ok(None),
             Some(error) => Err(self.localized(error)),
         }
@@ -830,6 +833,6 @@ mod tests {
         }
         let mut engine = copy.engine.work();
         assert!(engine.envelope(context, 0, &[1u8]).is_err());
-        assert!(engine.desk.receives.is_empty() && engine.desk.sends.is_empty());
+        assert!(engine.desk.receives.len() == 0 && engine.desk.sends.is_empty());
     }
 }

@@ -4,80 +4,23 @@
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},
-    sync::Arc,
 };
 
-use mp_core::requests::Landing;
+use mp_core::{BufferMut, requests::Landing};
 use slab::Slab;
 
 use crate::{
     eager::{Backlog, Unexpected},
     elements::ElementType,
     error::{Error, ErrorKind, Result},
-    members::Members,
     outward::{End, Kept},
-    store::{Arrived, Content, Pattern, Store},
-    wire::{Answer, Envelope},
+    posted::{LandingPlace, Posted, Receives, Receiving, Want, Wanted},
+    store::{Arrived, Content, Store},
+    wire::{Answer, Envelope, Line},
 };
-
-/// What a receive can take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
-    pub(crate) fingerprint: u32,
-    /// Bytes of an element.
-    pub(crate) size: usize,
-    /// Elements that fit; `None` for any number.
-    pub(crate) room: Option<usize>,
-    /// Exactly as many are needed.
-    pub(crate) exact: bool,
-    pub(crate) element: fn() -> ElementType,
-}
-
-impl Want {
-    /// Why this message can't be received so, if it can't. `theirs` is the sender's type.
-    pub(crate) fn refuses(
-        &self,
-        envelope: &Envelope,
-        theirs: impl FnOnce() -> ElementType,
-    ) -> Option<Error> {
-        let Envelope { source, tag, fingerprint, count, bytes, .. } = *envelope;
-        let source_rank = source as usize;
-        let short = self.exact && self.room.is_some_and(|room| count < room);
-        let other = fingerprint != self.fingerprint || count.checked_mul(self.size) != Some(bytes);
-        if other || short {
-            let (ours, theirs) = (Box::new((self.element)()), Box::new(theirs()));
-            return Some(ErrorKind::OtherElements { source_rank, tag, count, ours, theirs }.into());
-        }
-        let room = self.room.filter(|&room| room < count)?;
-        Some(ErrorKind::Truncated { source_rank, tag, count, room }.into())
-    }
-}
 
 /// The receive of a message that is to be dropped: there is none of this number.
 pub(crate) const NOBODY: usize = usize::MAX;
-
-/// How far a receive has got.
-#[derive(Debug)]
-pub(crate) enum Receiving {
-    /// Nothing has come for it.
-    Waiting,
-    /// Its message is coming.
-    Coming,
-    Done(Arrived),
-    Failed(Error),
-    /// Nobody wants it any more, but its message is coming.
-    Abandoned,
-}
-
-/// A posted receive.
-#[derive(Debug)]
-pub(crate) struct Posted {
-    pub(crate) pattern: Pattern,
-    pub(crate) want: Want,
-    /// Among whom the source is.
-    pub(crate) members: Arc<Members>,
-    pub(crate) state: Receiving,
-}
 
 /// A send that was not done at once.
 pub(crate) struct Sending {
@@ -156,11 +99,13 @@ impl Sending {
 pub(crate) struct Desk {
     /// This rank of the world.
     me: u32,
-    pub(crate) receives: Slab<Posted>,
+    pub(crate) receives: Receives,
     /// The receives that wait, in the order of posting.
     pub(crate) waiting: VecDeque<usize>,
     pub(crate) store: Store,
     pub(crate) sends: Slab<Sending>,
+    /// The number of the call that has said last where its receives land.
+    call: u64,
     /// While there are any, no call sleeps.
     pub(crate) untold: Vec<Untold>,
     /// Synchronous sends that are not acknowledged, by receiver: how many there are.
@@ -217,9 +162,9 @@ impl Desk {
             self.backlog.remove(self.kept(&arrived));
             self.refuse(&arrived.envelope);
         }
-        let receives = &self.receives;
-        let (revoked, waiting): (Vec<usize>, Vec<usize>) =
-            self.waiting.iter().partition(|&&at| is_of(receives[at].pattern.context));
+        let of =
+            |&&at: &&usize| self.wanted(at).is_some_and(|wanted| is_of(wanted.pattern.context));
+        let (revoked, waiting): (Vec<usize>, Vec<usize>) = self.waiting.iter().partition(of);
         self.waiting = waiting.into();
         let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
         for place in
@@ -273,36 +218,92 @@ impl Desk {
     }
 
     /// Takes a message that has arrived for this receive, or puts it among those that wait.
-    pub(crate) fn post(&mut self, mut posted: Posted) -> Result<usize> {
+    #[inline]
+    pub(crate) fn post(&mut self, wanted: Wanted) -> Result<usize> {
         if !self.store.is_empty()
-            && let Some((place, arrived)) = self.store.find(&posted.pattern)
+            && let Some(place) = self.post_for_stored(&wanted)?
         {
-            let envelope = arrived.envelope;
-            if let Some(error) =
-                posted.want.refuses(&envelope, || self.element(envelope.fingerprint))
-            {
-                if posted.pattern.is_together()
-                    && let Some(Arrived { content: Content::Away, .. }) = self.take_stored(place)
-                {
-                    self.invite(&envelope, NOBODY);
-                }
-                return Err(error);
-            }
-            if let Some(arrived) = self.take_stored(place) {
-                if let Content::Away = arrived.content {
-                    posted.state = Receiving::Coming;
-                    let place = self.receives.insert(posted);
-                    self.invite(&envelope, place);
-                    return Ok(place);
-                }
-                self.matched(&envelope);
-                posted.state = Receiving::Done(arrived);
-                return Ok(self.receives.insert(posted));
-            }
+            return Ok(place);
         }
-        let place = self.receives.insert(posted);
+        let place = self.receives.insert(Receiving::Waiting(wanted));
         self.waiting.push_back(place);
         Ok(place)
+    }
+
+    /// Posts a receive for which a message has arrived; `None` if none has.
+    fn post_for_stored(&mut self, wanted: &Wanted) -> Result<Option<usize>> {
+        let Some((place, arrived)) = self.store.find(&wanted.pattern) else { return Ok(None) };
+        let envelope = arrived.envelope;
+        let theirs = || self.element(envelope.fingerprint);
+        let refused = wanted.want.refuses(&envelope, theirs);
+        if refused.is_some() && !wanted.pattern.is_together() {
+            return refused.map_or(Ok(None), Err);
+        }
+        let Some(arrived) = self.take_stored(place) else { return Ok(None) };
+        let is_away = matches!(arrived.content, Content::Away);
+        if let Some(error) = refused {
+            if is_away {
+                self.invite(&envelope, NOBODY);
+            }
+            return Err(error);
+        }
+        let state = if is_away { Receiving::Coming } else { Receiving::Done(arrived) };
+        let place = self.receives.insert(state);
+        match is_away {
+            true => self.invite(&envelope, place),
+            false => self.matched(&envelope),
+        }
+        Ok(Some(place))
+    }
+
+    /// What a receive waits for, if it does.
+    #[inline]
+    pub(crate) fn wanted(&self, place: usize) -> Option<&Wanted> {
+        self.receives.get(place)?.waits_for()
+    }
+
+    /// Notes where the receives of a call land: by the order of these, until the next call says so.
+    pub(crate) fn expect(&mut self, receives: impl Iterator<Item = usize>) {
+        self.call += 1;
+        for (index, place) in (0..).zip(receives) {
+            if let Some(posted) = self.receives.get_mut(place) {
+                posted.landing = LandingPlace { call: self.call, index };
+            }
+        }
+    }
+
+    /// Where the last call that [has said so](Self::expect) has the landing of a receive.
+    pub(crate) fn landing_of(&self, place: usize) -> Option<usize> {
+        let LandingPlace { call, index } = self.receives.get(place)?.landing;
+        (call == self.call).then_some(index as usize)
+    }
+
+    /// Gives a message to the receive that has waited longest, if it is one line, and just what that takes.
+    #[inline]
+    pub(crate) fn take_line(&mut self, from: u32, line: &Line) -> bool {
+        let Some(&place) = self.waiting.front() else { return false };
+        let Some(posted) = self.receives.get_mut(place) else { return false };
+        let Some(Wanted { pattern, want, .. }) = posted.waits_for() else { return false };
+        if pattern.source.is_some_and(|source| source != from) {
+            return false;
+        }
+        let Want { fingerprint, size, room, exact, .. } = *want;
+        let Some(count) = pattern.count_in(line, fingerprint, size, room, exact) else {
+            return false;
+        };
+        let envelope = Envelope {
+            context: pattern.context,
+            source: from,
+            tag: line.tag(),
+            fingerprint,
+            count,
+            bytes: count * size,
+            sync: 0,
+        };
+        posted.state =
+            Receiving::Done(Arrived { envelope, content: Content::Inline(line.inline_words()) });
+        self.waiting.pop_front();
+        true
     }
 
     /// The receive that this message is for, which may be [`NOBODY`]. Those before it that can't take
@@ -310,25 +311,26 @@ impl Desk {
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
         let mut at = 0;
         while let Some(&place) = self.waiting.get(at) {
-            let posted = &self.receives[place];
-            if !posted.pattern.takes(envelope) {
+            let Some(wanted) = self.wanted(place).filter(|wanted| wanted.pattern.takes(envelope))
+            else {
                 at += 1;
                 continue;
+            };
+            let theirs = || self.element(envelope.fingerprint);
+            let refused = wanted.want.refuses(envelope, theirs);
+            let together = wanted.pattern.is_together();
+            match at {
+                0 => self.waiting.pop_front(),
+                _ => self.waiting.remove(at),
+            };
+            let is_refused = refused.is_some();
+            if let Some(posted) = self.receives.get_mut(place) {
+                posted.state = refused.map_or(Receiving::Coming, Receiving::Failed);
             }
-            self.waiting.remove(at);
-            let posted = &self.receives[place];
-            match posted.want.refuses(envelope, || self.element(envelope.fingerprint)) {
-                Some(error) => {
-                    let together = posted.pattern.is_together();
-                    self.receives[place].state = Receiving::Failed(error);
-                    if together {
-                        return Some(NOBODY);
-                    }
-                }
-                None => {
-                    self.receives[place].state = Receiving::Coming;
-                    return Some(place);
-                }
+            match is_refused {
+                false => return Some(place),
+                true if together => return Some(NOBODY),
+                true => {}
             }
         }
         None
@@ -438,7 +440,8 @@ impl Desk {
 
     /// Whether anything is to come from this rank that lies behind what nobody has asked for.
     pub(crate) fn looks_at(&self, source: u32) -> bool {
-        self.waiting.iter().any(|&place| self.receives[place].pattern.looks_at(source))
+        let looks = |wanted: &Wanted| wanted.pattern.looks_at(source);
+        self.waiting.iter().any(|&place| self.wanted(place).is_some_and(looks))
             || self.unacknowledged.contains_key(&source)
             || !self.awaited.is_empty() && self.awaited.keys().any(|&(from, _)| from == source)
     }
@@ -452,7 +455,7 @@ impl Desk {
     /// A message has arrived whole, for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
         match self.receives.get_mut(place) {
-            Some(Posted { state: Receiving::Abandoned, .. }) => drop(self.receives.remove(place)),
+            Some(Posted { state: Receiving::Abandoned, .. }) => self.receives.remove(place),
             Some(posted) => posted.state = Receiving::Done(arrived),
             None => {}
         }
@@ -461,7 +464,7 @@ impl Desk {
     /// A message will not arrive whole.
     pub(crate) fn fail(&mut self, place: usize, error: Error) {
         match self.receives.get_mut(place) {
-            Some(Posted { state: Receiving::Abandoned, .. }) => drop(self.receives.remove(place)),
+            Some(Posted { state: Receiving::Abandoned, .. }) => self.receives.remove(place),
             Some(posted) => posted.state = Receiving::Failed(error),
             None => {}
         }
@@ -470,7 +473,7 @@ impl Desk {
     /// Takes a receive back. What has come for it, or is coming, goes with it.
     pub(crate) fn abandon(&mut self, place: usize) {
         match self.receives.get_mut(place) {
-            Some(posted) if matches!(posted.state, Receiving::Coming) => {
+            Some(posted) if posted.is_coming() => {
                 posted.state = Receiving::Abandoned;
             }
             Some(_) => {
@@ -481,17 +484,41 @@ impl Desk {
         }
     }
 
+    /// Puts the message of a receive that is done where it belongs, if it is one line, and removes the receive.
+    /// Returns source, tag and count.
+    #[inline]
+    pub(crate) fn land_line<B: BufferMut>(
+        &mut self,
+        place: usize,
+        buffer: &mut B,
+    ) -> Option<(u32, u32, usize)> {
+        let Receiving::Done(Arrived { envelope, content: Content::Inline(words) }) =
+            &self.receives.get(place)?.state
+        else {
+            return None;
+        };
+        let Envelope { source, tag, count, .. } = *envelope;
+        let into: &mut [u8] = bytemuck::cast_slice_mut(buffer.elements_mut().get_mut(..count)?);
+        let from: &[u8] = bytemuck::cast_slice(words);
+        match into.len() {
+            // The usual length needs no call.
+            8 => into.copy_from_slice(&from[..8]),
+            len => into.copy_from_slice(from.get(..len)?),
+        }
+        self.receives.remove(place);
+        Some((source, tag, count))
+    }
+
     /// Puts the message of a receive that is done where it belongs.
     pub(crate) fn land(
         &mut self,
         place: usize,
-        landing: &mut dyn Landing,
+        landing: &mut (impl Landing + ?Sized),
     ) -> Option<Result<Envelope>> {
-        match &self.receives.get(place)?.state {
-            Receiving::Done(_) | Receiving::Failed(_) => {}
-            _ => return None,
+        if !self.receives.get(place)?.has_ended() {
+            return None;
         }
-        match self.receives.remove(place).state {
+        match self.receives.take(place)? {
             Receiving::Done(arrived) => Some(land(arrived, landing)),
             Receiving::Failed(error) => Some(Err(error)),
             _ => None,
@@ -650,7 +677,7 @@ impl Desk {
     }
 }
 
-fn land(arrived: Arrived, landing: &mut dyn Landing) -> Result<Envelope> {
+fn land(arrived: Arrived, landing: &mut (impl Landing + ?Sized)) -> Result<Envelope> {
     let Arrived { envelope, content } = arrived;
     match content {
         Content::Inline(words) => {

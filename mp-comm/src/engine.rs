@@ -14,13 +14,14 @@ use mp_core::{
 
 use crate::{
     board::{Board, Whose},
-    desk::{Desk, Due, Posted, Receiving, Sending, Want},
+    desk::{Desk, Due, Sending},
     elements::{ElementType, Fingerprints},
     error::{Error, ErrorKind, Result},
     inward::{Call, Inward, hopeless, only_from_itself},
     listening::Listening,
     members::Members,
     outward::{Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, Outward, Step, names},
+    posted::{Posted, Want, Wanted},
     store::{Arrived, Content, Pattern},
     survivors,
     wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line},
@@ -198,18 +199,24 @@ impl Engine {
 
     /// Opens the ways on which something can come that the pattern takes; from any source, when they are
     /// opened at the other end.
-    pub(crate) fn open_for(&mut self, pattern: &Pattern, members: &[u32]) -> Result<()> {
-        if let Some(source) = pattern.source {
-            return self.open_from(source);
+    #[inline]
+    pub(crate) fn open_for(&mut self, pattern: &Pattern, among: Option<&Members>) -> Result<()> {
+        match pattern.source {
+            Some(source) if self.inward[source as usize].is_some() => Ok(()),
+            Some(source) => self.open_from(source),
+            None => self.listen_for(pattern, among),
         }
-        if self.only_from_itself(pattern, members) {
+    }
+
+    fn listen_for(&mut self, pattern: &Pattern, among: Option<&Members>) -> Result<()> {
+        let Some(members) = among.filter(|_| !self.only_from_itself(pattern, among)) else {
             return Ok(());
-        }
+        };
         let listening = match &mut self.listening {
             Some(listening) => listening,
             none => none.insert(Listening::open(&self.rank, self.serial)?),
         };
-        if listening.begin(members, self.me) {
+        if listening.begin(members.all(), self.me) {
             self.open_from_callers();
         }
         self.unheard.take().map_or(Ok(()), Err)
@@ -431,7 +438,7 @@ impl Engine {
             Err(end) => return Err(self.stopped(to, &end)),
         }
         let handle = Handle::Send(place);
-        self.work(&[handle], &mut [], &mut [], None, None, |engine| {
+        self.work(&[handle.number()], &mut [], &mut [], None, None, |engine| {
             engine.is_matched(place) || engine.is_settled(handle)
         })?;
         self.failure_of(place)?;
@@ -729,8 +736,7 @@ impl Engine {
 
     /// Takes a receive back, if nothing has come for it.
     pub(crate) fn withdraw(&mut self, place: usize) -> bool {
-        let waits = |posted: &Posted| matches!(posted.state, Receiving::Waiting);
-        let withdrawn = self.desk.receives.get(place).is_some_and(waits);
+        let withdrawn = self.desk.wanted(place).is_some();
         if withdrawn {
             self.desk.abandon(place);
         }
@@ -738,11 +744,14 @@ impl Engine {
     }
 
     /// Posts a receive.
-    pub(crate) fn post(&mut self, posted: Posted) -> Result<usize> {
-        self.desk.check_revoked(posted.pattern.context)?;
-        self.open_for(&posted.pattern, posted.members.all())?;
-        let place = self.desk.post(posted);
-        self.send_acknowledgements();
+    #[inline]
+    pub(crate) fn post(&mut self, wanted: Wanted) -> Result<usize> {
+        self.desk.check_revoked(wanted.pattern.context)?;
+        self.open_for(&wanted.pattern, wanted.among.as_deref())?;
+        let place = self.desk.post(wanted);
+        if !self.desk.due.is_empty() {
+            self.send_acknowledgements();
+        }
         if self.desk.is_receiving() {
             self.join();
         }
@@ -764,28 +773,39 @@ impl Engine {
     }
 
     /// Why nothing can come that the pattern takes, if nothing can.
-    pub(crate) fn hopeless(&self, pattern: &Pattern, members: &Members) -> Option<Error> {
+    pub(crate) fn hopeless(&self, pattern: &Pattern, among: Option<&Members>) -> Option<Error> {
         let lost = self.lost.iter().chain(&self.desk.broken).copied();
-        hopeless(pattern, members, self.me, lost, |rank| self.ended(rank))
+        hopeless(pattern, among, self.me, lost, |rank| self.ended(rank))
     }
 
     /// Whether only this very rank can send what the pattern takes.
-    pub(crate) fn only_from_itself(&self, pattern: &Pattern, members: &[u32]) -> bool {
-        only_from_itself(pattern, members, self.me)
+    pub(crate) fn only_from_itself(&self, pattern: &Pattern, among: Option<&Members>) -> bool {
+        only_from_itself(pattern, among, self.me)
     }
 
     /// Whether only this very rank could bring a request that is under way to its end.
     fn waits_for_itself(&self, handle: Handle) -> bool {
         match handle {
-            Handle::Receive(place) => self.desk.receives.get(place).is_some_and(|posted| {
-                matches!(posted.state, Receiving::Waiting)
-                    && self.only_from_itself(&posted.pattern, posted.members.all())
+            Handle::Receive(place) => self.desk.wanted(place).is_some_and(|wanted| {
+                self.only_from_itself(&wanted.pattern, wanted.among.as_deref())
             }),
             Handle::Send(place) => {
                 let sending = self.desk.sends.get(place);
                 sending.is_some_and(|sending| sending.to == self.me && !sending.is_done())
             }
         }
+    }
+
+    /// Whether some requests are under way, and only this very rank could bring any of them to its end.
+    fn only_wait_for_itself(&mut self, handles: &[usize]) -> bool {
+        let mut any = false;
+        let mut handles = handles.iter().map(|&handle| Handle::from_number(handle));
+        let all = handles.all(|handle| {
+            let own = self.waits_for_itself(handle);
+            any |= own;
+            own || self.is_settled(handle)
+        });
+        all && any
     }
 
     /// Returns an error if nothing more comes from this rank.
@@ -1037,7 +1057,7 @@ impl Engine {
         let Some(sending) = self.desk.sends.get_mut(place) else { return Ok(()) };
         sending.gone = true;
         let handle = Handle::Send(place);
-        self.work_on(&[handle], &mut [], &mut [], None)?;
+        self.work_on(&[handle.number()], &mut [], &mut [], None)?;
         self.failure_of(place).inspect_err(|_| drop(self.desk.take_send(place)))
     }
 
@@ -1057,7 +1077,7 @@ impl Engine {
         let mut receives = self.desk.receives.iter();
         !ways.any(|way| way.is_unfinished())
             && !self.desk.call_holds()
-            && !receives.any(|(_, posted)| matches!(posted.state, Receiving::Coming))
+            && !receives.any(Posted::is_coming)
     }
 
     /// Sends nothing more to a rank for which the caller gives up a message of which a part has gone.
@@ -1072,21 +1092,31 @@ impl Engine {
 
     /// Whether the message of a receive has begun to come.
     pub(crate) fn is_coming(&self, place: usize) -> bool {
-        let posted = self.desk.receives.get(place);
-        posted.is_some_and(|posted| matches!(posted.state, Receiving::Coming))
+        self.desk.receives.get(place).is_some_and(Posted::is_coming)
     }
 
     /// Whether a request is done, or will never be.
+    #[inline]
     pub(crate) fn is_settled(&mut self, handle: Handle) -> bool {
+        match handle {
+            Handle::Receive(place)
+                if self.desk.receives.get(place).is_some_and(Posted::has_ended) =>
+            {
+                true
+            }
+            _ => self.settles(handle),
+        }
+    }
+
+    /// [`is_settled`](Self::is_settled) of one that nothing has come for yet.
+    fn settles(&mut self, handle: Handle) -> bool {
         match handle {
             Handle::Receive(place) => {
                 let Some(posted) = self.desk.receives.get(place) else { return true };
-                if !matches!(posted.state, Receiving::Waiting) {
-                    return !matches!(posted.state, Receiving::Coming);
-                }
-                let Some(error) = self.hopeless(&posted.pattern, &posted.members) else {
-                    return false;
+                let Some(Wanted { pattern, among, .. }) = posted.waits_for() else {
+                    return !posted.is_coming();
                 };
+                let Some(error) = self.hopeless(pattern, among.as_deref()) else { return false };
                 self.desk.waiting.retain(|&waiting| waiting != place);
                 self.desk.fail(place, error);
                 true
@@ -1173,10 +1203,11 @@ impl Engine {
         }
     }
 
-    /// Works until all of these requests are settled; false when the limit was over before.
+    /// Works until all of these requests are settled; false when the limit was over before. Requests and what
+    /// belongs to them are named by the [numbers](Handle::number) of their handles.
     pub(crate) fn work_on(
         &mut self,
-        handles: &[Handle],
+        handles: &[usize],
         landings: &mut [(usize, &mut dyn Landing)],
         locals: &mut [Local<'_>],
         limit: Option<Duration>,
@@ -1184,16 +1215,18 @@ impl Engine {
         let mut settled = 0;
         self.work(handles, landings, locals, limit, None, |engine| {
             // Not again those that were.
-            settled += handles[settled..].iter().take_while(|&&h| engine.is_settled(h)).count();
+            let mut rest = handles[settled..].iter();
+            settled +=
+                rest.by_ref().take_while(|&&h| engine.is_settled(Handle::from_number(h))).count();
             settled == handles.len()
         })
     }
 
     /// Works until everything is sent and `done` is true, which may also come of what is waited for `beside`;
-    /// false when the limit was over before.
+    /// false when the limit was over before. See [`work_on`](Self::work_on).
     pub(crate) fn work(
         &mut self,
-        handles: &[Handle],
+        handles: &[usize],
         landings: &mut [(usize, &mut dyn Landing)],
         locals: &mut [Local<'_>],
         limit: Option<Duration>,
@@ -1201,9 +1234,9 @@ impl Engine {
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> Result<bool> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        landings.sort_unstable_by_key(|(place, _)| *place);
+        let places = landings.iter().map(|(handle, _)| Handle::from_number(*handle).place());
+        self.desk.expect(places);
         let mut to = Vec::new();
-        let own = handles.iter().any(|&handle| self.waits_for_itself(handle));
         loop {
             let mut moved = !locals.is_empty() && self.push(locals);
             let sent = locals.iter().all(|local| local.outcome.is_some());
@@ -1221,11 +1254,7 @@ impl Engine {
             if moved {
                 continue;
             }
-            if own
-                && beside.is_none_or(Beside::is_empty)
-                && sent
-                && handles.iter().all(|&h| self.is_settled(h) || self.waits_for_itself(h))
-            {
+            if beside.is_none_or(Beside::is_empty) && sent && self.only_wait_for_itself(handles) {
                 // What it could send itself, it does not while it waits.
                 return if limit.is_some() {
                     Ok(false)
@@ -1373,17 +1402,7 @@ fn take_line<T: Plain>(
     exact: bool,
     into: &mut [T],
 ) -> Option<usize> {
-    let wanted = wire::address(pattern.context, pattern.tag.unwrap_or(0));
-    let mask = if pattern.tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
-    let count = line.count();
-    let room = if exact { count == into.len() } else { count <= into.len() };
-    if (line.address() ^ wanted) & mask != 0
-        || line.what() != wire::inline_of(fingerprint)
-        || !room
-        || count * size_of::<T>() > INLINE_BYTES
-    {
-        return None;
-    }
+    let count = pattern.count_in(line, fingerprint, size_of::<T>(), Some(into.len()), exact)?;
     let into: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..count]);
     let from = line.inline_bytes();
     match into.len() {

@@ -1,16 +1,14 @@
 //! Several sends and receives of borrowed elements, all under way at once.
 
-use std::sync::Arc;
-
 use mp_core::{Plain, requests::Landing};
 
 use crate::{
     communicator::{Communicator, Stream},
-    desk::{Posted, Receiving, Want},
     elements::ElementType,
     engine::{Handle, Local},
     error::{Error, Result},
     outward::Cargo,
+    posted::{Want, Wanted},
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -139,8 +137,7 @@ impl Communicator {
             .iter()
             .map(|receive| {
                 let Receive { pattern, want, .. } = *receive;
-                let members = Arc::clone(&self.members);
-                engine.post(Posted { pattern, want, members, state: Receiving::Waiting })
+                engine.post(Wanted::new(pattern, want, &self.members))
             })
             .collect();
         let mut locals: Vec<Local<'_>> = Vec::with_capacity(sends.len());
@@ -152,11 +149,12 @@ impl Communicator {
             }
             locals.push(Local::new(to, &envelope, bytes, outcome));
         }
-        let handles: Vec<Handle> = posted.iter().flatten().map(|&at| Handle::Receive(at)).collect();
+        let handles: Vec<usize> =
+            posted.iter().flatten().map(|&at| Handle::Receive(at).number()).collect();
         let mut landings: Vec<(usize, &mut dyn Landing)> = Vec::with_capacity(receives.len());
         for (receive, posted) in receives.iter_mut().zip(&posted) {
             if let Ok(place) = posted {
-                landings.push((*place, &mut *receive.landing));
+                landings.push((Handle::Receive(*place).number(), &mut *receive.landing));
             }
         }
         let worked = engine.work_on(&handles, &mut landings, &mut locals, None);

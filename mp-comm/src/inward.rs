@@ -8,18 +8,19 @@ use mp_core::{
 
 use crate::{
     ErrorKind,
-    desk::{Desk, NOBODY, Receiving},
+    desk::{Desk, NOBODY},
     elements::ElementType,
     error::Error,
     members::Members,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
+    posted::Receiving,
     store::{Arrived, Content, Pattern},
     wire::{Envelope, FIRST, Kind, LINE, Line, Words},
 };
 
 /// What a call gives to those who bring messages in while it lasts.
 pub(crate) struct Call<'c, 'b> {
-    /// Where the messages of its own receives can go without a detour.
+    /// Where the messages of its own receives can go without a detour: see [`Desk::expect`].
     pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
     /// What it would like to see, but not to take.
     pub(crate) probe: Option<Pattern>,
@@ -28,14 +29,17 @@ pub(crate) struct Call<'c, 'b> {
 }
 
 impl Call<'_, '_> {
-    fn landing(&mut self, place: usize) -> Option<&mut dyn Landing> {
-        let at = self.landings.binary_search_by_key(&place, |(of, _)| *of).ok()?;
-        Some(&mut *self.landings[at].1)
+    fn landing(&mut self, place: usize, desk: &Desk) -> Option<&mut dyn Landing> {
+        if self.landings.is_empty() {
+            return None;
+        }
+        let (_, landing) = self.landings.get_mut(desk.landing_of(place)?)?;
+        Some(&mut **landing)
     }
 
     /// Whether it can sleep until this message is whole.
-    fn waits_for(&mut self, to: To) -> bool {
-        self.alone && matches!(to, To::Receive(place) if self.landing(place).is_some())
+    fn waits_for(&mut self, to: To, desk: &Desk) -> bool {
+        self.alone && matches!(to, To::Receive(place) if self.landing(place, desk).is_some())
     }
 
     fn probes(&self, source: u32) -> bool {
@@ -85,7 +89,7 @@ impl Body {
         }
         if let Some(landed) = &mut self.landed
             && self.rest.is_empty()
-            && let Some(landing) = call.landing(place)
+            && let Some(landing) = call.landing(place, desk)
         {
             mp_core::copy(piece, &mut landing.bytes()[*landed..][..piece.len()]);
             *landed += piece.len();
@@ -262,12 +266,12 @@ impl Inward {
                 }
             }
             if self.head.is_none() {
-                if !self.pull_line() {
+                if !self.pull_line(desk) {
                     return moved;
                 }
                 moved = true;
             }
-            let Some(line) = self.head else { return moved };
+            let Some(line) = self.head else { continue };
             let (kind, mut envelope) = match self.read_head(desk) {
                 Some(Ok(head)) => head,
                 Some(Err(reason)) => {
@@ -370,7 +374,7 @@ impl Inward {
         desk.backlog.add(body.unexpected_bytes());
         if let To::Receive(place) = to
             && kind != Kind::Moved
-            && let Some(landing) = call.landing(place)
+            && let Some(landing) = call.landing(place, desk)
         {
             match landing.begin(envelope.count) {
                 Ok(()) => {
@@ -404,7 +408,7 @@ impl Inward {
         call: &mut Call<'_, '_>,
     ) {
         if line.loan().is_some()
-            && let Some(landing) = call.landing(place)
+            && let Some(landing) = call.landing(place, desk)
         {
             if let Err(error) = landing.begin(envelope.count) {
                 desk.fail(place, error.into());
@@ -419,16 +423,25 @@ impl Inward {
         desk.invite(envelope, place);
     }
 
-    /// Takes the next line off the channel.
-    fn pull_line(&mut self) -> bool {
+    /// Takes the next line off the channel, if there is one. It is the head then, unless a receive has got it.
+    fn pull_line(&mut self, desk: &mut Desk) -> bool {
         if self.end.is_some() {
             return false;
         }
-        match self.lines.try_receive().map(|words| words.map(|words| *Line::of(&words))) {
-            Ok(line) => self.head = line,
-            Err(error) => self.end = Some(error.into()),
+        match self.lines.try_receive() {
+            Ok(Some(words)) => {
+                let line = Line::of(&words);
+                if !desk.take_line(self.from, line) {
+                    self.head = Some(*line);
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.end = Some(error.into());
+                false
+            }
         }
-        self.head.is_some()
     }
 
     /// Waits for all of the message that begins with this line, which is as long as `into`, and
@@ -484,7 +497,7 @@ impl Inward {
         moved: &mut bool,
     ) -> Result<(), End> {
         let Some(body) = &mut self.body else { return Ok(()) };
-        let alone = call.waits_for(body.to);
+        let alone = call.waits_for(body.to, desk);
         if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
             return pull(&self.lines, bytes_of, body, desk, call, moved);
         }
@@ -585,7 +598,7 @@ fn pull<M: Message + ?Sized>(
     call: &mut Call<'_, '_>,
     moved: &mut bool,
 ) -> Result<(), End> {
-    let alone = call.waits_for(body.to);
+    let alone = call.waits_for(body.to, desk);
     while body.got < body.envelope.bytes {
         let piece = match alone {
             true => Some(channel.receive()?),
@@ -618,20 +631,20 @@ impl End {
     }
 }
 
-/// Whether only rank `me` itself can send what the pattern takes.
-pub(crate) fn only_from_itself(pattern: &Pattern, members: &[u32], me: u32) -> bool {
+/// Whether only rank `me` itself can send what the pattern takes, which from any source is `among` these.
+pub(crate) fn only_from_itself(pattern: &Pattern, among: Option<&Members>, me: u32) -> bool {
     match pattern.source {
         Some(source) => source == me,
-        None => members.iter().all(|&rank| rank == me),
+        None => among.is_some_and(|members| members.all().iter().all(|&rank| rank == me)),
     }
 }
 
-/// Why nothing can come that `pattern` takes from ranks that have come to an end; from any source, also if
+/// Why nothing can come that `pattern` takes from ranks that have come to an end; from any source `among` these, also if
 /// one of the `lost` ranks, or of those that can send nothing more, is a member that was not acknowledged, and
 /// all that it had sent was looked at.
 pub(crate) fn hopeless<'a>(
     pattern: &Pattern,
-    members: &Members,
+    among: Option<&Members>,
     me: u32,
     mut lost: impl Iterator<Item = u32>,
     end: impl Fn(u32) -> Option<&'a End>,
@@ -639,6 +652,7 @@ pub(crate) fn hopeless<'a>(
     if let Some(source) = pattern.source {
         return end(source).map(|end| end.error(source));
     }
+    let members = among?;
     let not_known = |&rank: &u32| {
         members.local(rank).is_some()
             && !members.has_acknowledged(rank)
@@ -647,7 +661,7 @@ pub(crate) fn hopeless<'a>(
     if let Some(error) = lost.find(not_known).and_then(|rank| Some(end(rank)?.error(rank))) {
         return Some(error);
     }
-    if only_from_itself(pattern, members.all(), me) {
+    if only_from_itself(pattern, among, me) {
         return None;
     }
     let mut first = None;

@@ -124,6 +124,7 @@ mod must_not_compile;
 mod outward;
 mod owner;
 mod persistent;
+mod posted;
 mod request;
 mod shelf;
 mod split;

@@ -129,6 +129,7 @@ impl Owner {
 
     /// Looks at the engine, or changes what no channel is needed for: it stays where it is. `None` where
     /// [`try_work`](Self::try_work) returns that.
+    #[inline]
     pub(crate) fn glance<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         let mut here = self.here.try_borrow_mut().ok()?;
         if !self.lent.get() {

@@ -14,21 +14,27 @@ use mp_core::{
 
 use crate::{
     communicator::{Communicator, Stream, localized, status},
-    desk::{Posted, Receiving, Sending},
+    desk::Sending,
     elements::ElementType,
     engine::{Engine, Handle},
     error::{Failed, Result},
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     owner::Shared,
+    posted::Wanted,
     status::{Source, Status, Tag},
 };
+
+/// What the requests of a communicator have in common, so that each counts only this.
+pub(crate) struct Home {
+    pub(crate) engine: Shared,
+    pub(crate) members: Arc<Members>,
+}
 
 /// A request's place at the desk. Dropped, it lets go of it.
 #[derive(Clone)]
 struct Place {
-    engine: Shared,
-    members: Arc<Members>,
+    home: Rc<Home>,
     handle: Handle,
 }
 
@@ -37,16 +43,18 @@ pub(crate) struct Ticket(Option<Place>);
 
 impl Ticket {
     /// Nothing is left to let go of.
+    #[inline]
     fn forget(mut self) {
         self.0 = None;
     }
 }
 
 impl Drop for Ticket {
+    #[inline]
     fn drop(&mut self) {
         // It is borrowed only where a panic came out of it.
-        if let Some(Place { engine, handle, .. }) = self.0.take() {
-            engine.amend(|engine| match handle {
+        if let Some(Place { home, handle }) = self.0.take() {
+            home.engine.amend(|engine| match handle {
                 Handle::Receive(place) => engine.desk.abandon(place),
                 Handle::Send(place) => engine.desk.abandon_send(place),
             });
@@ -89,8 +97,7 @@ pub struct ReceiveOperation<B: BufferMut> {
 
 impl Communicator {
     fn ticket(&self, handle: Handle) -> Ticket {
-        let (engine, members) = (Rc::clone(&self.engine), Arc::clone(&self.members));
-        Ticket(Some(Place { engine, members, handle }))
+        Ticket(Some(Place { home: Rc::clone(&self.home), handle }))
     }
 
     /// Begins to send (`MPI_Isend`), and returns at once. The elements are given away until
@@ -122,6 +129,7 @@ impl Communicator {
     /// })?;
     /// # Ok::<(), mp_core::Error>(())
     /// ```
+    #[inline]
     pub fn immediate_send<B: Buffer + 'static>(
         &self,
         buffer: B,
@@ -150,6 +158,7 @@ impl Communicator {
         self.begin_send(buffer, to, tag, true)
     }
 
+    #[inline(never)]
     fn begin_send<B: Buffer + 'static>(
         &self,
         buffer: B,
@@ -239,57 +248,70 @@ impl Communicator {
     ///
     /// Receives get their messages in the order in which they are posted. Errors, also of this
     /// call, come from [`wait`](Request::wait).
+    #[inline]
     pub fn immediate_receive<B: BufferMut>(
         &self,
         buffer: B,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> ReceiveRequest<B> {
-        Request::new(self.begin_receive(buffer, source.into(), tag.into()))
+        // Made in one piece where the caller has it: whoever copies what was just written in pieces waits for them.
+        let mut buffer = buffer;
+        let (ticket, outcome) = match self.begin_receive(&mut buffer, source.into(), tag.into()) {
+            Begun::Posted(place) => (Some(self.ticket(Handle::Receive(place))), None),
+            Begun::Line { source, tag, count } => {
+                let source = self.members.local(source).unwrap_or(source as usize);
+                let (tag, count) = (tag, count as usize);
+                let bytes = count * size_of::<B::Element>();
+                (None, Some(Ok(Status { source, tag, count, bytes })))
+            }
+            Begun::Ended(outcome) => (None, Some(*outcome)),
+        };
+        Request::new(ReceiveOperation { ticket, outcome, buffer: Some(buffer) })
     }
 
-    fn begin_receive<B: BufferMut>(
-        &self,
-        mut buffer: B,
-        source: Source,
-        tag: Tag,
-    ) -> ReceiveOperation<B> {
+    fn begin_receive<B: BufferMut>(&self, buffer: &mut B, source: Source, tag: Tag) -> Begun {
+        let ended = |outcome| Begun::Ended(Box::new(outcome));
         let pattern = match self.pattern(Stream::Program, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => {
-                return ReceiveOperation {
-                    ticket: None,
-                    outcome: Some(Err(error)),
-                    buffer: Some(buffer),
-                };
-            }
+            Err(error) => return ended(Err(error)),
         };
         let mut engine = self.engine.here();
-        if let Some(Ok((tag, count))) =
-            engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
+        if let Some(source) = pattern.source
+            && let Some(Ok((tag, count))) =
+                engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
         {
-            let source = pattern.source.and_then(|source| self.members.local(source));
-            let (source, bytes) = (source.unwrap_or(0), count * size_of::<B::Element>());
-            let outcome = Some(Ok(Status { source, tag, count, bytes }));
-            return ReceiveOperation { ticket: None, outcome, buffer: Some(buffer) };
+            // No line has more than 255 elements.
+            return Begun::Line { source, tag, count: count as u32 };
         }
         let mut engine = self.engine.work_with(engine);
         let want = engine.want::<B::Element>(Some(buffer.elements().len()), false);
-        let members = Arc::clone(&self.members);
-        let posted = Posted { pattern, want, members, state: Receiving::Waiting };
-        let outcome = match engine.post(posted) {
-            Ok(place) => match engine.desk.land(place, &mut buffer) {
-                Some(landed) => landed.map(|envelope| self.status(&envelope)),
-                None => {
-                    let ticket = Some(self.ticket(Handle::Receive(place)));
-                    return ReceiveOperation { ticket, outcome: None, buffer: Some(buffer) };
-                }
-            },
-            Err(error) => Err(error),
+        let place = match engine.post(Wanted::new(pattern, want, &self.members)) {
+            Ok(place) => place,
+            Err(error) => return ended(Err(self.localized(error))),
         };
-        let outcome = Some(outcome.map_err(|error| self.localized(error)));
-        ReceiveOperation { ticket: None, outcome, buffer: Some(buffer) }
+        if engine.desk.wanted(place).is_some() {
+            return Begun::Posted(place);
+        }
+        match engine.desk.land(place, buffer) {
+            None => Begun::Posted(place),
+            Some(Ok(envelope)) => ended(Ok(self.status(&envelope))),
+            Some(Err(error)) => ended(Err(self.localized(error))),
+        }
     }
+}
+
+/// What the call that begins a receive has come to.
+enum Begun {
+    /// It waits in this place at the desk.
+    Posted(usize),
+    /// A message of one line was there, from this rank of the world.
+    Line {
+        source: u32,
+        tag: u32,
+        count: u32,
+    },
+    Ended(Box<Result<Status>>),
 }
 
 /// What both kinds of requests do alike.
@@ -310,17 +332,14 @@ fn drive_or(
     limit: Option<Duration>,
     failed: impl FnOnce(&mut Engine, usize),
 ) -> Result<bool> {
-    let Some(Place { engine, handle, .. }) = request.place().cloned() else { return Ok(true) };
-    let mut landings = Vec::new();
-    if let (Handle::Receive(place), Some(landing)) = (handle, request.landing()) {
-        landings.push((place, landing));
-    }
-    let mut working = engine.work();
+    let Some(Place { home, handle }) = request.place().cloned() else { return Ok(true) };
+    let number = handle.number();
+    let mut landing = request.landing().map(|landing| (number, landing));
+    let mut working = home.engine.work();
     let settled = working
-        .work_on(&[handle], &mut landings, &mut [], limit)
+        .work_on(&[number], landing.as_mut_slice(), &mut [], limit)
         .inspect_err(|_| failed(&mut working, handle.place()));
     drop(working);
-    drop(landings);
     let settled = settled?;
     if settled {
         request.settle();
@@ -329,13 +348,18 @@ fn drive_or(
 }
 
 fn is_done(request: &impl Ticketed) -> bool {
-    request.place().is_none_or(|Place { engine, handle, .. }| engine.is_settled(*handle))
+    request.place().is_none_or(|Place { home, handle }| home.engine.is_settled(*handle))
 }
 
-fn under_way(request: &mut impl Ticketed) -> Option<UnderWay<'_>> {
-    let Place { engine, handle, .. } = request.place()?;
-    let (driver, handle) = (Rc::clone(engine.background()), handle.number());
-    Some(UnderWay::Driven { driver, handle, landing: request.landing() })
+/// The request of a ticket, if it is under way.
+#[inline]
+fn under_way<'a>(
+    ticket: &'a Option<Ticket>,
+    landing: Option<&'a mut dyn Landing>,
+) -> Option<UnderWay<'a>> {
+    let Place { home, handle } = ticket.as_ref()?.0.as_ref()?;
+    let driver = &**home.engine.background();
+    Some(UnderWay::Driven { driver, handle: handle.number(), landing })
 }
 
 impl<B: Buffer + 'static> Ticketed for SendOperation<B> {
@@ -349,25 +373,36 @@ impl<B: Buffer + 'static> Ticketed for SendOperation<B> {
 }
 
 impl<B: Buffer + 'static> Pending for SendOperation<B> {
+    #[inline]
     fn under_way(&mut self) -> Option<UnderWay<'_>> {
-        under_way(self)
+        under_way(&self.ticket, None)
     }
 
+    #[inline]
     fn settle(&mut self) {
-        let Some(Place { engine, members, handle: Handle::Send(at) }) = self.place().cloned()
+        if self.ticket.is_some() {
+            self.settle_ticket();
+        }
+    }
+}
+
+impl<B: Buffer + 'static> SendOperation<B> {
+    fn settle_ticket(&mut self) {
+        let Some(Place { home, handle: handle @ Handle::Send(place) }) = self.place().cloned()
         else {
             return;
         };
-        let settled = engine.glance(|engine| {
-            let settled = engine.is_settled(Handle::Send(at));
-            settled.then(|| engine.desk.take_send(at))
+        let settled = home.engine.glance(|engine| {
+            let settled = engine.is_settled(handle);
+            settled.then(|| engine.desk.take_send(place))
         });
         let Some(Some(sending)) = settled else { return };
         if let Some(ticket) = self.ticket.take() {
             ticket.forget();
         }
         let Some(sending) = sending else { return };
-        self.outcome = Some(sending.failed.map_or(Ok(()), |error| Err(localized(&members, error))));
+        let localized = |error| localized(&home.members, error);
+        self.outcome = Some(sending.failed.map_or(Ok(()), |error| Err(localized(error))));
         if let Some(back) = sending.back.and_then(|back| back.downcast::<B>().ok()) {
             self.buffer = Some(*back);
         }
@@ -379,8 +414,12 @@ impl<B: Buffer + 'static> Operation for SendOperation<B> {
     type Error = Failed<B>;
     type Back = B;
 
+    #[inline]
     fn wait(self) -> Result<B, Failed<B>> {
-        self.finish(Ok(()))
+        match self {
+            Self { ticket: None, outcome: Some(Ok(())), buffer: Some(buffer) } => Ok(buffer),
+            other => other.finish(Ok(())),
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -429,9 +468,9 @@ impl<B: Buffer + 'static> SendOperation<B> {
             }
         }
         if self.buffer.is_none()
-            && let Some(Place { engine, handle: Handle::Send(place), .. }) = self.place().cloned()
+            && let Some(Place { home, handle: Handle::Send(place) }) = self.place().cloned()
         {
-            engine.work().break_off(place);
+            home.engine.work().break_off(place);
             self.settle();
             outcome = outcome.and(self.outcome.take().unwrap_or(Ok(())));
         }
@@ -444,18 +483,18 @@ impl<B: Buffer + 'static> SendOperation<B> {
 
     /// What was sent, when only the acknowledgement is missing.
     fn given_back(&mut self) -> Option<B> {
-        let Place { engine, handle: Handle::Send(place), .. } = self.place()?.clone() else {
+        let Place { home, handle: Handle::Send(place) } = self.place()?.clone() else {
             return None;
         };
-        let back = engine.work().desk.sends.get_mut(place)?.back.take()?;
+        let back = home.engine.work().desk.sends.get_mut(place)?.back.take()?;
         Some(*back.downcast::<B>().ok()?)
     }
 
     fn taken_back(&mut self) -> Option<B> {
-        let Place { engine, handle: Handle::Send(place), .. } = self.place()?.clone() else {
+        let Place { home, handle: Handle::Send(place) } = self.place()?.clone() else {
             return None;
         };
-        let mut engine = engine.work();
+        let mut engine = home.engine.work();
         let to = engine.desk.sends.get(place)?.to;
         let kept = engine.take_back(to, place)?;
         engine.desk.take_send(place);
@@ -476,29 +515,46 @@ impl<B: BufferMut> Ticketed for ReceiveOperation<B> {
 }
 
 impl<B: BufferMut> Pending for ReceiveOperation<B> {
+    #[inline]
     fn under_way(&mut self) -> Option<UnderWay<'_>> {
-        under_way(self)
+        under_way(&self.ticket, self.buffer.as_mut().map(|buffer| buffer as &mut dyn Landing))
     }
 
     fn settle(&mut self) {
-        let Some(Place { engine, members, handle: Handle::Receive(at) }) = self.place().cloned()
-        else {
+        let Self { ticket: Some(Ticket(Some(place))), buffer: Some(buffer), .. } = self else {
             return;
         };
-        let Some(buffer) = &mut self.buffer else { return };
-        let landed = engine.glance(|engine| {
-            let settled = engine.is_settled(Handle::Receive(at));
-            settled.then(|| engine.desk.land(at, buffer))?
-        });
-        let Some(Some(landed)) = landed else { return };
-        self.outcome = Some(match landed {
-            Ok(envelope) => Ok(status(&members, &envelope)),
-            Err(error) => Err(localized(&members, error)),
-        });
+        let Place { home, handle } = place;
+        let at = handle.place();
+        let outcome = match home.engine.glance(|engine| engine.desk.land_line(at, buffer)) {
+            Some(Some((source, tag, count))) => {
+                let source = home.members.local(source).unwrap_or(source as usize);
+                Ok(Status { source, tag, count, bytes: count * size_of::<B::Element>() })
+            }
+            _ => match settled(place, buffer) {
+                Some(outcome) => outcome,
+                None => return,
+            },
+        };
+        self.outcome = Some(outcome);
         if let Some(ticket) = self.ticket.take() {
             ticket.forget();
         }
     }
+}
+
+/// Returns what has come of a receive, if it is done, with its message in `landing`.
+#[inline(never)]
+fn settled(Place { home, handle }: &Place, landing: &mut dyn Landing) -> Option<Result<Status>> {
+    let landed = home.engine.glance(|engine| {
+        // Perhaps nothing can come for it any more.
+        let settled = engine.is_settled(*handle);
+        settled.then(|| engine.desk.land(handle.place(), landing))?
+    });
+    Some(match landed?? {
+        Ok(envelope) => Ok(status(&home.members, &envelope)),
+        Err(error) => Err(localized(&home.members, error)),
+    })
 }
 
 impl<B: BufferMut> Operation for ReceiveOperation<B> {
@@ -506,15 +562,14 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
     type Error = Failed<B>;
     type Back = B;
 
-    fn wait(mut self) -> Result<(B, Status), Failed<B>> {
-        // Withdrawn later, it could take a message along.
-        let driven = drive_or(&mut self, None, |engine, place| engine.desk.abandon(place));
-        if driven.is_err()
-            && let Some(ticket) = self.ticket.take()
-        {
-            ticket.forget();
+    #[inline]
+    fn wait(self) -> Result<(B, Status), Failed<B>> {
+        match self {
+            Self { ticket: None, outcome: Some(Ok(status)), buffer: Some(buffer) } => {
+                Ok((buffer, status))
+            }
+            other => other.drive_and_finish(),
         }
-        self.finish(driven)
     }
 
     fn is_done(&self) -> bool {
@@ -522,11 +577,10 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
     }
 
     fn cancel(mut self) -> Result<B, Self> {
-        let Some(Place { engine, handle: Handle::Receive(place), .. }) = self.place().cloned()
-        else {
+        let Some(Place { home, handle: Handle::Receive(place) }) = self.place().cloned() else {
             return Err(self);
         };
-        if !engine.work().withdraw(place) {
+        if !home.engine.work().withdraw(place) {
             return Err(self);
         }
         if let Some(ticket) = self.ticket.take() {
@@ -555,6 +609,17 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
 }
 
 impl<B: BufferMut> ReceiveOperation<B> {
+    fn drive_and_finish(mut self) -> Result<(B, Status), Failed<B>> {
+        // Withdrawn later, it could take a message along.
+        let driven = drive_or(&mut self, None, |engine, place| engine.desk.abandon(place));
+        if driven.is_err()
+            && let Some(ticket) = self.ticket.take()
+        {
+            ticket.forget();
+        }
+        self.finish(driven)
+    }
+
     /// Returns what has come of it, after a call that had this outcome.
     fn finish(self, driven: Result<bool>) -> Result<(B, Status), Failed<B>> {
         let outcome = driven.map_or_else(|error| Some(Err(error)), |_| self.outcome);

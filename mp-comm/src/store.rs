@@ -6,7 +6,7 @@ use mp_core::SharedBuffer;
 
 use crate::{
     communicator::Stream,
-    wire::{Envelope, Inline},
+    wire::{self, Envelope, INLINE_BYTES, Inline, Line},
 };
 
 /// Which messages a receive or probe takes.
@@ -24,6 +24,28 @@ impl Pattern {
         self.context == envelope.context
             && self.source.is_none_or(|source| source == envelope.source)
             && self.tag.is_none_or(|tag| tag == envelope.tag)
+    }
+
+    /// How many elements a line has that is a whole message, if this takes it, and if it has the type of this
+    /// fingerprint, with elements of so many bytes, and fits: there is `room` for so many, or for any number.
+    #[inline(always)]
+    pub(crate) fn count_in(
+        &self,
+        line: &Line,
+        fingerprint: u32,
+        size: usize,
+        room: Option<usize>,
+        exact: bool,
+    ) -> Option<usize> {
+        let wanted = wire::address(self.context, self.tag.unwrap_or(0));
+        let mask = if self.tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
+        let count = line.count();
+        let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
+        let takes = (line.address() ^ wanted) & mask == 0
+            && line.what() == wire::inline_of(fingerprint)
+            && fits
+            && count * size <= INLINE_BYTES;
+        takes.then_some(count)
     }
 
     /// Whether it is a receive of an operation that all ranks call together. What such a receive refuses

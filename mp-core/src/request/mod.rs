@@ -18,7 +18,6 @@ mod several;
 
 use std::{
     pin::Pin,
-    rc::Rc,
     task::{Context as Task, Poll},
     time::Duration,
 };
@@ -212,7 +211,7 @@ impl<P: Pending + ?Sized> Pending for &mut P {
 #[doc(hidden)]
 pub enum UnderWay<'a> {
     /// An engine that carries on several, with where the message of this one goes.
-    Driven { driver: Rc<dyn Driver>, handle: usize, landing: Option<&'a mut dyn Landing> },
+    Driven { driver: &'a dyn Driver, handle: usize, landing: Option<&'a mut dyn Landing> },
     /// Somebody else.
     Watched(&'a dyn Watch),
 }

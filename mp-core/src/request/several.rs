@@ -1,6 +1,6 @@
 //! Waiting for several requests, of one rank and of whatever kinds.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, time::Duration};
 
 use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
 use crate::{
@@ -25,8 +25,13 @@ use crate::{
 /// [`BadWorld`](crate::ErrorKind::BadWorld) when they are not all of one rank; what
 /// [`wait_with`](super::Request::wait_with) fails with.
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    let wait = Wait::forever().or_failure();
-    work(requests, wait, Until::All).map(drop)
+    // Mostly several, or all, are done by now, of which nothing need be kept.
+    let first = requests.iter_mut().position(|request| request.under_way().is_some());
+    let Some(first) = first else { return Ok(()) };
+    let rest = &mut requests[first..];
+    let settled = work(rest, Wait::forever().or_failure(), Until::All)?.0;
+    settle(rest, &settled);
+    Ok(())
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A persistent request that
@@ -50,8 +55,8 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
 /// # Errors
 /// As [`wait_all`].
 pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    let wait = Wait::forever().or_failure();
-    Ok(work(requests, wait, Until::Any)?.0)
+    let (settled, _) = work(requests, Wait::forever().or_failure(), Until::Any)?;
+    Ok(settle(requests, &settled))
 }
 
 /// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
@@ -60,8 +65,7 @@ pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
 /// # Errors
 /// As [`wait_all`].
 pub fn test_all<P: Pending>(requests: &mut [P]) -> Result<bool> {
-    let (done, active) = work(requests, Duration::ZERO.into(), Until::All)?;
-    Ok(done.len() == active)
+    are_all_done(requests, Duration::ZERO.into())
 }
 
 /// Returns a request that is done, if one is (`MPI_Testany`). A persistent request that is not started
@@ -79,14 +83,18 @@ pub fn test_any<P: Pending>(requests: &mut [P]) -> Result<Option<usize>> {
 /// # Errors
 /// As [`wait_all`].
 pub fn test_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
-    Ok(work(requests, Duration::ZERO.into(), Until::Any)?.0)
+    let (settled, _) = work(requests, Duration::ZERO.into(), Until::Any)?;
+    Ok(settle(requests, &settled))
 }
 
 /// Waits for one, and returns whether it is done.
 pub(super) fn wait_one<P: Pending>(request: &mut P, wait: Wait) -> Result<bool> {
-    let mut one = [request];
-    let (done, active) = work(&mut one, wait, Until::All)?;
-    Ok(done.len() == active)
+    are_all_done(&mut [request], wait)
+}
+
+fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
+    let (settled, active) = work(requests, wait, Until::All)?;
+    Ok(settle(requests, &settled).len() == active)
 }
 
 /// What else is waited for while an engine is driven.
@@ -95,7 +103,7 @@ pub struct Beside<'a> {
     rank: &'a Rank,
     watched: &'a [(usize, &'a dyn Watch)],
     /// Of other engines.
-    driven: &'a [(usize, Rc<dyn Driver>, usize)],
+    driven: &'a [(usize, &'a dyn Driver, usize)],
     settled: &'a [Cell<bool>],
 }
 
@@ -203,11 +211,11 @@ fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
 struct Parted<'a> {
     rank: Option<Rank>,
     /// The engine of the first that has one, the places of those of this engine, and their handles.
-    main: Option<Rc<dyn Driver>>,
+    main: Option<&'a dyn Driver>,
     places: Vec<usize>,
     handles: Vec<usize>,
     landings: Vec<(usize, &'a mut dyn Landing)>,
-    driven: Vec<(usize, Rc<dyn Driver>, usize)>,
+    driven: Vec<(usize, &'a dyn Driver, usize)>,
     watched: Vec<(usize, &'a dyn Watch)>,
 }
 
@@ -216,9 +224,9 @@ impl<'a> Parted<'a> {
         let mut parted = Self {
             rank: None,
             main: None,
-            places: Vec::new(),
-            handles: Vec::new(),
-            landings: Vec::new(),
+            places: Vec::with_capacity(requests.len()),
+            handles: Vec::with_capacity(requests.len()),
+            landings: Vec::with_capacity(requests.len()),
             driven: Vec::new(),
             watched: Vec::new(),
         };
@@ -226,8 +234,7 @@ impl<'a> Parted<'a> {
             match request.under_way() {
                 None => {}
                 Some(UnderWay::Driven { driver, handle, landing }) => {
-                    let main = parted.main.get_or_insert_with(|| Rc::clone(&driver));
-                    if std::ptr::addr_eq(Rc::as_ptr(main), Rc::as_ptr(&driver)) {
+                    if std::ptr::addr_eq(*parted.main.get_or_insert(driver), driver) {
                         parted.places.push(place);
                         parted.handles.push(handle);
                         parted.landings.extend(landing.map(|landing| (handle, landing)));
@@ -274,18 +281,27 @@ enum Until {
     Any,
 }
 
-/// Works until enough requests are done. Returns which are, and how many are active. Of a call that waits for all and
-/// does not get so far, not each that is done need be named.
-fn work<P: Pending>(requests: &mut [P], wait: Wait, until: Until) -> Result<(Vec<usize>, usize)> {
+/// Works until enough requests are done. Returns of each whether it is, and how many are active. Of a call that waits
+/// for all and does not get so far, not each that is done need be named.
+fn work<P: Pending>(
+    requests: &mut [P],
+    wait: Wait,
+    until: Until,
+) -> Result<(Vec<Cell<bool>>, usize)> {
     let settled: Vec<Cell<bool>> =
         requests.iter().map(|request| Cell::new(request.is_active())).collect();
     let active = settled.iter().filter(|settled| settled.get()).count();
     let parted = Parted::of(requests)?;
     parted.places().for_each(|place| settled[place].set(false));
     bring_about(parted, &settled, wait, until)?;
-    let done: Vec<usize> = (0..settled.len()).filter(|&place| settled[place].get()).collect();
-    done.iter().for_each(|&place| requests[place].settle());
-    Ok((done, active))
+    Ok((settled, active))
+}
+
+/// Takes the answers of the requests that are done, and returns which they are.
+fn settle<P: Pending>(requests: &mut [P], settled: &[Cell<bool>]) -> Vec<usize> {
+    let done = |(place, _): &(usize, &mut P)| settled[*place].get();
+    let requests = requests.iter_mut().enumerate().filter(done);
+    requests.map(|(place, request)| (place, request.settle()).0).collect()
 }
 
 /// Works until enough of those are settled that are under way, or are already.
@@ -331,11 +347,11 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     }
     let has_limit = is_enough || wait.limit.is_some() || wait.news.is_some();
     let _unlimited = (!has_limit).then(|| Unlimited::begin(&watched));
-    match &main {
+    match main {
         // Whoever asks again and again brings the others on.
         _ if is_enough => {
             rank.progress(0);
-            enough(of_engine(&mut |handle| main.as_ref().is_some_and(|main| main.is_done(handle))));
+            enough(of_engine(&mut |handle| main.is_some_and(|main| main.is_done(handle))));
         }
         Some(main) => {
             let beside = Beside { rank, watched: &watched, driven: &driven, settled };
