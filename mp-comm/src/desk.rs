@@ -1,10 +1,7 @@
 //! Where messages and the calls that want them meet: posted receives, messages that nobody has
 //! asked for, and sends that are not done.
 
-use std::{
-    any::Any,
-    collections::{HashMap, VecDeque},
-};
+use std::{any::Any, collections::HashMap};
 
 use mp_core::{BufferMut, requests::Landing};
 use slab::Slab;
@@ -100,8 +97,6 @@ pub(crate) struct Desk {
     /// This rank of the world.
     me: u32,
     pub(crate) receives: Receives,
-    /// The receives that wait, in the order of posting.
-    pub(crate) waiting: VecDeque<usize>,
     pub(crate) store: Store,
     pub(crate) sends: Slab<Sending>,
     /// The number of the call that has said last where its receives land.
@@ -162,14 +157,11 @@ impl Desk {
             self.backlog.remove(self.kept(&arrived));
             self.refuse(&arrived.envelope);
         }
-        let of =
-            |&&at: &&usize| self.wanted(at).is_some_and(|wanted| is_of(wanted.pattern.context));
-        let (revoked, waiting): (Vec<usize>, Vec<usize>) = self.waiting.iter().partition(of);
-        self.waiting = waiting.into();
+        let waiting = self.receives.waiting();
+        let revoked = waiting.filter(|(_, wanted)| is_of(wanted.pattern.context));
         let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
-        for place in
-            revoked.into_iter().chain(asked.map(|(_, (_, place))| place)).collect::<Vec<_>>()
-        {
+        let asked = asked.map(|(_, (_, place))| place);
+        for place in revoked.map(|(place, _)| place).chain(asked).collect::<Vec<_>>() {
             self.fail(place, ErrorKind::Revoked.into());
         }
         let sends = self.sends.iter();
@@ -225,9 +217,7 @@ impl Desk {
         {
             return Ok(place);
         }
-        let place = self.receives.insert(Receiving::Waiting(wanted));
-        self.waiting.push_back(place);
-        Ok(place)
+        Ok(self.receives.post(wanted))
     }
 
     /// Posts a receive for which a message has arrived; `None` if none has.
@@ -256,34 +246,26 @@ impl Desk {
         Ok(Some(place))
     }
 
-    /// What a receive waits for, if it does.
-    #[inline]
-    pub(crate) fn wanted(&self, place: usize) -> Option<&Wanted> {
-        self.receives.get(place)?.waits_for()
-    }
-
     /// Notes where the receives of a call land: by the order of these, until the next call says so.
     pub(crate) fn expect(&mut self, receives: impl Iterator<Item = usize>) {
         self.call += 1;
         for (index, place) in (0..).zip(receives) {
-            if let Some(posted) = self.receives.get_mut(place) {
-                posted.landing = LandingPlace { call: self.call, index };
-            }
+            self.receives.set_landing(place, LandingPlace { call: self.call, index });
         }
     }
 
     /// Where the last call that [has said so](Self::expect) has the landing of a receive.
     pub(crate) fn landing_of(&self, place: usize) -> Option<usize> {
-        let LandingPlace { call, index } = self.receives.get(place)?.landing;
+        let LandingPlace { call, index } = self.receives.get(place)?.landing();
         (call == self.call).then_some(index as usize)
     }
 
     /// Gives a message to the receive that has waited longest, if it is one line, and just what that takes.
     #[inline]
     pub(crate) fn take_line(&mut self, from: u32, line: &Line) -> bool {
-        let Some(&place) = self.waiting.front() else { return false };
-        let Some(posted) = self.receives.get_mut(place) else { return false };
-        let Some(Wanted { pattern, want, .. }) = posted.waits_for() else { return false };
+        let Some((place, Wanted { pattern, want, .. })) = self.receives.first() else {
+            return false;
+        };
         if pattern.source.is_some_and(|source| source != from) {
             return false;
         }
@@ -300,40 +282,28 @@ impl Desk {
             bytes: count * size,
             sync: 0,
         };
-        posted.state =
-            Receiving::Done(Arrived { envelope, content: Content::Inline(line.inline_words()) });
-        self.waiting.pop_front();
+        let content = Content::Inline(line.inline_words());
+        self.receives.set(place, Receiving::Done(Arrived { envelope, content }));
         true
     }
 
     /// The receive that this message is for, which may be [`NOBODY`]. Those before it that can't take
     /// it fail.
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
-        let mut at = 0;
-        while let Some(&place) = self.waiting.get(at) {
-            let Some(wanted) = self.wanted(place).filter(|wanted| wanted.pattern.takes(envelope))
-            else {
-                at += 1;
-                continue;
-            };
+        loop {
+            let takes = |(_, wanted): &(usize, &Wanted)| wanted.pattern.takes(envelope);
+            let (place, wanted) = self.receives.waiting().find(takes)?;
             let theirs = || self.element(envelope.fingerprint);
-            let refused = wanted.want.refuses(envelope, theirs);
-            let together = wanted.pattern.is_together();
-            match at {
-                0 => self.waiting.pop_front(),
-                _ => self.waiting.remove(at),
+            let Some(error) = wanted.want.refuses(envelope, theirs) else {
+                self.receives.set(place, Receiving::Coming);
+                return Some(place);
             };
-            let is_refused = refused.is_some();
-            if let Some(posted) = self.receives.get_mut(place) {
-                posted.state = refused.map_or(Receiving::Coming, Receiving::Failed);
-            }
-            match is_refused {
-                false => return Some(place),
-                true if together => return Some(NOBODY),
-                true => {}
+            let together = wanted.pattern.is_together();
+            self.receives.set(place, Receiving::Failed(error));
+            if together {
+                return Some(NOBODY);
             }
         }
-        None
     }
 
     /// Says to a synchronous sender that its message was received.
@@ -440,8 +410,7 @@ impl Desk {
 
     /// Whether anything is to come from this rank that lies behind what nobody has asked for.
     pub(crate) fn looks_at(&self, source: u32) -> bool {
-        let looks = |wanted: &Wanted| wanted.pattern.looks_at(source);
-        self.waiting.iter().any(|&place| self.wanted(place).is_some_and(looks))
+        self.receives.waiting().any(|(_, wanted)| wanted.pattern.looks_at(source))
             || self.unacknowledged.contains_key(&source)
             || !self.awaited.is_empty() && self.awaited.keys().any(|&(from, _)| from == source)
     }
@@ -449,38 +418,31 @@ impl Desk {
     /// Whether receives wait for messages, or for payloads that they have asked for.
     #[inline]
     pub(crate) fn is_receiving(&self) -> bool {
-        !self.waiting.is_empty() || !self.awaited.is_empty()
+        self.receives.first().is_some() || !self.awaited.is_empty()
     }
 
     /// A message has arrived whole, for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
-        match self.receives.get_mut(place) {
-            Some(Posted { state: Receiving::Abandoned, .. }) => self.receives.remove(place),
-            Some(posted) => posted.state = Receiving::Done(arrived),
-            None => {}
-        }
+        self.end(place, Receiving::Done(arrived));
     }
 
     /// A message will not arrive whole.
     pub(crate) fn fail(&mut self, place: usize, error: Error) {
-        match self.receives.get_mut(place) {
-            Some(Posted { state: Receiving::Abandoned, .. }) => self.receives.remove(place),
-            Some(posted) => posted.state = Receiving::Failed(error),
-            None => {}
+        self.end(place, Receiving::Failed(error));
+    }
+
+    fn end(&mut self, place: usize, state: Receiving) {
+        match self.receives.get(place).map(Posted::state) {
+            Some(Receiving::Abandoned) => self.receives.remove(place),
+            _ => self.receives.set(place, state),
         }
     }
 
     /// Takes a receive back. What has come for it, or is coming, goes with it.
     pub(crate) fn abandon(&mut self, place: usize) {
-        match self.receives.get_mut(place) {
-            Some(posted) if posted.is_coming() => {
-                posted.state = Receiving::Abandoned;
-            }
-            Some(_) => {
-                self.waiting.retain(|&waiting| waiting != place);
-                self.receives.remove(place);
-            }
-            None => {}
+        match self.receives.get(place).is_some_and(Posted::is_coming) {
+            true => self.receives.set(place, Receiving::Abandoned),
+            false => self.receives.remove(place),
         }
     }
 
@@ -493,7 +455,7 @@ impl Desk {
         buffer: &mut B,
     ) -> Option<(u32, u32, usize)> {
         let Receiving::Done(Arrived { envelope, content: Content::Inline(words) }) =
-            &self.receives.get(place)?.state
+            self.receives.get(place)?.state()
         else {
             return None;
         };

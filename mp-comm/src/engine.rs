@@ -736,7 +736,7 @@ impl Engine {
 
     /// Takes a receive back, if nothing has come for it.
     pub(crate) fn withdraw(&mut self, place: usize) -> bool {
-        let withdrawn = self.desk.wanted(place).is_some();
+        let withdrawn = self.desk.receives.wanted(place).is_some();
         if withdrawn {
             self.desk.abandon(place);
         }
@@ -786,7 +786,7 @@ impl Engine {
     /// Whether only this very rank could bring a request that is under way to its end.
     fn waits_for_itself(&self, handle: Handle) -> bool {
         match handle {
-            Handle::Receive(place) => self.desk.wanted(place).is_some_and(|wanted| {
+            Handle::Receive(place) => self.desk.receives.wanted(place).is_some_and(|wanted| {
                 self.only_from_itself(&wanted.pattern, wanted.among.as_deref())
             }),
             Handle::Send(place) => {
@@ -876,7 +876,7 @@ impl Engine {
             self.send_released();
             self.give_up_held();
         }
-        if self.finalizing && self.desk.waiting.is_empty() {
+        if self.finalizing && self.desk.receives.first().is_none() {
             self.finalize();
         }
         if self.joined && !self.is_under_way() {
@@ -1117,7 +1117,6 @@ impl Engine {
                     return !posted.is_coming();
                 };
                 let Some(error) = self.hopeless(pattern, among.as_deref()) else { return false };
-                self.desk.waiting.retain(|&waiting| waiting != place);
                 self.desk.fail(place, error);
                 true
             }

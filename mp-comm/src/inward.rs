@@ -83,7 +83,7 @@ impl Body {
         let wanted = desk
             .receives
             .get(place)
-            .is_some_and(|posted| !matches!(posted.state, Receiving::Abandoned));
+            .is_some_and(|posted| !matches!(posted.state(), Receiving::Abandoned));
         if !wanted {
             return;
         }

@@ -290,7 +290,7 @@ impl Communicator {
             Ok(place) => place,
             Err(error) => return ended(Err(self.localized(error))),
         };
-        if engine.desk.wanted(place).is_some() {
+        if engine.desk.receives.wanted(place).is_some() {
             return Begun::Posted(place);
         }
         match engine.desk.land(place, buffer) {
