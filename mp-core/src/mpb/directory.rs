@@ -1,8 +1,9 @@
 //! Where ranks find their MPBs, and who of them is still there.
 //!
 //! The MPBs of several ranks, its members, by one name are one block of the heap: a [`Descriptor`], a
-//! [`Side`] for each member, and from the next page on the buffers, each on pages of its own. Whoever
-//! opens them first makes them. A member that will set no flag any more is **gone**; what it had is
+//! [`Side`] for each member, and the buffers. Whoever opens them first makes them. Where they [grow](Mpbs::growing_from),
+//! only the first lines are there: the others are a second block, which is made by the first that uses one of them,
+//! found by the number of the first block, and freed with that. A member that will set no flag any more is **gone**; what it had is
 //! **released** when nothing of it can touch the memory any more. The block is freed when every
 //! member is gone and everything that was opened is released. All of this happens under the heap's
 //! lock, as with channels.
@@ -25,7 +26,7 @@ use crate::{
     error::Error,
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
-    sync::{AtomicU32, AtomicU64, Futex, Ordering},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
     wait::Operation,
 };
 
@@ -40,10 +41,13 @@ pub(crate) struct Descriptor {
     namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
+    /// Those of them that are in this block.
+    near: AtomicU64,
     /// The word that the rank proposed who made them.
     agreed: AtomicU64,
     /// What a rank asked for that wanted something else; 0 for none.
     other: AtomicU64,
+    other_near: AtomicU64,
     /// Whose MPBs that rank wanted.
     others: RankSet,
     members: RankSet,
@@ -131,25 +135,41 @@ pub(crate) fn layout() -> u64 {
     fingerprint([size_of::<Descriptor>(), size_of::<Side>(), size_of::<Line>()])
 }
 
-/// Where in a block what lies.
+/// Where in a block what lies: the lines of so many ranks behind so many bytes.
 #[derive(Clone, Copy, Debug)]
 struct Geometry {
     ranks: usize,
     lines: usize,
+    before: usize,
 }
 
 const SIDES: usize = size_of::<Descriptor>();
 
 impl Geometry {
+    /// That of the block with the first lines.
+    fn near(ranks: usize, near: usize) -> Self {
+        Self { ranks, lines: near, before: SIDES + ranks * size_of::<Side>() }
+    }
+
+    /// That of the block with the others.
+    fn far(ranks: usize, far: usize) -> Self {
+        Self { ranks, lines: far, before: 0 }
+    }
+
+    /// Bytes at a multiple of which each rank's lines begin: a page, but where they are few the pair of lines that
+    /// goes from core to core together.
+    fn grain(self) -> usize {
+        if self.lines * LINE_BYTES < PAGE as usize { 2 * LINE_BYTES } else { PAGE as usize }
+    }
+
     /// Lines from one rank's MPB to the next.
     fn stride(self) -> usize {
-        (self.lines * LINE_BYTES).next_multiple_of(PAGE as usize) / LINE_BYTES
+        (self.lines * LINE_BYTES).next_multiple_of(self.grain()) / LINE_BYTES
     }
 
     /// From the start of a block's payload at this place in the segment.
     fn first_line(self, payload: u64) -> u64 {
-        let sides = self.ranks * size_of::<Side>();
-        (payload + (SIDES + sides) as u64).next_multiple_of(PAGE) - payload
+        (payload + self.before as u64).next_multiple_of(self.grain() as u64) - payload
     }
 
     fn buffers(self) -> u64 {
@@ -158,7 +178,7 @@ impl Geometry {
 
     /// Wherever it lies.
     fn block(self) -> u64 {
-        self.first_line(0) + PAGE + self.buffers()
+        self.first_line(0) + self.grain() as u64 + self.buffers()
     }
 }
 
@@ -170,6 +190,10 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
+    /// Those of them that `first` leads to.
+    near: usize,
+    /// The first member's first line of the others, once this rank has used one.
+    far: AtomicPtr<Line>,
     pub(super) agreed: u64,
     /// By their numbers in the world.
     members: Box<[u32]>,
@@ -194,7 +218,7 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let Mpbs { lines, proposal, namespace } = mpbs;
+        let Mpbs { lines, near, namespace, .. } = mpbs;
         let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
         if name.len() > NAME || name.is_empty() || name.contains('\0') {
             return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
@@ -208,7 +232,7 @@ impl Opened {
         if lines == 0 || lines > most {
             return bad(format!("{lines} lines, of which there can be 1 to {most}"));
         }
-        let geometry = Geometry { ranks: members.world.len(), lines };
+        let geometry = Geometry::near(members.world.len(), near);
         let named = (namespace, name);
         let heap = context.lock_heap()?;
         let (mut heap, block) = match find(&context, &heap, named)? {
@@ -219,16 +243,17 @@ impl Opened {
                 let _alone = context.make_alone()?;
                 context.find_or_make(
                     |heap| find(&context, heap, named),
-                    || make(&context, named, &members.world, geometry, proposal),
+                    || make(&context, named, &members.world, geometry, mpbs),
                     |heap, block| announce(&context, heap, named, &members.world, block),
                 )?
             }
         };
         let descriptor = context.segment.at(Offset::<Descriptor>::new(block.payload()))?;
         let theirs = Wanted::read(&context, block, descriptor)?;
-        let ours = Wanted { lines, members: members.world.clone() };
+        let ours = Wanted { lines, near, members: members.world.clone() };
         if theirs != ours {
             descriptor.others.assign(&ours.members);
+            descriptor.other_near.store(near as u64, Ordering::Relaxed);
             descriptor.other.store(lines as u64, Ordering::Relaxed);
             leave(&context, &mut heap, descriptor, block, context.me, Leaving::NeverOpened)?;
             return Err(ours.differ(theirs, name.into()));
@@ -253,6 +278,8 @@ impl Opened {
             members: members.world,
             context,
             lines,
+            near,
+            far: AtomicPtr::new(std::ptr::null_mut()),
             agreed,
             block,
             descriptor,
@@ -295,8 +322,8 @@ impl Opened {
     /// Lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        if rank >= self.ranks || first > self.lines || count > self.lines - first {
-            return Err(self.misfit(rank, first, count));
+        if rank >= self.ranks || first > self.near || count > self.near - first {
+            return self.far_lines(rank, first, count);
         }
         // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
         Ok(unsafe {
@@ -307,11 +334,72 @@ impl Opened {
 
     #[inline(always)]
     pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
-        if rank >= self.ranks || line >= self.lines {
-            return Err(self.misfit(rank, line, 1));
+        if rank >= self.ranks || line >= self.near {
+            return Ok(&self.far_lines(rank, line, 1)?[0]);
         }
         // SAFETY: as in `lines`.
         Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
+    }
+
+    /// [`lines`](Self::lines) that are not near, if there are any.
+    #[inline(never)]
+    fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
+        if rank >= self.ranks || first > self.lines || count > self.lines - first {
+            return Err(self.misfit(rank, first, count));
+        }
+        if first < self.near {
+            let reason = format!(
+                "{count} lines from line {first} on are of both kinds: those from line {} on come later",
+                self.near
+            );
+            return Err(ErrorKind::BadMpbs { mpbs: self.name.clone(), reason }.into());
+        }
+        // Acquire: pairs with the Release in `grow`, of another thread of the rank.
+        let far = match NonNull::new(self.far.load(Ordering::Acquire)) {
+            Some(far) => far,
+            None => self.grow()?,
+        };
+        let stride = self.far_geometry().stride();
+        // SAFETY: checked just now, and by `far_part`: there are these lines; they are atomics, and their block is
+        // freed with that of this rank.
+        Ok(unsafe {
+            let start = far.add(rank * stride + first - self.near);
+            std::slice::from_raw_parts(start.as_ptr(), count)
+        })
+    }
+
+    fn far_geometry(&self) -> Geometry {
+        Geometry::far(self.ranks, self.lines - self.near)
+    }
+
+    /// Finds the lines that are not near, or makes them.
+    #[cold]
+    fn grow(&self) -> Result<NonNull<Line>, Error> {
+        let (context, geometry) = (&self.context, self.far_geometry());
+        let heap = context.lock_heap()?;
+        let (heap, block) = match far_of(&heap, self.block)? {
+            Some(block) => (heap, block),
+            None => {
+                drop(heap);
+                // All members come at the same time, and they are large.
+                let _alone = context.make_alone()?;
+                context.find_or_make(
+                    |heap| far_of(heap, self.block),
+                    || make_far(context, geometry),
+                    |heap, block| Ok::<_, Error>(heap.enlist(block, far_hash(self.block))?),
+                )?
+            }
+        };
+        let room = context.segment.heap().check(block, BlockKind::Lines)?;
+        if room < geometry.block() {
+            let what = "the length of further lines of MPBs";
+            return Err(context.segment.corrupt(what, block.payload(), room).into());
+        }
+        let far = far_part(context, block, geometry)?;
+        drop(heap);
+        // Release: pairs with the Acquire in `far_lines`.
+        self.far.store(far.as_ptr(), Ordering::Release);
+        Ok(far)
     }
 
     /// The first of the lines of all MPBs, which lie one after the other.
@@ -488,9 +576,11 @@ impl Opened {
         if ends & MISMATCH != 0 {
             let theirs = Wanted {
                 lines: descriptor.other.load(Ordering::Relaxed) as usize,
+                near: descriptor.other_near.load(Ordering::Relaxed) as usize,
                 members: descriptor.others.iter().collect(),
             };
-            let ours = Wanted { lines: self.lines, members: self.members.clone() };
+            let (lines, near) = (self.lines, self.near);
+            let ours = Wanted { lines, near, members: self.members.clone() };
             return Some(ours.differ(theirs, name));
         }
         if ends & LOST != 0 {
@@ -547,6 +637,8 @@ fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, 
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     lines: usize,
+    /// Those of them that are there at once.
+    near: usize,
     members: Box<[u32]>,
 }
 
@@ -559,17 +651,19 @@ impl Wanted {
     ) -> Result<Self, SegmentError> {
         let sides = sides(context, block, descriptor.members.len() as usize)?;
         let members = sides.iter().map(|side| side.seat.rank.load(Ordering::Relaxed)).collect();
-        Ok(Self { lines: descriptor.lines.load(Ordering::Relaxed) as usize, members })
+        let lines = descriptor.lines.load(Ordering::Relaxed) as usize;
+        Ok(Self { lines, near: descriptor.near.load(Ordering::Relaxed) as usize, members })
     }
 
     /// The error that says how two differ.
     fn differ(self, theirs: Self, mpbs: Arc<str>) -> Error {
-        if self.lines == theirs.lines {
+        if (self.lines, self.near) == (theirs.lines, theirs.near) {
             let ranks = |members: Box<[u32]>| members.iter().map(|&rank| rank as usize).collect();
             let (ours, theirs) = (ranks(self.members), ranks(theirs.members));
             return ErrorKind::MpbRanksMismatch { mpbs, ours, theirs }.into();
         }
-        let (ours, theirs) = (Mpbs::lines(self.lines), Mpbs::lines(theirs.lines));
+        let spec = |of: &Self| Mpbs::lines(of.lines).growing_from(of.near);
+        let (ours, theirs) = (spec(&self), spec(&theirs));
         Error::from(ErrorKind::MpbMismatch { mpbs, ours, theirs })
     }
 }
@@ -672,7 +766,7 @@ fn make(
     (namespace, name): (Namespace, &str),
     members: &[u32],
     geometry: Geometry,
-    proposal: u64,
+    mpbs: Mpbs,
 ) -> Result<BlockKey, Error> {
     let len = geometry.block();
     let block = context.allocate(BlockKind::Mpbs, len)?;
@@ -684,8 +778,9 @@ fn make(
     descriptor.members.assign(members);
     descriptor.namespace.store(namespace.word(), Ordering::Relaxed);
     descriptor.name.write(name);
-    descriptor.lines.store(geometry.lines as u64, Ordering::Relaxed);
-    descriptor.agreed.store(proposal, Ordering::Relaxed);
+    descriptor.lines.store(mpbs.lines as u64, Ordering::Relaxed);
+    descriptor.near.store(mpbs.near as u64, Ordering::Relaxed);
+    descriptor.agreed.store(mpbs.proposal, Ordering::Relaxed);
     descriptor.other.store(0, Ordering::Relaxed);
     descriptor.given_up.store(0, Ordering::Relaxed);
     descriptor.tell_ends();
@@ -700,6 +795,36 @@ fn make(
         side.seat.rank.store(rank, Ordering::Relaxed);
     }
     Ok(block)
+}
+
+/// Under what the further lines of the MPBs in this block are found.
+fn far_hash(block: BlockKey) -> u64 {
+    hash([BlockKind::Lines as u64, block.word()].into_iter())
+}
+
+/// The further lines of the MPBs in this block, if they were made.
+fn far_of(heap: &LockedHeap<'_>, block: BlockKey) -> Result<Option<BlockKey>, Error> {
+    let found = heap.by_hash(far_hash(block))?;
+    Ok(found.iter().find(|found| found.kind == BlockKind::Lines).map(|found| found.key))
+}
+
+/// Further lines that nobody can find yet.
+fn make_far(context: &Context, geometry: Geometry) -> Result<BlockKey, Error> {
+    let block = context.allocate(BlockKind::Lines, geometry.block())?;
+    let lines = far_part(context, block, geometry)?;
+    // SAFETY: the block is new and known to nobody else; the place is in its range and aligned, and zeros are lines.
+    unsafe { lines.write_bytes(0, geometry.stride() * geometry.ranks) };
+    Ok(block)
+}
+
+/// The first member's first line of further ones.
+fn far_part(
+    context: &Context,
+    block: BlockKey,
+    geometry: Geometry,
+) -> Result<NonNull<Line>, SegmentError> {
+    let first = block.payload() + geometry.first_line(block.payload());
+    Ok(context.segment.range(first, geometry.buffers(), "MPBs")?.cast())
 }
 
 /// Puts MPBs that were made where the others find them.
@@ -746,6 +871,12 @@ fn leave(
     interrupt::wake_everybody(context, statuses);
     let all_gone = descriptor.members.is_subset_of(&descriptor.gone);
     if all_gone && descriptor.opened.is_subset_of(&descriptor.released) {
+        // Before the block by whose number they are found.
+        for far in heap.by_hash(far_hash(block))? {
+            if far.kind == BlockKind::Lines {
+                heap.free(far.key)?;
+            }
+        }
         heap.delist(block)?;
         heap.free(block)?;
     }

@@ -54,10 +54,12 @@ pub(crate) enum BlockKind {
     Farewell,
     /// The ranks that have made channels of a name to a rank.
     Roll,
+    /// Lines of message passing buffers that were made when the first was used.
+    Lines,
 }
 
 impl BlockKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::World,
         Self::Channel,
         Self::Buffer,
@@ -66,6 +68,7 @@ impl BlockKind {
         Self::Mpbs,
         Self::Farewell,
         Self::Roll,
+        Self::Lines,
     ];
 
     fn from_word(word: u32) -> Option<Self> {

@@ -453,7 +453,8 @@ fn without_other(stage: &Stage) {
 }
 
 fn mpb(rank: &Rank) -> Mpb {
-    let mut mpb = rank.mpb("mpb", Mpbs::lines(3)).unwrap();
+    // The victim's last flag is in a line that comes later.
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(3).growing_from(1)).unwrap();
     mpb.set_wait(LONG);
     mpb
 }

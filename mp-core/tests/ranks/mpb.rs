@@ -131,6 +131,85 @@ fn puts_and_gets_against_a_model() {
     });
 }
 
+/// Lines that come later take no memory before they are used, and all ranks find the same ones.
+#[test]
+fn lines_come_when_the_first_is_used() {
+    const NEAR: usize = 4;
+    const LINES: usize = 2_000;
+    for ranks in [1, 2, 3, 5, 8] {
+        on_all(ranks, |rank| {
+            let mut together = Together::new(rank)?;
+            let far = (LINES * 64 * ranks) as u64;
+            for round in 1..=3u64 {
+                together.wait()?;
+                let before = rank.memory().in_use;
+                together.wait()?;
+                let mut mpb = rank.mpb("growing", Mpbs::lines(LINES).growing_from(NEAR))?;
+                mpb.set_wait(LONG);
+                let (me, next, last) =
+                    (rank.id(), (rank.id() + 1) % ranks, (rank.id() + ranks - 1) % ranks);
+                mpb.set_flag_with(line(next, NEAR - 1), round, &[me as u8; 56])?;
+                mpb.wait_flag_from(last, NEAR - 1, |seen| seen == round)?;
+                let in_use = rank.memory().in_use;
+                together.wait()?;
+                ensure!(in_use < before + far / 2, "{in_use} bytes, {before} before");
+                // The last line, and the first of those that come later.
+                let content = bytes(me, (LINES - NEAR) * 64);
+                mpb.put(&content, line(me, NEAR))?;
+                mpb.set_flag(line(next, 0), round)?;
+                mpb.wait_flag_from(last, 0, |seen| seen == round)?;
+                let mut got = vec![0; content.len()];
+                mpb.get(line(last, NEAR), &mut got)?;
+                ensure!(got == bytes(last, got.len()), "round {round}");
+                together.wait()?;
+                mpb.set_flag_with(line(next, LINES - 1), round, &[7; 5])?;
+                mpb.wait_flag_from(last, LINES - 1, |seen| seen == round)?;
+                ensure!(rank.memory().in_use >= before + far, "the lines are somewhere else");
+                // From one kind to the other, but not of both kinds.
+                mpb.put_own(NEAR, 1, line(me, 2))?;
+                let straddles = mpb.get(line(last, NEAR - 1), &mut [0; 128]);
+                let straddles = straddles.map_err(Error::into_kind);
+                ensure!(matches!(straddles, Err(ErrorKind::BadMpbs { .. })), "{straddles:?}");
+                let beyond = mpb.put(&[0; 65], line(me, LINES - 1)).map_err(Error::into_kind);
+                ensure!(matches!(beyond, Err(ErrorKind::NoSuchLines { .. })), "{beyond:?}");
+                together.wait()?;
+                drop(mpb);
+                together.wait()?;
+                let after = rank.memory().in_use;
+                // Others may be at something else by now.
+                ensure!(after < before + far / 2, "{after} bytes, {before} before");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Ranks that want other lines from the beginning are told so.
+#[test]
+fn as_many_lines_are_wanted_at_once() {
+    on_all(2, |rank| {
+        let mut together = Together::new(rank)?;
+        let wanted = |near| rank.mpb("growing", Mpbs::lines(50).growing_from(near));
+        let mpb = if rank.id() == 0 { Some(wanted(5)?) } else { None };
+        together.wait()?;
+        if rank.id() == 1 {
+            let error = wanted(6).expect_err("rank 0 wants 5 at once").to_string();
+            ensure!(error.contains("5 of them at once") && error.contains("6 of them"), "{error}");
+        }
+        together.wait()?;
+        if let Some(mpb) = mpb {
+            let error =
+                mpb.wait_flag_with(LONG, None, 0, |seen| seen != 0).expect_err("a mismatch");
+            ensure!(matches!(error.kind(), ErrorKind::MpbMismatch { .. }), "{error}");
+        }
+        // None may be near.
+        let all_later = rank.mpb("later", Mpbs::lines(3).growing_from(0))?;
+        all_later.set_flag(line(rank.id(), 0), 3)?;
+        ensure!(all_later.flag(0)? == 3, "another line");
+        together.wait()
+    });
+}
+
 #[test]
 fn a_message_goes_round_with_every_policy() {
     for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
