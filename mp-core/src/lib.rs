@@ -9,6 +9,7 @@ pub mod calibrate;
 mod channel;
 mod context;
 mod copy;
+mod costs;
 mod error;
 mod lane;
 mod line;
@@ -76,10 +77,13 @@ pub mod memory {
     };
 }
 
-/// Listening to the waits of a thread, what recordings are made of, and what ends waits for no rank in
-/// particular. Not for programs, so the `onchip` crate does not export it.
+/// Listening to the waits of a thread, what recordings are made of, what ends waits for no rank in
+/// particular, and how many turns of a loop a time is on this machine. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
-    pub use crate::wait::{Listener, News, listen, tell_messages};
+    pub use crate::{
+        costs::{looks, pauses},
+        wait::{Listener, News, listen, tell_messages},
+    };
 }
 
 /// What goes on in a rank's thread while it waits for something else: the rank's progress engine. Not for

@@ -22,10 +22,12 @@ mod shared;
 pub(crate) use fold::fold;
 pub(crate) use shared::{LINE_BYTES, Line, PAYLOAD, copy, get, put};
 
-use crate::sync::yield_now;
+use std::time::Duration;
 
-/// Looks at a line so many times before it lets other threads run.
-const LOOKS: u32 = 1000;
+use crate::{costs, sync::yield_now};
+
+/// Looks at a line for so long, with a pause after each, before it lets other threads run.
+const LOOKING: Duration = Duration::from_micros(14);
 
 /// Writes a value into a line.
 #[inline(always)]
@@ -50,8 +52,9 @@ pub(crate) fn wait(
     wanted: impl Fn(u64) -> bool,
     given_up: impl Fn() -> bool,
 ) -> Option<u64> {
+    let looks = costs::pauses(LOOKING);
     loop {
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             let value = line.flag();
             if wanted(value) {
                 return Some(value);

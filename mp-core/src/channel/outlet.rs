@@ -28,7 +28,6 @@ use std::{
     marker::PhantomData,
     ptr::NonNull,
     sync::{Arc, PoisonError},
-    time::Duration,
 };
 
 use crossbeam_utils::CachePadded;
@@ -47,7 +46,7 @@ use crate::{
     plain::{Message, Plain},
     segment::BlockKey,
     sync::{AtomicU32, AtomicU64, Mutex, Ordering, fence},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait},
+    wait::{Asymmetry, Doing, Flag, Operation, UNSURE, Wait},
 };
 
 /// What a slot's sequence word says instead of the number of a message that will never come. No
@@ -171,9 +170,6 @@ impl GivenUp {
         })
     }
 }
-
-/// After this, a store of another thread has arrived.
-const UNSURE: Duration = Duration::from_millis(1);
 
 enum Way {
     Pair(Ring),

@@ -60,13 +60,6 @@ enum Kind {
     Shared(SharedRing),
 }
 
-/// As long as a message takes that is just under way.
-const LOOKS: u32 = 1500;
-
-fn looks(context: &Context) -> u32 {
-    if context.crowded() { 0 } else { LOOKS }
-}
-
 /// Where a received message lies.
 #[derive(Clone, Copy)]
 enum At {
@@ -87,7 +80,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Receiver) };
         let looks = Cell::new(match kind {
-            Kind::Pair => looks(&opened.context),
+            Kind::Pair => opened.context.looks(),
             _ => 0,
         });
         let wait = Cell::new(Wait::forever());
@@ -401,7 +394,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         let line = match &self.kind {
             Kind::Pair => {
                 // The looks were in vain; before the next ones.
-                self.looks.set(looks(&self.opened.context));
+                self.looks.set(self.opened.context.looks());
                 self.ring.watched()
             }
             Kind::Rendezvous(_) => return self.meet(wait),

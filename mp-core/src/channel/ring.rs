@@ -16,12 +16,14 @@
 use std::{
     cell::{Cell, RefCell},
     ptr::NonNull,
+    time::Duration,
 };
 
 use crossbeam_utils::CachePadded;
 
 use super::slots::{Cursor, MOVED, SlotHeader, Slots};
 use crate::{
+    costs,
     line::prefetch_to_write,
     segment::BlockKey,
     sync::{AtomicU64, Ordering, compiler_fence},
@@ -194,7 +196,7 @@ impl RingSender {
     /// them.
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
-        const PAUSES: u32 = 8;
+        let pauses = costs::pauses(STEP);
         let count = self.ring.slots.count();
         let enough = if patient && count >= LARGE { count / 4 } else { 1 };
         for _ in 0..LOOKS {
@@ -202,7 +204,7 @@ impl RingSender {
             if self.limit - self.tail >= enough {
                 break;
             }
-            for _ in 0..PAUSES {
+            for _ in 0..pauses {
                 std::hint::spin_loop();
             }
         }
@@ -338,6 +340,9 @@ pub(crate) struct Received {
 /// Slots from which a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
+/// How long a sender lets slots gather, and a receiver messages, before it looks again: one or two line transfers.
+const STEP: Duration = Duration::from_nanos(110);
+
 /// Bytes, and least messages, by which a receiver keeps behind its sender in a large ring: see
 /// [`RingReceiver::take`].
 const DISTANCE: u64 = 4096;
@@ -408,12 +413,11 @@ impl RingReceiver {
     /// lately does this: messages that come one by one are never delayed.
     #[cold]
     fn keep_distance(&self, next: u64) {
-        const PAUSES: u32 = 8;
         if self.distance == 0 {
             return;
         }
         if !self.ran_dry.replace(false) && !self.published(next + self.distance - 1) {
-            for _ in 0..PAUSES {
+            for _ in 0..costs::pauses(STEP) {
                 std::hint::spin_loop();
             }
         }

@@ -30,7 +30,7 @@ pub use text::Namespace;
 pub(crate) use text::{Text, hash};
 
 use crate::{
-    ErrorKind,
+    ErrorKind, costs,
     error::Error,
     loan::table::Loans,
     segment::{
@@ -38,7 +38,7 @@ use crate::{
         fingerprint,
     },
     sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
-    wait::{Doing, Flag, Operation, Wait, WaitRecord, Waiting, progress},
+    wait::{Doing, Flag, Operation, UNDER_WAY, Wait, WaitRecord, Waiting, progress},
 };
 
 /// The most ranks a world can have.
@@ -358,6 +358,12 @@ impl Context {
     /// Whether more threads of the world are at work than there are cores for them.
     pub(crate) fn crowded(&self) -> bool {
         self.world().is_ok_and(|world| self.waiting.crowded(&world.helpers))
+    }
+
+    /// How often to look at what is just under way, without a pause, before the wait proper: not at all where
+    /// whoever sends it may need this very core.
+    pub(crate) fn looks(&self) -> u32 {
+        if self.crowded() { 0 } else { costs::looks(UNDER_WAY) }
     }
 
     /// A thread begins to work for ranks of this world, this one among them.

@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     context::Context,
+    costs,
     sync::{AtomicU32, AtomicU64, Futex, Ordering, yield_now},
-    wait::{Asymmetry, WaitPolicy},
+    wait::{Asymmetry, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
 };
 
 /// What one serving thread is woken with.
@@ -39,12 +40,10 @@ pub(super) fn serves() -> bool {
     SERVES.get()
 }
 
-/// As in `wait`.
-const SPIN: Duration = Duration::from_micros(20);
-const LOOKS: u32 = 200;
-const LOOKS_PER_CLOCK: u32 = 32;
-const CROWDED_LOOKS: u32 = 8;
-const UNSURE: Duration = Duration::from_millis(1);
+/// So long it looks without a pause first, if it has one lane: what comes just now is met before a look at the clock.
+const FIRST: Duration = Duration::from_nanos(200);
+/// The same in a crowded world, and then from one yield to the next: as long as a line transfer takes.
+const CROWDED: Duration = Duration::from_nanos(110);
 
 impl Bell {
     /// For a thread of this process.
@@ -118,8 +117,11 @@ impl Bell {
         if policy == WaitPolicy::Park {
             return self.park(lanes, awaited);
         }
-        // What comes just now is met without a pause, and before a look at the clock.
-        for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS } {
+        let (first, per_clock) = match crowded {
+            true => (costs::pauses(CROWDED), costs::pauses(CROWDED)),
+            false => (costs::looks(FIRST), costs::pauses(PER_CLOCK)),
+        };
+        for _ in 0..first {
             if ready() {
                 return;
             }
@@ -129,7 +131,7 @@ impl Bell {
             if crowded {
                 yield_now();
             }
-            for _ in 0..if crowded { CROWDED_LOOKS } else { LOOKS_PER_CLOCK } {
+            for _ in 0..per_clock {
                 std::hint::spin_loop();
                 if ready() {
                     return;

@@ -5,7 +5,6 @@ use std::{
     mem::ManuallyDrop,
     sync::Arc,
     task::{Context as Task, Poll},
-    time::Duration,
 };
 
 use super::{
@@ -17,7 +16,7 @@ use crate::{
     context::Context,
     error::{Result, SendError},
     sync::Ordering,
-    wait::{Backoff, Doing, Flag, Operation, Wait, progress::take_failure},
+    wait::{Backoff, Doing, Flag, Operation, UNSURE, Wait, progress::take_failure},
 };
 
 /// A submitted send, without the types of what it holds. Dropped, it lets go of the send: that is
@@ -32,9 +31,6 @@ pub struct Untyped {
 unsafe impl Send for Untyped {}
 // SAFETY: a shared reference only reads the state.
 unsafe impl Sync for Untyped {}
-
-/// After this, a store of another thread has arrived.
-const UNSURE: Duration = Duration::from_millis(1);
 
 /// The holder's wish to be woken. Only the holder writes it while the send is under way.
 struct Wish(NodeAt);

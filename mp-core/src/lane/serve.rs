@@ -6,7 +6,6 @@ use std::{
     ptr::NonNull,
     sync::Arc,
     task::Waker,
-    time::Duration,
 };
 
 use super::{
@@ -20,7 +19,7 @@ use crate::{
     error::Error,
     plain::Message,
     sync::{Futex, Ordering},
-    wait::{Asymmetry, Backoff},
+    wait::{Asymmetry, Backoff, UNSURE},
 };
 
 /// What a look at a lane came to.
@@ -442,9 +441,6 @@ impl ServedLane {
         self.shared.context.ring(self.shared.context.me);
     }
 }
-
-/// After this, a store of another thread has arrived.
-const UNSURE: Duration = Duration::from_millis(1);
 
 impl Drop for ServedLane {
     fn drop(&mut self) {

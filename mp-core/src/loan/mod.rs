@@ -52,14 +52,16 @@ use slot::Slot;
 use crate::{
     context::Context,
     copy::copy_bytes,
+    costs,
     wait::{Backoff, Doing, Operation, Wait},
 };
 
 /// How long a lender looks for a borrower that has just been told: as long as it takes for a line
-/// to go to a core with another last-level cache, and for one to come back.
+/// to go to a core with another last-level cache, and for one to come back. Where that takes longer, offers are
+/// in vain, and hardly any are made.
 const PATIENCE: Duration = Duration::from_nanos(600);
-/// Looks between two readings of the clock.
-const LOOKS: u32 = 8;
+/// From one reading of the clock to the next.
+const PER_CLOCK: Duration = Duration::from_nanos(110);
 
 /// The end of a rank that lends. See the [module](self).
 #[derive(Debug)]
@@ -133,9 +135,9 @@ impl<'a> Offer<'a> {
 
     /// Looks for the borrower to begin, not for long.
     fn look(&self) {
-        let started = Instant::now();
+        let (started, looks) = (Instant::now(), costs::pauses(PER_CLOCK));
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..looks {
                 if self.lender.slot.has_begun(self.number) {
                     return;
                 }

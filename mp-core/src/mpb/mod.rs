@@ -152,13 +152,6 @@ impl Tick {
     }
 }
 
-/// As long as a flag takes that is just under way.
-const LOOKS: u32 = 1500;
-
-fn looks(context: &Context) -> u32 {
-    if context.crowded() { 0 } else { LOOKS }
-}
-
 impl Mpb {
     /// See [`Rank::decline_mpb`](crate::Rank::decline_mpb).
     pub(crate) fn decline(context: &Context, name: &str, mpbs: Mpbs) -> Result<()> {
@@ -178,7 +171,7 @@ impl Mpb {
     ) -> Result<Self> {
         let opened = Opened::open(context, name, members, mpbs)?;
         let asymmetry = opened.context.waiting.asymmetry;
-        let looks = AtomicU32::new(looks(&opened.context));
+        let looks = AtomicU32::new(opened.context.looks());
         let waits = AtomicU32::new(0);
         let seats = Seats::default();
         Ok(Self { opened, asymmetry, wait: Wait::forever(), watch: None, looks, waits, seats })
@@ -567,7 +560,7 @@ impl Mpb {
         let by = setter.map(|setter| self.world_rank(setter)).transpose()?;
         let flag = opened.line(self.rank(), line)?;
         // The looks were in vain; before the next ones.
-        self.looks.store(looks(context), Ordering::Relaxed);
+        self.looks.store(context.looks(), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let interval = self.watch.as_ref().map(|watch| watch.interval());
         let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);

@@ -9,12 +9,12 @@ use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{
     directory::{Opened, is_there},
-    looks,
     mark::Sleeper,
     spec::Mpbs,
 };
 use crate::{
     context::Namespace,
+    costs,
     error::{Error, ErrorKind, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
@@ -25,9 +25,9 @@ use crate::{
 
 /// The value begins here or at a multiple.
 const GRAIN: usize = 128;
-/// Looks before a wait that may sleep, where ranks share cores: one that runs may be about to come to
+/// How long to look before a wait that may sleep, where ranks share cores: one that runs may be about to come to
 /// what is waited for, and a switch to another one and back takes as long.
-const LEAST_LOOKS: u32 = 1000;
+const LEAST: Duration = Duration::from_micros(1);
 
 /// One piece of memory of all ranks by one name: words that start as zeros, and bytes behind them. A
 /// clone is the same region, opened once.
@@ -40,6 +40,8 @@ pub struct Region {
     words: usize,
     bytes: usize,
     looks: Arc<AtomicU32>,
+    /// [`LEAST`], in looks.
+    least: u32,
     waits: Arc<AtomicU32>,
 }
 
@@ -87,10 +89,11 @@ impl Region {
         let each = all.div_ceil(LINE_BYTES).div_ceil(ranks.len().max(1)).max(1);
         let mpbs = namespace.mpbs(Mpbs::lines(each));
         let opened = Opened::open(Arc::clone(rank.context()), name, ranks, mpbs)?;
-        let looks = Arc::new(AtomicU32::new(looks(&opened.context)));
+        let looks = Arc::new(AtomicU32::new(opened.context.looks()));
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
         let (opened, waits) = (Arc::new(opened), Arc::default());
-        Ok(Self { opened, first, asymmetry, words, bytes, looks, waits })
+        let least = costs::looks(LEAST);
+        Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits })
     }
 
     /// Returns whether another rank has opened a region by this name of ranks that this one is among and that
@@ -248,7 +251,7 @@ impl Region {
         watched: Option<&Word>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
-        for _ in 0..self.looks().max(LEAST_LOOKS) {
+        for _ in 0..self.looks().max(self.least) {
             if let Some(answer) = poll() {
                 return Ok(answer);
             }
@@ -334,7 +337,7 @@ impl Region {
             .iter()
             .map(|(region, place)| {
                 let opened = &region.opened;
-                region.looks.store(looks(context), Ordering::Relaxed);
+                region.looks.store(context.looks(), Ordering::Relaxed);
                 let number = region.next_wait();
                 Sleeper::new(opened.mark(opened.me), *place, number, on)
             })

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, Futex, Ordering, fence};
+use crate::{
+    costs,
+    sync::{AtomicU32, Futex, Ordering, fence},
+};
 
 /// Who holds the lock is written in it, so that the others can tell a slow holder from a dead
 /// one; and what it protects is marked while it is being changed.
@@ -29,8 +32,8 @@ pub(crate) struct RobustLock {
     bell: Futex,
 }
 
-/// Looks at a held lock before a sleep. What is done under it takes less.
-const SPINS: u32 = if cfg!(any(loom, miri)) { 1 } else { 100 };
+/// Looks at a held lock for so long before a sleep. What is done under it takes less.
+const SPIN: Duration = Duration::from_nanos(1400);
 /// Sleeps are no longer than this: a dead holder wakes nobody.
 const DOZE: Duration = Duration::from_millis(20);
 
@@ -50,8 +53,11 @@ impl RobustLock {
     /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
     /// run with the lock in its name.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
-        if (0..SPINS).all(|_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err()) {
-            self.wait(me, lost);
+        if self.try_take(me).is_err() {
+            let look = |_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err();
+            if (0..costs::pauses(SPIN)).all(look) {
+                self.wait(me, lost);
+            }
         }
         // Acquire: the changes come after the mark, also where this rank dies between the two.
         self.dirty.swap(1, Ordering::Acquire) != 0

@@ -39,8 +39,13 @@ impl LineWait {
         Self::Pause
     }
 
-    /// Sleeps on the line of `address` (null: there is no single one) for at most some thousands of
-    /// cycles, unless `ready` says after the watch is armed that there is nothing to wait for.
+    /// Whether [`sleep_on_line`](Self::sleep_on_line) is more than a pause at this address.
+    pub(super) fn sleeps_on(self, address: *const ()) -> bool {
+        self != Self::Pause && !address.is_null()
+    }
+
+    /// Sleeps on the line of `address` (null: there is no single one) for at most some
+    /// microseconds, unless `ready` says after the watch is armed that there is nothing to wait for.
     ///
     /// The bound on the sleep makes the call harmless where the line never changes. Without an
     /// address it is one pause.
@@ -60,10 +65,15 @@ impl LineWait {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::{asm, x86_64::_rdtsc};
+    use std::{
+        arch::{asm, x86_64::_rdtsc},
+        time::Duration,
+    };
 
-    /// About 2 µs on a 3 GHz clock: short beside a futex wake, long beside a line transfer.
-    const CYCLES: u64 = 6_000;
+    use crate::costs::ticks;
+
+    /// Short beside a futex wake, long beside a line transfer.
+    const AT_MOST: Duration = Duration::from_micros(2);
 
     pub(super) fn umwait(address: *const (), ready: impl FnOnce() -> bool) {
         // SAFETY: reached only where CPUID offers WAITPKG. UMONITOR reads no data from `address`,
@@ -73,7 +83,7 @@ mod x86 {
             if ready() {
                 return;
             }
-            let deadline = _rdtsc() + CYCLES;
+            let deadline = _rdtsc() + u64::from(ticks(AT_MOST));
             // State 1 is C0.1: the lighter sleep with the faster wake.
             asm!("umwait {0:e}", in(reg) 1u32, in("edx") (deadline >> 32) as u32,
                 in("eax") deadline as u32, options(nostack));
@@ -91,7 +101,7 @@ mod x86 {
                 return;
             }
             asm!("xchg rbx, {limit}", "mwaitx", "xchg rbx, {limit}",
-                limit = inout(reg) CYCLES => _, in("eax") 0xf0u32, in("ecx") 2u32,
+                limit = inout(reg) u64::from(ticks(AT_MOST)) => _, in("eax") 0xf0u32, in("ecx") 2u32,
                 options(nostack, preserves_flags));
         }
     }

@@ -31,7 +31,10 @@ pub use news::News;
 pub use record::Operation;
 pub(crate) use record::{Doing, NOBODY, WaitRecord, Waited, beside, beside_parts};
 
-use crate::sync::{AtomicU32, Futex, Ordering, yield_now};
+use crate::{
+    costs,
+    sync::{AtomicU32, Futex, Ordering, yield_now},
+};
 
 /// How far a blocked call goes before it gives up its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -200,18 +203,26 @@ pub(crate) struct Waiting {
     pub(crate) spare: i64,
 }
 
-/// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for.
+/// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for: a sleep
+/// between ranks takes 4 to 60 µs, with the machine and how deep the core sleeps. For as long as the wake-up
+/// itself takes, no wait costs more than twice what it had to; where that is half or twice as much, no more
+/// than three times.
 ///
 /// Or yields, in a crowded world: that is time for some rounds of switching between ranks that
 /// have little to do. A rank that yields for longer seems busy to the system all the while, which
 /// then does not move one with work to this core.
-const SPIN: Duration = Duration::from_micros(20);
-/// Looks with a plain pause between them before the processor's line wait is worth arming.
-const PAUSES: u32 = 128;
-/// How long a sleep lasts that a waker may not have heard of.
-const UNSURE: Duration = Duration::from_millis(1);
-/// Looks between two readings of the clock.
-const LOOKS_PER_CLOCK: u32 = 32;
+pub(crate) const SPIN: Duration = Duration::from_micros(20);
+/// For so long there is a plain pause between two looks before the processor's line wait is worth arming: some
+/// far line transfers.
+const PAUSING: Duration = Duration::from_nanos(1800);
+/// How long a sleep lasts that a waker may not have heard of. After so long a store of another thread has arrived,
+/// also where there is no fence to say so.
+pub(crate) const UNSURE: Duration = Duration::from_millis(1);
+/// From one reading of the clock to the next: a reading takes a tenth of that or less.
+pub(crate) const PER_CLOCK: Duration = Duration::from_nanos(450);
+/// How long something is looked at without a pause that another rank is just about to write: as long as a message
+/// takes, or a flag, that is under way, and what its sender does in between.
+pub(crate) const UNDER_WAY: Duration = Duration::from_nanos(1400);
 
 /// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -294,7 +305,7 @@ impl Waiting {
             WaitPolicy::Park => 0,
             // Whoever is waited for may need this very core.
             _ if self.crowded(helpers) => 0,
-            _ => PAUSES,
+            _ => costs::pauses(PAUSING),
         };
         for _ in 0..pauses {
             std::hint::spin_loop();
@@ -311,6 +322,8 @@ impl Waiting {
             WaitPolicy::Park => Duration::ZERO,
             _ => SPIN,
         };
+        // A sleep on the line takes longer than the time between two readings.
+        let pauses = if self.line_wait.sleeps_on(line) { 1 } else { costs::pauses(PER_CLOCK) };
         let mut told = false;
         let mut answer = None;
         'looking: loop {
@@ -321,7 +334,7 @@ impl Waiting {
                     break;
                 }
             } else {
-                for _ in 0..LOOKS_PER_CLOCK {
+                for _ in 0..pauses {
                     self.line_wait.sleep_on_line(line, || {
                         answer = poll();
                         answer.is_some()

@@ -4,11 +4,13 @@ use std::{
     fmt,
     marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use mp_core::{
     Rank,
     memory::{Region, Word},
+    waits::pauses,
 };
 
 use super::{
@@ -183,8 +185,8 @@ impl Server {
 
     fn rounds(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
         loop {
-            let mut idle = 0;
-            while idle <= self.looks() {
+            let (mut idle, looks) = (0, self.looks());
+            while idle <= looks {
                 if round(&mut self.objects)? {
                     idle = 0;
                     if !go_on() {
@@ -222,11 +224,14 @@ impl Server {
         self.objects.iter_mut().for_each(|object| object.push());
     }
 
-    /// How often it looks in vain before it rests.
+    /// How often it looks in vain, with a pause after each look, before it rests.
     fn looks(&self) -> u32 {
+        /// As a wake-up takes.
+        const SPIN: Duration = Duration::from_micros(20);
         /// Where ranks share cores, as a client that runs takes to come back.
-        const LEAST: u32 = 64;
-        self.objects.first().map_or(0, |object| object.place().region.looks().max(LEAST))
+        const LEAST: Duration = Duration::from_nanos(900);
+        let time = |place: &Place| if place.spins() { SPIN } else { LEAST };
+        self.objects.first().map_or(0, |object| pauses(time(object.place())))
     }
 
     /// Waits until there is something to do; false when there never will be.

@@ -9,6 +9,7 @@ use mp_core::{
     Rank, Wait,
     memory::{self, Region},
     names::Namespace,
+    waits::pauses,
 };
 
 pub(super) use mp_core::memory::Word;
@@ -129,6 +130,11 @@ pub(super) trait Site {
     #[inline(always)]
     fn pause(&self, pauses: u32) {
         (0..pauses).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// How many of them take about so long.
+    fn pauses(&self, time: Duration) -> u32 {
+        pauses(time)
     }
 
     /// See [`memory::settle`].

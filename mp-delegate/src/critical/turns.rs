@@ -22,6 +22,7 @@
 
 use std::{cell::Cell, thread::yield_now, time::Duration};
 
+use mp_core::waits::looks;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::site::{Place, Seat, Site, head, seat};
@@ -37,8 +38,9 @@ const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
 /// So many times as long as usual is long. Queues are shorter, and their operations more alike.
 const LONG: u64 = 256;
-/// Nor is a wait long that so many looks end: they take less than the operating system to have another one run.
-const FEW_LOOKS: u32 = 1000;
+/// Nor is a wait long that the looks of so long a time end: they take less than the operating system to have another
+/// one run.
+const SHORT: Duration = Duration::from_micros(1);
 /// One wait of so many is measured whatever becomes of it.
 const MEASURED: u32 = 32;
 
@@ -52,11 +54,13 @@ const MOST: u64 = 250_000_000;
 const OPERATIONS: u32 = 64;
 
 /// What a handle knows of its waits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Waits {
     /// Whether they are waits for a lock in a queue. How long a wait for a combiner takes says nothing of who
     /// runs: it lasts for as long as that has others to serve.
     pub(super) in_queue: bool,
+    /// [`SHORT`], in looks.
+    few: u32,
     count: Cell<u32>,
     /// Nanoseconds of a usual one; 0 before the first.
     usual: Cell<u64>,
@@ -64,6 +68,20 @@ pub(super) struct Waits {
     operations: Cell<u32>,
     /// Whether the operation under way is in a turn.
     has_turn: Cell<bool>,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        let few = looks(SHORT);
+        Self {
+            in_queue: false,
+            few,
+            count: Cell::default(),
+            usual: Cell::default(),
+            operations: Cell::default(),
+            has_turn: Cell::default(),
+        }
+    }
 }
 
 impl Waits {
@@ -115,10 +133,10 @@ impl Observed {
         if self.looks == 0 {
             self.measured = place.waits.in_queue && place.waits.next();
         }
-        if self.looks == 0 && self.measured || self.looks == FEW_LOOKS && !self.measured {
+        if self.looks == 0 && self.measured || self.looks == place.waits.few && !self.measured {
             self.began = now();
         }
-        if self.looks == FEW_LOOKS {
+        if self.looks == place.waits.few {
             self.preemptions = preemptions();
         }
         self.looks = self.looks.saturating_add(1);
@@ -139,7 +157,7 @@ impl Observed {
         // Who waits outside of operations waits for another one to come.
         let inside = place.seat(me)[seat::MARK].peek() != 0;
         let is_shared = || place.waits.is_long(took) || preemptions() > self.preemptions;
-        if inside && self.looks > FEW_LOOKS && is_shared() {
+        if inside && self.looks > place.waits.few && is_shared() {
             go_over(place, now, took);
         }
         if self.measured {
@@ -308,13 +326,13 @@ mod tests {
                 .judge(&place, 0);
         };
         place.waits.measured(1_000_000);
-        preempted(FEW_LOOKS + 1);
+        preempted(place.waits.few + 1);
         assert!(!are_taken(&place), "it waited outside of operations");
         place.enter(0);
-        preempted(FEW_LOOKS);
-        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        preempted(place.waits.few);
+        wait(&place, place.waits.few + 1, 1_000_000);
         assert!(!are_taken(&place), "nothing was taken from it");
-        preempted(FEW_LOOKS + 1);
+        preempted(place.waits.few + 1);
         assert!(are_taken(&place));
     }
 
@@ -325,13 +343,13 @@ mod tests {
             return;
         }
         place.waits.measured(100);
-        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        wait(&place, place.waits.few + 1, 1_000_000);
         assert!(!are_taken(&place), "it waited outside of operations");
         place.enter(0);
-        wait(&place, FEW_LOOKS, 1_000_000);
-        wait(&place, FEW_LOOKS + 1, 1_000);
+        wait(&place, place.waits.few, 1_000_000);
+        wait(&place, place.waits.few + 1, 1_000);
         assert!(!are_taken(&place), "not long");
-        wait(&place, FEW_LOOKS + 1, 1_000_000);
+        wait(&place, place.waits.few + 1, 1_000_000);
         assert!(are_taken(&place));
         let first = place.head(head::TURNS_TIME).peek();
         assert!(first >= 1_000_000 * WHILE, "{first}");
@@ -344,7 +362,7 @@ mod tests {
         assert!(now() >= place.head(head::TURNS_END).peek());
         // As if at once, however long this thread did not run.
         place.head(head::TURNS_END).set(now());
-        wait(&place, FEW_LOOKS + 1, 100_000);
+        wait(&place, place.waits.few + 1, 100_000);
         assert!(place.head(head::TURNS_TIME).peek() >= 2 * first, "soon again");
     }
 }

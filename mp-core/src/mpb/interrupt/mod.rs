@@ -18,10 +18,7 @@ mod status;
 #[cfg(all(test, loom))]
 mod model;
 
-use std::{
-    marker::PhantomData,
-    time::{Duration, Instant},
-};
+use std::{marker::PhantomData, time::Instant};
 
 use self::signal::Thread;
 pub(super) use self::status::Status;
@@ -30,7 +27,7 @@ use crate::{
     context::{Context, Delegations, SEATS},
     error::{Error, ErrorKind, Result},
     sync::{Futex, Mutex, Ordering},
-    wait::{Doing, Flag, Operation, Wait, WaitPolicy},
+    wait::{Doing, Flag, Operation, SPIN, Wait, WaitPolicy},
 };
 
 /// How threads that wait for interrupts are woken.
@@ -309,9 +306,6 @@ pub struct Attendant<'a> {
     here: PhantomData<*const ()>,
 }
 
-/// How long an attendant looks before it sleeps, where cores are idle: about what waking it costs.
-const LOOKING: Duration = Duration::from_micros(20);
-
 impl Attendant<'_> {
     fn status(&self) -> &Status {
         self.mpb.opened.status(self.mpb.rank())
@@ -364,7 +358,7 @@ impl Attendant<'_> {
         })
     }
 
-    /// Looks for a while before it sleeps, if the world has a core for such a thread.
+    /// Looks for about as long as a wake-up takes before it sleeps, if the world has a core for such a thread.
     fn look(&self) {
         let waiting = self.mpb.opened.context.waiting;
         let idle_cores = waiting.spare >= self.mpb.ranks() as i64;
@@ -372,7 +366,7 @@ impl Attendant<'_> {
             return;
         }
         let began = Instant::now();
-        while !self.status().is_rung() && began.elapsed() < LOOKING {
+        while !self.status().is_rung() && began.elapsed() < SPIN {
             std::hint::spin_loop();
         }
     }

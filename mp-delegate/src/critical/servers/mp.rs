@@ -21,8 +21,11 @@
 //! That the dead one was in the middle of an operation stands in a word of shared memory, which
 //! nobody looks at before.
 
+use std::time::Duration;
+
 use mp_core::{
     Channel, Plain, Rank, Receiver, Select, Sender, Wait, names::Namespace, progress::ring,
+    waits::looks,
 };
 
 use crate::critical::{
@@ -233,8 +236,8 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
     }
 }
 
-/// Looks for a response before the wait that may sleep.
-const LOOKS: u32 = 1000;
+/// How long to look for a response before the wait that may sleep.
+const LOOKING: Duration = Duration::from_micros(1);
 
 /// One client. Operations are numbered from 1.
 pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>, W = Way> {
@@ -254,6 +257,8 @@ pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]
     offered: u64,
     /// Those that were not sent.
     draft: Vec<u64>,
+    /// [`LOOKING`], in looks.
+    looks: u32,
     answers: Answers<Ret>,
 }
 
@@ -343,6 +348,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
             wish: 0,
             offered: 0,
             draft,
+            looks: looks(LOOKING),
             answers,
         }
     }
@@ -598,9 +604,9 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     /// Waits for a response to something that was sent.
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
-        let Self { told, answers, .. } = self;
+        let Self { told, answers, looks, .. } = self;
         // Those of the channel are few where ranks share cores; the server may have one for itself.
-        let mut looks = 0..LOOKS;
+        let mut looks = 0..*looks;
         while told.seems_empty() && looks.next().is_some() {}
         match told.receive(|response| answers.decode(response)).flatten() {
             Ok(()) => Ok(()),

@@ -29,6 +29,8 @@
 //! each operation whether it was executed, was not, or was in the middle: of that one operation
 //! nobody knows, and its client is told so.
 
+use std::time::Duration;
+
 use mp_core::Plain;
 
 use crate::critical::{
@@ -418,6 +420,8 @@ impl Client {
     fn look_seldom<S: Site>(&mut self, site: &S, mut look: impl FnMut() -> bool) {
         /// Then the server is busy with others, or not there.
         const LOOKS: u32 = 100;
+        /// Between two looks at most.
+        const LONGEST: Duration = Duration::from_micros(57);
         let mut looks = 0;
         while looks < LOOKS {
             site.pause(self.pauses);
@@ -431,7 +435,7 @@ impl Client {
                 // It may have been there for long.
                 1 => (self.pauses - self.pauses / 8).max(2) - 1,
                 2 => self.pauses,
-                _ => (self.pauses + 1 + self.pauses / 8).min(1 << 12),
+                _ => (self.pauses + 1 + self.pauses / 8).min(site.pauses(LONGEST)),
             };
         }
     }

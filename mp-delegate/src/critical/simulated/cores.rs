@@ -17,6 +17,7 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use generator::Gn;
@@ -446,6 +447,10 @@ impl<'e> Site for Core<'e> {
 
     fn pause(&self, pauses: u32) {
         self.engine.compute(u64::from(pauses) * self.pause);
+    }
+
+    fn pauses(&self, time: Duration) -> u32 {
+        (time.as_nanos() as u64 * 1000 / self.pause.as_picos().max(1)) as u32
     }
 
     /// Nobody is lost here.

@@ -1,0 +1,186 @@
+//! What a processor's pause and a look at a word cost on this machine, so that every wait is given as a time.
+//!
+//! A pause takes 140 cycles on one processor and ten on the next: so many turns of a loop are as long as a
+//! message's way on the one, and as long as a wake-up on the other. What is written down is the time; how many
+//! turns that is follows from what this process measures once, when it is asked for the first time. That takes
+//! some microseconds. `docs/constants.md` has the table of all constants.
+
+use std::time::Duration;
+
+/// Turns that take about as long as [`WHILE`], of loops of which each turn is one such thing. In hardly any wait
+/// does it matter whether they are half or twice as many, so that nothing is done against a clock that
+/// changes later on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Costs {
+    pauses: u32,
+    looks: u32,
+    /// Of the counter by which `UMWAIT` and `MWAITX` end.
+    ticks: u32,
+}
+
+/// So that a time becomes a number of turns by a multiplication and a shift.
+const WHILE: u64 = 1 << SHIFT;
+const SHIFT: u32 = 10;
+
+/// Returns how many of the processor's pauses ([`spin_loop`](std::hint::spin_loop)) take about so long: at least 1.
+#[inline]
+pub fn pauses(time: Duration) -> u32 {
+    turns(time, measured().pauses)
+}
+
+/// Returns how many looks at a word that nobody writes take about so long: at least 1.
+#[inline]
+pub fn looks(time: Duration) -> u32 {
+    turns(time, measured().looks)
+}
+
+/// Returns how far the processor's counter of time gets in so long.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn ticks(time: Duration) -> u32 {
+    turns(time, measured().ticks)
+}
+
+#[inline]
+fn turns(time: Duration, in_a_while: u32) -> u32 {
+    let nanos = time.as_nanos().min(1 << 32) as u64;
+    let turns = (nanos * u64::from(in_a_while)) >> SHIFT;
+    u32::try_from(turns).unwrap_or(u32::MAX).max(1)
+}
+
+/// In models there is no time, and what is interpreted is not measured: one turn is enough.
+#[cfg(any(loom, miri))]
+fn measured() -> Costs {
+    Costs { pauses: 0, looks: 0, ticks: 0 }
+}
+
+#[cfg(not(any(loom, miri)))]
+#[inline]
+fn measured() -> Costs {
+    *clock::COSTS.get_or_init(|| clock::measure().scaled(clock::scale()))
+}
+
+#[cfg(not(any(loom, miri)))]
+mod clock {
+    use std::{
+        hint::{black_box, spin_loop},
+        sync::OnceLock,
+        time::Instant,
+    };
+
+    use super::{Costs, WHILE};
+    use crate::sync::{AtomicU32, Ordering};
+
+    pub(super) static COSTS: OnceLock<Costs> = OnceLock::new();
+
+    /// How much slower this machine is to seem than it is: 5 makes all loops a fifth as long. For experiments:
+    /// what the constants are worth shows when they are wrong.
+    const VARIABLE: &str = "ONCHIP_COSTS";
+
+    pub(super) fn scale() -> f64 {
+        let given = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<f64>().ok());
+        given.filter(|scale| (0.001..=1000.0).contains(scale)).unwrap_or(1.0)
+    }
+
+    pub(super) fn measure() -> Costs {
+        let began = (Instant::now(), counter());
+        let reading = shortest(|| ());
+        let pauses = in_a_while(reading, 16, |turns| (0..turns).for_each(|_| spin_loop()));
+        let word = AtomicU32::new(0);
+        let look = |turns| (0..turns).any(|_| word.load(Ordering::Relaxed) == black_box(1));
+        let looks = in_a_while(reading, 256, |turns| {
+            black_box(look(turns));
+        });
+        let nanos = (began.0.elapsed().as_nanos() as u64).max(1);
+        let ticks = (counter() - began.1).saturating_mul(WHILE) / nanos;
+        Costs { pauses, looks, ticks: ticks.clamp(1, u64::from(u32::MAX)) as u32 }
+    }
+
+    impl Costs {
+        pub(super) fn scaled(self, scale: f64) -> Self {
+            let scaled = |turns| ((f64::from(turns) / scale) as u32).max(1);
+            Self { pauses: scaled(self.pauses), looks: scaled(self.looks), ticks: self.ticks }
+        }
+    }
+
+    /// How many turns `run` takes in a while, where a reading of the clock takes so many nanoseconds: measured
+    /// with so many turns, or with more where these take too little for the clock.
+    fn in_a_while(reading: u64, mut turns: u32, run: impl Fn(u32)) -> u32 {
+        loop {
+            let took = shortest(|| run(turns));
+            // On a clock that stands still a turn takes a nanosecond.
+            let is_last = turns >= 1 << 14;
+            if is_last || took >= (8 * reading).max(150) {
+                let nanos = took.saturating_sub(reading).max(1);
+                let in_a_while = (u64::from(turns) * WHILE / nanos).clamp(1, 8 * WHILE);
+                return in_a_while as u32;
+            }
+            turns *= 4;
+        }
+    }
+
+    /// The shortest of several runs, by the clock: in the others something else may have had the processor.
+    fn shortest(run: impl Fn()) -> u64 {
+        let times = (0..5).map(|_| {
+            let began = Instant::now();
+            run();
+            began.elapsed().as_nanos() as u64
+        });
+        times.min().unwrap_or_default()
+    }
+
+    fn counter() -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+        unsafe {
+            std::arch::x86_64::_rdtsc()
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        0
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::time::Duration;
+
+        use super::*;
+        use crate::costs::{looks, pauses, turns};
+
+        #[test]
+        fn a_time_is_so_many_turns_and_at_least_one() {
+            assert_eq!(turns(Duration::from_nanos(1024), 70), 70);
+            assert_eq!(turns(Duration::from_nanos(2048), 70), 140);
+            assert_eq!(turns(Duration::from_nanos(1), 70), 1);
+            assert_eq!(turns(Duration::MAX, u32::MAX), u32::MAX);
+        }
+
+        /// However busy the machine is, a pause takes some time and no more than some microseconds.
+        #[test]
+        fn what_is_measured_is_of_this_world() {
+            let costs = measure();
+            for turns in [costs.pauses, costs.looks] {
+                assert!((1..=8 * WHILE as u32).contains(&turns), "{costs:?}");
+            }
+            if cfg!(target_arch = "x86_64") {
+                // From 10 MHz to 100 GHz.
+                assert!((10..102_400).contains(&costs.ticks), "{costs:?}");
+            }
+            assert!(looks(Duration::from_micros(100)) >= looks(Duration::from_micros(1)));
+            assert_eq!(pauses(Duration::ZERO), 1);
+        }
+
+        #[test]
+        fn a_slower_machine_takes_fewer_turns() {
+            let costs = Costs { pauses: 70, looks: 1000, ticks: 2800 };
+            assert_eq!(costs.scaled(5.0), Costs { pauses: 14, looks: 200, ticks: 2800 });
+            assert_eq!(costs.scaled(0.5), Costs { pauses: 140, looks: 2000, ticks: 2800 });
+        }
+
+        /// A clock of whole milliseconds, or none.
+        #[test]
+        fn turns_too_short_for_the_clock_are_repeated_and_then_guessed() {
+            let turns = in_a_while(0, 16, |_| ());
+            assert!((1..=8 * WHILE as u32).contains(&turns), "{turns}");
+        }
+    }
+}
