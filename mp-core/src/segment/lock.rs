@@ -53,11 +53,9 @@ impl RobustLock {
     /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
     /// run with the lock in its name.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
-        if self.try_take(me).is_err() {
-            let look = |_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err();
-            if (0..costs::pauses(SPIN)).all(look) {
-                self.wait(me, lost);
-            }
+        let look = |_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err();
+        if (0..costs::pauses(SPIN)).all(look) {
+            self.wait(me, lost);
         }
         // Acquire: the changes come after the mark, also where this rank dies between the two.
         self.dirty.swap(1, Ordering::Acquire) != 0

@@ -143,7 +143,7 @@ pub enum Backoff {
     /// Not at all.
     #[default]
     None,
-    /// So many times the processor's pause: 20 to 100 cycles each.
+    /// So many times the processor's pause: 10 to 140 cycles each, with the processor.
     Fixed(u32),
     /// Tuned while running, so that the second look finds the response.
     Tuned,
