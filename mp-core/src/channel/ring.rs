@@ -340,8 +340,8 @@ pub(crate) struct Received {
 /// Slots from which a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
-/// How long a sender lets slots gather, and a receiver messages, before it looks again: one or two line transfers.
-const STEP: Duration = Duration::from_nanos(110);
+/// How long a sender lets slots gather, and a receiver messages, before it looks again: about two line transfers.
+const STEP: Duration = Duration::from_nanos(140);
 
 /// Bytes, and least messages, by which a receiver keeps behind its sender in a large ring: see
 /// [`RingReceiver::take`].
