@@ -3,7 +3,7 @@
 //! A pause takes 140 cycles on one processor and ten on the next: so many turns of a loop are as long as a
 //! message's way on the one, and as long as a wake-up on the other. What is written down is the time; how many
 //! turns that is follows from what this process measures once, when it is asked for the first time. That takes
-//! some microseconds. `docs/constants.md` has the table of all constants.
+//! 10 to 20 µs. `docs/constants.md` has the table of all constants.
 
 use std::time::Duration;
 
