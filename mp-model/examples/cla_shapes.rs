@@ -1,5 +1,6 @@
 //! The shapes that the cache-line-aware model chooses on the paper's two machines, what it predicts for
-//! them, and how long they take in virtual time beside what the paper compares with.
+//! them, and how long they take in virtual time beside what the paper compares with. What this library chooses
+//! for larger ones, beside what it takes where it does not know them.
 //!
 //! ```text
 //! cargo run --release -p mp-model --example cla_shapes [-- RANKS]
@@ -12,10 +13,15 @@ use std::error::Error;
 use std::{env, iter};
 
 use mp_model::Time;
-use mp_model::cla::barrier::{best_mixed_ways, best_ways};
+use mp_model::cla::barrier::{
+    best_mixed_ways, best_ways, pushed_barrier, pushed_program, pushed_time,
+};
+use mp_model::cla::outward::{Fan, Outward};
 use mp_model::cla::run::{Options, Order, run};
 use mp_model::cla::schedule::By;
-use mp_model::cla::search::{LambdaChoice, best_lambda, reduction_along};
+use mp_model::cla::search::{
+    LambdaChoice, Load, best_lambda, best_outward, outward_time, reduction_along,
+};
 use mp_model::cla::{
     Barrier, Graph, Machine, Parameters, Pattern, Placement, Program, baselines, best_barrier,
     best_tree, patterns,
@@ -32,6 +38,7 @@ fn main() -> Result<()> {
     trees(Pattern::Broadcast { lines: 128 }, "Broadcast of 128 lines")?;
     trees(Pattern::Reduction, "Reduction of one line")?;
     in_order()?;
+    in_groups()?;
     speedups()?;
     match asked {
         Some(ranks) => {
@@ -140,6 +147,64 @@ fn in_order() -> Result<()> {
             let [tree, flat] = [predicted, flat].map(Time::as_nanos);
             println!("{name:<14}{ranks:>4}  {what:<10}{lambda:>4}{tree:>9.0}{flat:>10.0}");
         }
+    }
+    println!();
+    Ok(())
+}
+
+/// What this library chooses where it knows which ranks are near each other, beside 7-ary trees and rounds for one
+/// group.
+fn in_groups() -> Result<()> {
+    println!(
+        "Broadcasts and barriers of this library, ns, flags in caches: T_min and simulated, of 7-ary trees and\nrounds for one group, and of those that are chosen for groups\n"
+    );
+    println!("{:<14}{:<9}{:>24}{:>26}{:>24}", "", "ranks", "line", "2 chunks of 64 KB", "barrier");
+    let (sandy, phi) = (Parameters::SANDY_BRIDGE, Parameters::XEON_PHI);
+    for (name, parameters, groups, each) in [
+        ("Sandy Bridge", sandy, 1, 48),
+        ("Xeon Phi", phi, 1, 48),
+        ("Sandy Bridge", sandy, 4, 4),
+        ("Sandy Bridge", sandy, 2, 8),
+        ("Sandy Bridge", sandy, 2, 64),
+        ("Sandy Bridge", sandy, 8, 16),
+    ] {
+        let placement = Placement::packed(groups * each, &vec![each; groups])?;
+        let machine = Machine { parameters: parameters.with_cached_flags(), placement };
+        let (near, one) = (&machine.placement, Placement::one_group(groups * each)?);
+        let before = Outward::new(&one, Fan::Degree(7), Fan::Degree(7));
+        let in_turn = |program: &Program| -> Result<f64> {
+            let options = Options { congestion: true, ..Options::default() };
+            Ok(run(program, &machine, options)?.end().as_nanos())
+        };
+        let broadcast = |load, most| -> Result<String> {
+            let best = best_outward(&machine, near, load, most);
+            let mut text = Vec::new();
+            for tree in [&before, &Outward::new(near, best.between, best.within)] {
+                let min = outward_time(&machine, tree, 0, load).as_nanos();
+                let tree = tree.tree(0)?;
+                let simulated = in_turn(&match load {
+                    Load::Line => patterns::pushed_broadcast(&tree),
+                    Load::Chunks { lines, chunks } => {
+                        patterns::chunked_broadcast(&tree, lines, chunks)
+                    }
+                })?;
+                text.push(format!("{min:.0}, {simulated:.0}"));
+            }
+            Ok(text.join(" → "))
+        };
+        let mut barriers = Vec::new();
+        for groups in [&one, near] {
+            let rounds = pushed_barrier(groups).rounds(groups);
+            let min = pushed_time(&machine, &rounds).as_nanos();
+            barriers.push(format!("{min:.0}, {:.0}", in_turn(&pushed_program(&rounds))?));
+        }
+        println!(
+            "{name:<14}{:<9}{:>24}{:>34}{:>24}",
+            format!("{groups} × {each}"),
+            broadcast(Load::Line, usize::MAX)?,
+            broadcast(Load::Chunks { lines: 1024, chunks: 2 }, 7)?,
+            barriers.join(" → "),
+        );
     }
     println!();
     Ok(())

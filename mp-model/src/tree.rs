@@ -231,6 +231,19 @@ impl Node {
     }
 }
 
+/// Who tells the child of this index that data is in the parent's buffer: the parent, if it is none of the
+/// siblings.
+pub fn told_by(siblings: &[usize], index: usize) -> Option<usize> {
+    siblings.get((index / 2).checked_sub(1)?).copied()
+}
+
+/// The siblings that a rank tells of data in their common parent's buffer; none if it is not one of them.
+pub fn told_siblings(siblings: &[usize], rank: usize) -> impl Iterator<Item = usize> {
+    let index = siblings.iter().position(|&sibling| sibling == rank).unwrap_or(siblings.len());
+    let first = siblings.len().min(2 * index + 2);
+    siblings[first..siblings.len().min(first + 2)].iter().copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,6 +345,12 @@ mod tests {
                 let node = tree.node(rank).unwrap();
                 let siblings: Vec<_> = node.notified_siblings().collect();
                 prop_assert!(siblings.len() <= 2 && node.notified_children().len() <= 2);
+                if let Some(parent) = node.parent() {
+                    let of: Vec<_> = tree.node(parent).unwrap().children().collect();
+                    prop_assert_eq!(told_siblings(&of, rank).collect::<Vec<_>>(), siblings.clone());
+                    let index = node.child_index().unwrap();
+                    prop_assert_eq!(told_by(&of, index).or(Some(parent)), node.notifier());
+                }
                 for &other in &siblings {
                     // It knows of the same data: that of their common parent.
                     prop_assert_eq!(tree.node(other).unwrap().parent(), node.parent());

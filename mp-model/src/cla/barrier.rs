@@ -1,4 +1,18 @@
 //! Dissemination barriers, and which is best (section 3.3).
+//!
+//! In the paper a rank writes one flag in a round, which m others read: flag[n][r], its *single-use lines*.
+//! The paper also names flag[n][r][m], a flag for each who is told, and sets it aside for the memory that it
+//! takes. This library does that: a rank waits in buffers of its own, where whoever sets a flag finds the one
+//! whom it has to wake. So there are two programs of each barrier, and two searches:
+//!
+//! | flags | program | search |
+//! |---|---|---|
+//! | one for each rank and round, as in the paper | [`Barrier::program`] | [`best_barrier`] |
+//! | one for each who is told, as this library has them | [`pushed_program`] | [`pushed_barrier`] |
+//!
+//! With m = 1 they are the same. More flags in a round save writes in the paper's form only, so that the best
+//! m are smaller here ([`fewest_flags`]), and do not depend on the machine. What does is whether ranks meet
+//! within groups first. That the stores of several flags overlap, neither form knows.
 
 use std::fmt;
 
@@ -6,6 +20,7 @@ use super::equations;
 use super::graph::{Bounds, Graph, Rules};
 use super::machine::{Machine, Placement};
 use super::program::{Line, Program};
+use crate::Time;
 
 /// A barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,12 +41,15 @@ pub enum Barrier {
 }
 
 /// The last step of a barrier with groups (section 3.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Exchange {
     /// Each rank writes a flag for its peer in each other group ("pair-wise").
     Pairs,
     /// One rank of each group writes a flag that all of the other groups read ("socket-root").
     Roots,
+    /// Groups disseminate, each rank by its peers in other groups: for each round, the m groups that it learns
+    /// of. What is learned in a round the peers hand on in the next.
+    Ways(Vec<usize>),
 }
 
 /// What one rank does in one round: it writes its flag of the round, then waits for those of others.
@@ -74,7 +92,7 @@ impl Barrier {
                     disseminate(group, ways, most, &mut rounds);
                 }
                 if groups.len() > 1 {
-                    exchange_flags(&groups, *exchange, &mut rounds);
+                    exchange_flags(&groups, exchange, &mut rounds);
                 }
             }
             Barrier::Central => {}
@@ -161,25 +179,102 @@ fn disseminate(ranks: &[usize], ways: &[usize], most: usize, rounds: &mut [Vec<R
     }
 }
 
-fn exchange_flags(groups: &[Vec<usize>], exchange: Exchange, rounds: &mut [Vec<Round>]) {
-    let ranks = rounds.len();
-    let mut last = vec![Round::default(); ranks];
-    for (own, group) in groups.iter().enumerate() {
-        for (index, &rank) in group.iter().enumerate() {
-            let others = groups.iter().enumerate().filter(|&(other, _)| other != own);
-            for (_, other) in others {
-                let peer = match exchange {
+fn exchange_flags(groups: &[Vec<usize>], exchange: &Exchange, rounds: &mut [Vec<Round>]) {
+    let others = |own: usize| (0..groups.len()).filter(move |&other| other != own).collect();
+    // For each round and group, whom it hears of.
+    let heard: Vec<Vec<Vec<usize>>> = match exchange {
+        Exchange::Pairs | Exchange::Roots => vec![(0..groups.len()).map(others).collect()],
+        Exchange::Ways(ways) => {
+            let all: Vec<usize> = (0..groups.len()).collect();
+            let mut rounds = vec![Vec::new(); groups.len()];
+            disseminate(&all, ways, ways.len(), &mut rounds);
+            let of =
+                |number: usize| rounds.iter().map(move |of| of[number].reads.clone()).collect();
+            (0..ways.len()).map(of).collect()
+        }
+    };
+    for heard in heard {
+        let mut last = vec![Round::default(); rounds.len()];
+        for (group, heard) in groups.iter().zip(heard) {
+            for (index, &rank) in group.iter().enumerate() {
+                let peer = |&other: &usize| match exchange {
+                    Exchange::Roots => groups[other][0],
                     // A rank of the larger group shares its peer with others of its own.
-                    Exchange::Pairs => other[index % other.len()],
-                    Exchange::Roots => other[0],
+                    _ => groups[other][index % groups[other].len()],
                 };
-                last[rank].reads.push(peer);
+                last[rank].reads.extend(heard.iter().map(peer));
             }
         }
+        let read: Vec<usize> = last.iter().flat_map(|round| round.reads.clone()).collect();
+        read.into_iter().for_each(|rank| last[rank].writes = true);
+        rounds.iter_mut().zip(last).for_each(|(rounds, last)| rounds.push(last));
     }
-    let read: Vec<usize> = last.iter().flat_map(|round| round.reads.clone()).collect();
-    read.into_iter().for_each(|rank| last[rank].writes = true);
-    rounds.iter_mut().zip(last).for_each(|(rounds, last)| rounds.push(last));
+}
+
+/// What each rank does in a barrier of these rounds as this library has it: it sets a flag in the buffer of
+/// each who is to hear of it, in the order of ranks, and then waits for its own. Each flag has one who sets
+/// it and one who waits.
+pub fn pushed_program(rounds: &[Vec<Round>]) -> Program {
+    let mut program = Program::new(rounds.len());
+    for round in 0..rounds.iter().map(Vec::len).max().unwrap_or(0) {
+        let mut flags = Vec::new();
+        for (rank, setter) in told(rounds, round) {
+            let flag = program.flag(rank);
+            program.write(setter, flag, 1);
+            flags.push((rank, flag));
+        }
+        flags.into_iter().for_each(|(rank, flag)| program.wait(rank, flag, 1));
+    }
+    program
+}
+
+/// The minimum of the graph rules for that, without a graph; with what it takes longer to
+/// [write](super::Parameters::write) a line than to read it, which is on the way of each flag here.
+///
+/// # Panics
+/// If the machine has other ranks.
+pub fn pushed_time(machine: &Machine, rounds: &[Vec<Round>]) -> Time {
+    assert_eq!(rounds.len(), machine.ranks(), "the ranks of the barrier and of the machine");
+    let (parameters, placement) = (&machine.parameters, &machine.placement);
+    let write = parameters.near.memory + parameters.more_to_write();
+    let mut clocks = vec![Time::ZERO; rounds.len()];
+    for round in 0..rounds.iter().map(Vec::len).max().unwrap_or(0) {
+        let mut flags = Vec::new();
+        for (rank, setter) in told(rounds, round) {
+            clocks[setter] += write;
+            flags.push((rank, setter, clocks[setter]));
+        }
+        for (rank, setter, written) in flags {
+            let transfer = parameters.link(placement.near(rank, setter)).transfer;
+            clocks[rank] = clocks[rank].max(written) + transfer;
+        }
+    }
+    clocks.into_iter().max().unwrap_or_default()
+}
+
+/// Who is told in a round, and by whom.
+fn told(rounds: &[Vec<Round>], round: usize) -> impl Iterator<Item = (usize, usize)> {
+    let reads =
+        move |rounds: &'_ Vec<Round>| rounds.get(round).map_or(Vec::new(), |of| of.reads.clone());
+    let ranks = rounds.iter().map(reads).enumerate();
+    ranks.flat_map(|(rank, reads)| reads.into_iter().map(move |setter| (rank, setter)))
+}
+
+/// The m for each round with which each of so many ranks sets the fewest flags, the smallest first; of equal
+/// ones, those with the fewest rounds. A flag costs the same in any round.
+pub fn fewest_flags(ranks: usize) -> Vec<usize> {
+    mixed_ways(ranks, |ways| (Time::from_picos(ways as u64), ranks - ways))
+}
+
+/// The barrier of this library for the groups of this placement, with the fewest flags within and between them.
+pub fn pushed_barrier(groups: &Placement) -> Barrier {
+    match &groups.groups()[..] {
+        [all] => Barrier::Dissemination(fewest_flags(all.len())),
+        groups => Barrier::Grouped {
+            within: groups.iter().map(|group| fewest_flags(group.len())).collect(),
+            exchange: Exchange::Ways(fewest_flags(groups.len())),
+        },
+    }
 }
 
 /// The best m of the m-way dissemination barrier, and its r (equations 27 and 29): of equal ones the one
@@ -201,11 +296,20 @@ pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
 pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
     let round =
         |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
+    mixed_ways(ranks, |ways| (round(ways), ways))
+}
+
+/// The same for any cost of a round, and of equal ones the least of a second value.
+fn mixed_ways(ranks: usize, round: impl Fn(usize) -> (Time, usize)) -> Vec<usize> {
     // By how many ranks are to be known of, oneself included.
-    let mut best = vec![(crate::Time::ZERO, 0); ranks.max(1) + 1];
+    let mut best = vec![(Time::ZERO, 0); ranks.max(1) + 1];
     for known in 2..=ranks {
-        let cost = |ways: usize| (round(ways) + best[known.div_ceil(ways + 1)].0, ways);
-        best[known] = (1..known).map(cost).min().expect("one way at least");
+        let cost = |ways: usize| {
+            let (cost, rank) = round(ways);
+            ((cost + best[known.div_ceil(ways + 1)].0, rank), ways)
+        };
+        let ((cost, _), ways) = (1..known).map(cost).min().expect("one way at least");
+        best[known] = (cost, ways);
     }
     let mut ways = Vec::new();
     let mut known = ranks;
@@ -275,16 +379,24 @@ impl fmt::Display for Barrier {
         match self {
             Barrier::Dissemination(ways) => write!(f, "dissemination, {}", rounds_text(ways)),
             Barrier::Grouped { within, exchange } => {
-                let within: Vec<_> = within.iter().map(|ways| rounds_text(ways)).collect();
+                let within: Vec<_> = within.chunk_by(|one, other| one == other).collect();
+                let within: Vec<_> = within.iter().map(|ways| within_text(ways)).collect();
                 let exchange = match exchange {
-                    Exchange::Pairs => "pairs",
-                    Exchange::Roots => "roots",
+                    Exchange::Pairs => "pairs".into(),
+                    Exchange::Roots => "roots".into(),
+                    Exchange::Ways(ways) => format!("between them ({})", rounds_text(ways)),
                 };
                 write!(f, "groups ({}), then {exchange}", within.join("; "))
             }
             Barrier::Central => f.write_str("central counter, one wake"),
         }
     }
+}
+
+/// Of groups that do the same.
+fn within_text(groups: &[Vec<usize>]) -> String {
+    let text = groups.first().map_or(String::new(), |ways| rounds_text(ways));
+    if groups.len() > 1 { format!("{} of {text}", groups.len()) } else { text }
 }
 
 fn rounds_text(ways: &[usize]) -> String {

@@ -13,6 +13,7 @@
 //! | `graph/` | 2.4 | edges E1–E4, minimum and maximum |
 //! | `equations.rs` | 3–5 | equations 6–35 as printed, and where they disagree with each other |
 //! | `tree.rs` | 3–5 | trees as data |
+//! | `outward.rs` | | trees of groups and within them, for each root, along which this library broadcasts |
 //! | `patterns.rs` | 3–5 | synchronization, broadcast and reduction as programs |
 //! | `schedule.rs` | | this library's other collective operations as programs: who sends to whom |
 //! | `barrier.rs` | 3.3 | dissemination barriers, within and across groups, and their search |
@@ -28,6 +29,8 @@ pub mod coherent;
 pub mod equations;
 pub mod graph;
 mod machine;
+
+pub mod outward;
 mod parameters;
 pub mod patterns;
 mod program;

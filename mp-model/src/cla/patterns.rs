@@ -177,6 +177,42 @@ pub fn pushed_broadcast(tree: &Tree) -> Program {
     program
 }
 
+/// Broadcast of chunks of so many lines through a buffer of each rank that has children, whose children get
+/// it from there: OC-Bcast (thesis, algorithm 1), where leaves copy straight to private memory and nobody
+/// waits for a buffer. A parent tells its first two children, and those tell their siblings
+/// ([`tree`](crate::tree)).
+pub fn chunked_broadcast(tree: &Tree, lines: u64, chunks: u64) -> Program {
+    let mut program = Program::new(tree.ranks());
+    let told: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
+    for chunk in 0..chunks {
+        let data: Vec<Line> = (0..tree.ranks()).map(|rank| program.data(rank, lines)).collect();
+        let reader = |rank| tree.children(rank).next().unwrap_or(rank);
+        let buffers: Vec<Line> =
+            (0..tree.ranks()).map(|rank| program.buffer(rank, reader(rank), lines)).collect();
+        for rank in 0..tree.ranks() {
+            let children: Vec<usize> = tree.children(rank).collect();
+            if let Some(parent) = tree.parent(rank) {
+                program.wait(rank, told[rank], chunk + 1);
+                let siblings: Vec<usize> = tree.children(parent).collect();
+                for sibling in crate::tree::told_siblings(&siblings, rank) {
+                    program.write(rank, told[sibling], chunk + 1);
+                }
+                let target = if children.is_empty() { data[rank] } else { buffers[rank] };
+                program.copy(rank, buffers[parent], target);
+            } else {
+                program.copy(rank, data[rank], buffers[rank]);
+            }
+            for &child in children.iter().take(2) {
+                program.write(rank, told[child], chunk + 1);
+            }
+            if tree.parent(rank).is_some() && !children.is_empty() {
+                program.copy(rank, buffers[rank], data[rank]);
+            }
+        }
+    }
+    program
+}
+
 /// Reduction of one line that each rank pushes into a line of its parent, with the notification; the
 /// parent combines them in this order.
 pub fn pushed_reduction(tree: &Tree) -> Program {

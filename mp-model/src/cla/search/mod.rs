@@ -18,11 +18,13 @@
 //! looking at all trees of up to seven ranks finds; with any other parameters it comes within 5% of that
 //! (see the tests). It is never worse than a fixed shape.
 
+mod broadcasts;
 mod levels;
 mod moves;
 mod reductions;
 mod seeds;
 
+pub use self::broadcasts::{Load, OutwardChoice, best_outward, outward_time};
 pub(super) use self::levels::Levels;
 pub(super) use self::moves::Draft;
 use self::moves::improve_all;

@@ -2,6 +2,7 @@ mod against_equations;
 mod against_runs;
 mod schedules;
 mod searches;
+mod shapes;
 mod statements;
 
 use proptest::prelude::*;
