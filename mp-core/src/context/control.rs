@@ -6,6 +6,7 @@ use super::text::Text;
 use crate::{
     segment::{RobustLock, Shared},
     sync::{AtomicU32, AtomicU64, Futex, Ordering, fence},
+    topology::Seat,
     wait::WaitRecord,
 };
 
@@ -142,6 +143,9 @@ pub(crate) struct RankControl {
     pub(crate) claimed: AtomicU32,
     /// The process that has entered as this rank; for a thread, the process of all ranks.
     pub(crate) pid: AtomicU32,
+    /// The last-level cache and the package of the CPU that it is bound to, each plus 1; 0 if it is not bound.
+    /// Written before any rank is started.
+    seat: [AtomicU32; 2],
     /// Where the rank sleeps.
     pub(crate) doorbell: CachePadded<Futex>,
     /// What it waits for.
@@ -220,6 +224,22 @@ impl Delegations {
 }
 
 impl RankControl {
+    /// Says where the rank is bound to.
+    pub(crate) fn set_seat(&self, seat: Option<Seat>) {
+        let numbers =
+            seat.map_or([0; 2], |Seat { cache, package }| [cache, package].map(|at| at as u32 + 1));
+        for (word, number) in self.seat.iter().zip(numbers) {
+            word.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the rank is bound to.
+    pub(crate) fn seat(&self) -> Option<Seat> {
+        let [cache, package] =
+            [0, 1].map(|at: usize| self.seat[at].load(Ordering::Relaxed).checked_sub(1));
+        Some(Seat { cache: cache? as usize, package: package? as usize })
+    }
+
     pub(crate) fn state(&self) -> RankState {
         // Acquire: pairs with the Release in `set_state`.
         RankState::from_word(self.state.load(Ordering::Acquire))

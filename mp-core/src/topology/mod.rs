@@ -104,6 +104,15 @@ pub struct NumaNode {
     pub cpus: CpuSet,
 }
 
+/// What a CPU shares with others: ranks with the same are near each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seat {
+    /// Its last-level cache, as an index into [`Topology::complexes`].
+    pub cache: usize,
+    /// Its package, or socket, as an index into [`Topology::packages`].
+    pub package: usize,
+}
+
 /// The cores under one last-level cache.
 ///
 /// Where no cache is known to be shared, the cores of a package in one NUMA node form a complex.
@@ -242,6 +251,12 @@ impl Topology {
     /// The caches, ordered by level, kind and first CPU; empty if the kernel tells of none.
     pub fn caches(&self) -> &[Cache] {
         &self.caches
+    }
+
+    /// The cache and the package of a CPU; `None` for one that is offline or does not exist.
+    pub fn seat(&self, cpu: usize) -> Option<Seat> {
+        let cache = self.cores.get(self.core_of(cpu)?)?.complex;
+        Some(Seat { cache, package: self.complexes.get(cache)?.package })
     }
 
     /// The core a CPU belongs to, as an index into [`cores`](Self::cores); `None` for a CPU that

@@ -38,7 +38,7 @@ impl World {
         let (asked, args) = (self.policy, self.args.take().unwrap_or_default());
         let cores = Allowance::read()?.parallelism();
         let context = self.create(asked.unwrap_or_default(), cores)?;
-        let cpus = self.cpus()?;
+        let cpus = self.seat(&context)?;
         let name = program.into();
         let path = PathBuf::from(&name);
         let shown = path.file_name().unwrap_or(&name);

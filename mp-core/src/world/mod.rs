@@ -279,7 +279,7 @@ impl World {
         let policy = self.policy()?;
         let cores = Allowance::read()?.parallelism();
         let context = self.create(policy, cores)?;
-        let cpus = self.cpus()?;
+        let cpus = self.seat(&context)?;
         if processes {
             return processes::run(context, call, self.args, policy, cores, cpus);
         }
@@ -302,12 +302,18 @@ impl World {
         }
     }
 
-    fn cpus(&self) -> Result<Vec<Option<usize>>> {
+    /// Returns the CPUs that ranks are to be bound to, and tells the world where these are.
+    fn seat(&self, context: &Context) -> Result<Vec<Option<usize>>> {
         if self.bind == Bind::None {
             return Ok(vec![None; self.size]);
         }
-        let plan = Plan::for_ranks(&Topology::read()?, self.size, &self.bind)?;
-        Ok(plan.places().iter().map(|place| place.cpu).collect())
+        let topology = Topology::read()?;
+        let plan = Plan::for_ranks(&topology, self.size, &self.bind)?;
+        let cpus: Vec<_> = plan.places().iter().map(|place| place.cpu).collect();
+        for (rank, cpu) in (0..).zip(&cpus) {
+            context.rank(rank)?.set_seat(cpu.and_then(|cpu| topology.seat(cpu)));
+        }
+        Ok(cpus)
     }
 
     fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {

@@ -16,6 +16,7 @@ use crate::{
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
+    topology::Seat,
     wait::{
         News,
         progress::{self, Part},
@@ -138,6 +139,24 @@ impl Rank {
     /// How many cores the ranks of the world may use, all together.
     pub fn cores(&self) -> usize {
         self.context.waiting.cores(self.size())
+    }
+
+    /// Returns what a rank's CPU shares with those of others, if the world has
+    /// [bound](crate::World::bind) that rank to one: the same at all ranks. None also if there is no such rank.
+    ///
+    /// ```
+    /// use mp_core::{Bind, World, topology::Topology};
+    ///
+    /// let cpu = Topology::read()?.usable_cpus().first().ok_or("no CPU")?;
+    /// World::threads(1).bind(Bind::List(vec![cpu])).run(|rank| {
+    ///     assert!(rank.seat(0).is_some() && rank.seat(1).is_none());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seat(&self, rank: usize) -> Option<Seat> {
+        let id = u32::try_from(rank).ok().filter(|_| rank < self.size())?;
+        self.context.rank(id).ok()?.seat()
     }
 
     /// Whether more threads of the world are at work now than it has cores, so that whoever waits
