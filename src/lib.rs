@@ -51,7 +51,7 @@
 
 // All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
 // for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
-pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives};
+pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
 pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, ErrorKind, Guard, MemoryUse,

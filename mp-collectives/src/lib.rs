@@ -16,6 +16,7 @@ pub mod experiments;
 pub mod immediate;
 mod layout;
 mod members;
+pub mod near;
 mod others;
 mod pairs;
 mod real;

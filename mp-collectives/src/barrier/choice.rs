@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use mp_model::cla::barrier::best_mixed_ways;
-use mp_model::cla::{Barrier, Machine, Parameters, Placement};
+use mp_model::cla::barrier::{pushed_barrier, pushed_time};
+use mp_model::cla::{Barrier, Machine, Parameters};
+
+use crate::near::{Near, Places};
 
 /// Why a barrier was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub enum Reason {
     FewCrowded,
     /// Many ranks share cores, and the fewest are to be woken.
     Crowded,
-    /// Each rank has a core: the rounds that the cache-line-aware model finds best.
+    /// Each rank has a core: the groups and rounds that the cache-line-aware model finds best.
     Modelled(Origin),
 }
 
@@ -37,6 +39,8 @@ pub struct Explanation {
     pub cores: usize,
     /// What was chosen.
     pub barrier: Barrier,
+    /// What groups ranks, for [`Barrier::Grouped`].
+    pub near: Near,
     /// Why.
     pub reason: Reason,
 }
@@ -46,52 +50,62 @@ pub struct Explanation {
 /// but P − 1 flags of each, and each may be woken more than once by those that it finds missing.
 const FEW: usize = 16;
 
-/// The barrier for so many ranks on so many cores, with these parameters of the machine, if they are
+/// The barrier for ranks at these places on so many cores, with these parameters of the machine, if they are
 /// known.
 ///
-/// The m of each round are those of [`best_mixed_ways`], for flags that are in caches. Others can be
-/// found by [`mp_model::cla::best_barrier`], and forced.
+/// Ranks have flags in caches, and a flag for each whom they tell ([`mp_model::cla::barrier`]): rounds are those
+/// with the fewest flags, over all ranks or within groups and between them. Others can be forced.
 pub fn choose(
-    ranks: usize,
+    places: &Places,
     cores: usize,
     parameters: Option<Parameters>,
     forced: Option<Barrier>,
 ) -> Explanation {
-    let (barrier, reason) = match forced {
-        Some(barrier) => (barrier, Reason::Forced),
+    let ranks = places.ranks();
+    let finest = || places.levels().last().unwrap_or(Near::All);
+    let (near, barrier, reason) = match forced {
+        Some(barrier) => (finest(), barrier, Reason::Forced),
         // The two of a pair tell each other, wherever they are.
-        None if ranks > cores && ranks > FEW => (Barrier::Central, Reason::Crowded),
+        None if ranks > cores && ranks > FEW => (Near::All, Barrier::Central, Reason::Crowded),
         None if ranks > cores && ranks > 2 => {
-            (Barrier::Dissemination(vec![ranks - 1]), Reason::FewCrowded)
+            (Near::All, Barrier::Dissemination(vec![ranks - 1]), Reason::FewCrowded)
         }
         None => {
             let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
-            let ways = ways(ranks, parameters.unwrap_or(Parameters::SANDY_BRIDGE));
-            (Barrier::Dissemination(ways), Reason::Modelled(origin))
+            let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
+            let machine = Machine { parameters, placement: places.finest() };
+            let timed = |near| {
+                let groups = places.groups(near);
+                let barrier = pushed_barrier(&groups);
+                (pushed_time(&machine, &barrier.rounds(&groups)), near, barrier)
+            };
+            // Of equal ones the first, over all ranks.
+            let best = places.levels().map(timed).min_by_key(|timed| timed.0);
+            let one = (Near::All, Barrier::Dissemination(Vec::new()));
+            let (near, barrier) = best.map_or(one, |(_, near, barrier)| (near, barrier));
+            (near, barrier, Reason::Modelled(origin))
         }
     };
-    Explanation { ranks, cores, barrier, reason }
-}
-
-fn ways(ranks: usize, parameters: Parameters) -> Vec<usize> {
-    let Ok(placement) = Placement::one_group(ranks) else { return Vec::new() };
-    let parameters = parameters.with_cached_flags();
-    best_mixed_ways(&Machine { parameters, placement }, ranks)
+    Explanation { ranks, cores, barrier, near, reason }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { ranks, cores, barrier, reason } = self;
-        write!(f, "a barrier of {ranks} ranks on {cores} cores: {barrier}; ")?;
+        let Explanation { ranks, cores, barrier, near, reason } = self;
+        write!(f, "a barrier of {ranks} ranks on {cores} cores: {barrier}")?;
+        if matches!(barrier, Barrier::Grouped { .. }) {
+            write!(f, ", groups are {near}")?;
+        }
+        f.write_str("; ")?;
         f.write_str(match reason {
             Reason::Forced => "forced",
             Reason::FewCrowded => "ranks share cores, and so the last one to come waits for nobody",
             Reason::Crowded => "ranks share cores, and so each is woken once at most",
             Reason::Modelled(Origin::Measured) => {
-                "the rounds that the cache-line-aware model finds best for this machine"
+                "which the cache-line-aware model finds best for this machine"
             }
             Reason::Modelled(Origin::Paper) => {
-                "the rounds that the cache-line-aware model finds best for the paper's Sandy Bridge"
+                "which the cache-line-aware model finds best for the paper's Sandy Bridge"
             }
         })
     }
@@ -99,48 +113,81 @@ impl fmt::Display for Explanation {
 
 #[cfg(test)]
 mod tests {
-    use mp_model::Time;
-    use mp_model::cla::Contention;
+    use mp_core::topology::Seat;
+    use mp_model::cla::barrier::Exchange;
 
     use super::*;
 
+    fn unknown(
+        ranks: usize,
+        cores: usize,
+        parameters: Option<Parameters>,
+        forced: Option<Barrier>,
+    ) -> Explanation {
+        choose(&Places::unknown(ranks), cores, parameters, forced)
+    }
+
+    /// So many packages of so many ranks, with a core for each.
+    fn packages(packages: usize, each: usize, parameters: Option<Parameters>) -> Explanation {
+        let seat = |rank: usize| Some(Seat { cache: rank / each, package: rank / each });
+        let places = Places::of_seats(&(0..packages * each).map(seat).collect::<Vec<_>>());
+        choose(&places, packages * each, parameters, None)
+    }
+
     #[test]
     fn many_ranks_that_share_cores_meet_at_one() {
-        let barrier = |ranks, cores| choose(ranks, cores, None, None).barrier;
+        let barrier = |ranks, cores| unknown(ranks, cores, None, None).barrier;
         assert_eq!(barrier(1, 1), Barrier::Dissemination(vec![]));
         assert_eq!(barrier(2, 1), Barrier::Dissemination(vec![1]));
         assert_eq!(barrier(2, 2), Barrier::Dissemination(vec![1]));
         assert_eq!([barrier(17, 2), barrier(48, 47)], [Barrier::Central, Barrier::Central]);
         assert_eq!(barrier(3, 2), Barrier::Dissemination(vec![2]));
         assert_eq!(barrier(16, 15), Barrier::Dissemination(vec![15]));
-        assert!(matches!(barrier(48, 48), Barrier::Dissemination(_)));
-        assert_eq!(choose(9, 9, None, Some(Barrier::Central)).reason, Reason::Forced);
+        assert_eq!(barrier(48, 48), Barrier::Dissemination(vec![1, 1, 1, 1, 2]));
+        assert_eq!(unknown(9, 9, None, Some(Barrier::Central)).reason, Reason::Forced);
+        // Bound or not.
+        let seats: Vec<_> = (0..32).map(|cache| Some(Seat { cache, package: 0 })).collect();
+        let crowded = choose(&Places::of_seats(&seats), 31, None, None);
+        assert_eq!((crowded.near, crowded.barrier), (Near::All, Barrier::Central));
     }
 
+    /// What is predicted for these, and what they take in virtual time, is in `mp-model`.
     #[test]
-    fn the_rounds_follow_the_machine() {
-        let chosen = |parameters| choose(48, 48, parameters, None).barrier;
-        assert_eq!(chosen(None), chosen(Some(Parameters::SANDY_BRIDGE)));
-        // Where several lines come in little more time than one, fewer rounds of more flags are best.
-        let mut quick = Parameters::SANDY_BRIDGE;
-        let reader = Time::from_picos(quick.near.transfer.as_picos() / 10);
-        quick.contention = Some(Contention { start: Time::ZERO, reader, saved: Time::ZERO });
-        assert_ne!(chosen(None), chosen(Some(quick)));
+    fn the_form_follows_the_machine() {
+        for (count, each, within, between) in [
+            (2, 8, vec![1; 3], vec![1]),
+            (2, 64, vec![1; 6], vec![1]),
+            (8, 16, vec![1; 4], vec![1; 3]),
+        ] {
+            let chosen = packages(count, each, None);
+            let exchange = Exchange::Ways(between);
+            let grouped = Barrier::Grouped { within: vec![within; count], exchange };
+            assert_eq!((chosen.near, chosen.barrier), (Near::Caches, grouped));
+        }
+        // Where all are equally far, groups are of no use.
+        let near = Parameters::SANDY_BRIDGE.near;
+        let even = Parameters { far: near, ..Parameters::SANDY_BRIDGE };
+        let chosen = packages(2, 8, Some(even));
+        assert_eq!((chosen.near, chosen.barrier), (Near::All, Barrier::Dissemination(vec![1; 4])));
     }
 
     #[test]
     fn explanations_give_the_facts() {
-        let text = choose(80, 2, None, None).to_string();
+        let text = unknown(80, 2, None, None).to_string();
         for fact in ["80 ranks", "2 cores", "central", "woken once"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
-        let text = choose(8, 2, None, None).to_string();
+        let text = unknown(8, 2, None, None).to_string();
         for fact in ["8 ranks", "m = 7", "waits for nobody"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
-        let text = choose(2, 2, None, None).to_string();
+        let text = unknown(2, 2, None, None).to_string();
         assert!(text.contains("m = 1, r = 1") && text.contains("Sandy Bridge"), "{text}");
-        let text = choose(2, 2, Some(Parameters::XEON_PHI), None).to_string();
+        let text = unknown(2, 2, Some(Parameters::XEON_PHI), None).to_string();
         assert!(text.contains("this machine"), "{text}");
+        let text = packages(2, 8, None).to_string();
+        for fact in ["2 of m = 1, r = 3", "between them (m = 1, r = 1)", "ranks of a cache"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
     }
 }

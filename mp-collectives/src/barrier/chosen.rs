@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mp_core::Wait;
 use mp_core::mpb::Mpbs;
+use mp_model::cla::barrier::pushed_barrier;
 use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Mpb, complete};
 
@@ -14,6 +15,7 @@ use crate::calibration;
 use crate::calls::{Board, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
+use crate::near::Places;
 use crate::real::{RealError, RealMpb};
 use crate::told::CHOICE_TARGET;
 
@@ -22,7 +24,8 @@ use crate::told::CHOICE_TARGET;
 pub struct Settings {
     /// This barrier, and not the one that suits the machine.
     pub barrier: Option<Barrier>,
-    /// Which ranks are near each other, for [`Barrier::Grouped`]; by default all are.
+    /// Which ranks are near each other, for [`Barrier::Grouped`] and its choice; by default those that the world
+    /// has bound to CPUs of one last-level cache.
     pub placement: Option<Placement>,
 }
 
@@ -84,8 +87,8 @@ impl Algorithm {
 impl Barriers {
     /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
     ///
-    /// Three ranks and more, each with a core, take the rounds that suit this machine's calibration, if
-    /// one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
+    /// Three ranks and more, each with a core, take the groups and rounds that suit this machine's calibration,
+    /// if one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
@@ -100,49 +103,50 @@ impl Barriers {
         let members = members.into();
         let Settings { barrier, placement } = settings;
         let ranks = members.count();
-        let placement = match placement {
-            Some(placement) => placement,
-            None => Placement::one_group(ranks).map_err(mp_core::Error::other)?,
-        };
-        if placement.ranks() != ranks {
-            let given = placement.ranks();
+        let places = placement.map_or_else(|| Places::of(members), Places::given);
+        if places.ranks() != ranks {
+            let given = places.ranks();
             return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
         }
         // Two have no choice.
         let asked = barrier.is_none() && (3..=members.cores()).contains(&ranks);
         let kept = if asked { calibration::kept() } else { None };
         let parameters = kept.map(|calibration| calibration.parameters);
-        let choice = choose(ranks, members.cores(), parameters, barrier);
-        Barriers::open_chosen(members, name, choice, &placement)
+        let choice = choose(&places, members.cores(), parameters, barrier);
+        Barriers::open_chosen(members, name, choice, &places)
     }
 
     fn open_chosen(
         members: Members<'_>,
         name: &str,
         mut choice: Explanation,
-        placement: &Placement,
+        places: &Places,
     ) -> mp_core::Result<Barriers> {
         let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::checked);
+        let rounds = |choice: &Explanation| {
+            let rounds = rounds(&choice.barrier, &places.groups(choice.near));
+            rounds.map_err(mp_core::Error::other)
+        };
         let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
             (Barrier::Central, _) => {
                 let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
                 let central = Central::new(&mpb, 0).map_err(mp_core::Error::other)?;
                 (mpb, Algorithm::Central(central))
             }
-            (Barrier::Dissemination(ways), Reason::Modelled(origin)) => {
-                // No rounds take more flags than to be told by every other rank.
+            (_, Reason::Modelled(origin)) => {
+                // No rounds take more flags than to be told by every other rank: each rank of the own group is
+                // heard of once at most, and then each other group.
                 let mpbs = Mpbs::lines(choice.ranks.max(2) - 1);
-                let mpb = open(mpbs.proposing(proposal::word(ways, origin)))?;
-                if let Some((ways, origin)) = proposal::read(mpb.get_ref().agreed()) {
-                    choice.barrier = Barrier::Dissemination(ways);
-                    choice.reason = Reason::Modelled(origin);
+                let mpb = open(mpbs.proposing(proposal::word(choice.near, origin)))?;
+                if let Some((near, origin)) = proposal::read(mpb.get_ref().agreed()) {
+                    choice.barrier = pushed_barrier(&places.groups(near));
+                    (choice.near, choice.reason) = (near, Reason::Modelled(origin));
                 }
-                let rounds = rounds(&choice.barrier, placement).map_err(mp_core::Error::other)?;
-                let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
+                let barrier = Dissemination::with_rounds(&mpb, &rounds(&choice)?, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
             }
-            (barrier, _) => {
-                let rounds = rounds(barrier, placement).map_err(mp_core::Error::other)?;
+            _ => {
+                let rounds = rounds(&choice)?;
                 let mpb = open(Mpbs::lines(Dissemination::lines(&rounds).max(1)))?;
                 let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
@@ -260,27 +264,32 @@ impl Arrived<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use mp_core::World;
+    use mp_core::topology::Seat;
     use mp_model::cla::Parameters;
 
-    use super::super::choice::Origin;
     use super::*;
 
     /// Whatever each rank knows of the machine.
     #[test]
     fn all_take_what_the_first_one_proposes() {
-        for ranks in [3, 7] {
+        for (ranks, each) in [(3, 2), (7, 3), (8, 2), (12, 4)] {
+            let seat = |rank: usize| Some(Seat { cache: rank / each, package: rank / each });
+            let places = Places::of_seats(&(0..ranks).map(seat).collect::<Vec<_>>());
+            // Where all is equally far.
+            let even =
+                Parameters { far: Parameters::SANDY_BRIDGE.near, ..Parameters::SANDY_BRIDGE };
+            let come = AtomicUsize::new(0);
             let told = World::threads(ranks).run(|rank| {
-                let mine = if rank.id() == 0 { None } else { Some(Parameters::XEON_PHI) };
-                let mut choice = choose(ranks, ranks, mine, None);
-                if rank.id() > 1 {
-                    // As a machine would have it where a round costs much, and a flag nothing.
-                    choice.barrier = Barrier::Dissemination(vec![ranks - 1]);
-                }
-                let placement = Placement::one_group(ranks).map_err(mp_core::Error::other)?;
-                let mut barriers =
-                    Barriers::open_chosen(rank.into(), "proposed", choice, &placement)?;
-                for _ in 0..100 {
+                let mine = if rank.id() % 2 == 0 { None } else { Some(even) };
+                let choice = choose(&places, ranks, mine, None);
+                let mut barriers = Barriers::open_chosen(rank.into(), "proposed", choice, &places)?;
+                for number in 1..=100 {
+                    come.fetch_add(1, Ordering::Relaxed);
+                    barriers.wait()?;
+                    assert!(come.load(Ordering::Relaxed) >= number * ranks);
                     barriers.wait()?;
                 }
                 Ok(barriers.explain().to_string())
@@ -290,16 +299,15 @@ mod tests {
         }
     }
 
-    /// Not even a word that means nothing leads to a barrier that is none.
+    /// Groups that one has proposed who knows of them are one group to who does not.
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        let refused = World::threads(1).run(|rank| {
-            let barrier = Barrier::Dissemination(vec![9, 9]);
-            let reason = Reason::Modelled(Origin::Measured);
-            let choice = Explanation { ranks: 1, cores: 1, barrier, reason };
-            let placement = Placement::one_group(1).map_err(mp_core::Error::other)?;
-            Ok(Barriers::open_chosen(rank.into(), "senseless", choice, &placement).is_err())
+    fn what_is_not_known_is_one_group() {
+        let waited = World::threads(1).run(|rank| {
+            let seats = [Some(Seat { cache: 0, package: 0 })];
+            let mut choice = choose(&Places::of_seats(&seats), 1, None, None);
+            choice.near = crate::near::Near::Packages;
+            Barriers::open_chosen(rank.into(), "unknown", choice, &Places::unknown(1))?.wait()
         });
-        assert_eq!(refused.expect("an answer"), [true]);
+        assert_eq!(waited.expect("a barrier"), [()]);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::trees::{Shape, Trees};
+
 /// How a message goes to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -56,17 +58,6 @@ impl Machine {
             _ => 2,
         }
     }
-
-    /// k, the degree of the tree.
-    ///
-    /// With a core for each rank, 7: the thesis finds the whole range from there to the flat tree
-    /// within a few percent of the best (figure 3.3), and up to about that number readers of one
-    /// line do not hinder each other. Where ranks share cores each level of the tree costs a wake-up,
-    /// so that all stand right under the root.
-    pub fn degree(self) -> usize {
-        let flat = self.ranks.saturating_sub(1).max(1);
-        if self.crowded() { flat } else { flat.min(7) }
-    }
 }
 
 /// Why an algorithm was chosen.
@@ -97,6 +88,8 @@ pub struct Explanation {
     pub algorithm: Algorithm,
     /// Why.
     pub reason: Reason,
+    /// Along which trees.
+    pub trees: Trees,
 }
 
 /// Lines up to which a message is short.
@@ -105,27 +98,41 @@ pub struct Explanation {
 /// and what goes with it, whatever the length (`cargo bench --bench ratios -- broadcast`).
 const SHORT: usize = 8;
 
-/// The algorithm for a message of so many bytes.
+/// The algorithm for a message of so many bytes, along these trees.
 #[inline]
-pub fn choose(machine: Machine, bytes: usize, forced: Option<Algorithm>) -> Explanation {
+pub fn choose(
+    machine: Machine,
+    trees: Trees,
+    bytes: usize,
+    forced: Option<Algorithm>,
+) -> Explanation {
     let most = SHORT * machine.payload;
     let (algorithm, reason) = match forced {
         Some(algorithm) => (algorithm, Reason::Forced),
         None if bytes <= most => (Algorithm::Lines, Reason::Short { most }),
         None => (Algorithm::OcBcast, Reason::Long { most }),
     };
-    Explanation { bytes, machine, algorithm, reason }
+    Explanation { bytes, machine, algorithm, reason, trees }
+}
+
+impl Explanation {
+    /// The tree that the message goes along, unless the algorithm has its own.
+    pub fn shape(&self) -> Option<Shape> {
+        match self.algorithm {
+            Algorithm::Lines => Some(self.trees.lines),
+            Algorithm::OcBcast => Some(self.trees.chunks),
+            Algorithm::Binomial | Algorithm::ScatterAllgather => None,
+        }
+    }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { bytes, machine, algorithm, reason } = self;
+        let Explanation { bytes, machine, algorithm, reason, trees } = self;
         let Machine { ranks, cores, payload } = machine;
         write!(f, "{bytes} bytes to {ranks} ranks on {cores} cores: {algorithm}")?;
-        if matches!(algorithm, Algorithm::Lines | Algorithm::OcBcast) {
-            let (degree, crowded) = (machine.degree(), machine.crowded());
-            let why = if crowded { "flat, because each level costs a wake-up" } else { "k-ary" };
-            write!(f, ", tree of degree {degree} ({why})")?;
+        if let Some(shape) = self.shape() {
+            write!(f, ", {shape} ({})", trees.why)?;
         }
         match reason {
             Reason::Forced => f.write_str("; forced"),
@@ -144,29 +151,36 @@ impl fmt::Display for Explanation {
 
 #[cfg(test)]
 mod tests {
+    use mp_core::topology::Seat;
+
     use super::*;
+    use crate::near::Places;
 
     #[test]
     fn short_messages_go_by_lines_and_long_ones_in_chunks() {
         let machine = Machine { ranks: 3, cores: 4, payload: 56 };
-        let algorithm = |bytes| choose(machine, bytes, None).algorithm;
+        let trees = Trees::best(machine, &Places::unknown(3), 1024, None);
+        let algorithm = |bytes| choose(machine, trees, bytes, None).algorithm;
         assert_eq!([0, 1, 448].map(algorithm), [Algorithm::Lines; 3]);
         assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
-        let forced = choose(machine, 5, Some(Algorithm::Binomial));
+        let forced = choose(machine, trees, 5, Some(Algorithm::Binomial));
         assert_eq!((forced.algorithm, forced.reason), (Algorithm::Binomial, Reason::Forced));
     }
 
     #[test]
-    fn trees_are_flat_where_ranks_share_cores() {
-        let degree = |ranks, cores| Machine { ranks, cores, payload: 56 }.degree();
-        assert_eq!([degree(1, 2), degree(2, 2), degree(8, 8), degree(48, 48)], [1, 1, 7, 7]);
-        assert_eq!([degree(3, 2), degree(9, 8), degree(48, 2)], [2, 8, 47]);
-    }
-
-    #[test]
     fn explanations_give_the_facts() {
-        let text = choose(Machine { ranks: 8, cores: 2, payload: 56 }, 100, None).to_string();
+        let told = |ranks, cores, places: &Places| {
+            let machine = Machine { ranks, cores, payload: 56 };
+            let trees = Trees::best(machine, places, 1024, None);
+            choose(machine, trees, 100, None).to_string()
+        };
+        let text = told(8, 2, &Places::unknown(8));
         for fact in ["100 bytes", "8 ranks", "2 cores", "degree 7", "flat", "448"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+        let seat = |rank: usize| Some(Seat { cache: rank / 4, package: rank / 4 });
+        let text = told(16, 16, &Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>()));
+        for fact in ["λ = 2 for ranks of a cache", "λ = 3 between", "Sandy Bridge"] {
             assert!(text.contains(fact), "{fact}: {text}");
         }
     }

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
+use mp_model::tree;
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
+use super::trees::{Shape, Trees, Why};
 use super::{
-    Completion, Leaves, LineBcast, LineOptions, OcBcast, Options, binomial, scatter_allgather,
+    Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options, binomial,
+    scatter_allgather,
 };
+use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
+use crate::near::Places;
 use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 use crate::two_sided::TwoSided;
@@ -28,8 +33,10 @@ pub struct Settings {
     pub slots: Option<usize>,
     /// Always this algorithm, and not the one that suits the message.
     pub algorithm: Option<Algorithm>,
-    /// Always this degree of the tree, from 1 to P − 1, and not the one that suits the machine.
+    /// Always a k-ary tree of this degree, from 1 to P − 1, and not the tree that suits the machine.
     pub degree: Option<usize>,
+    /// Always this tree, whatever `degree` is.
+    pub shape: Option<Shape>,
 }
 
 impl Settings {
@@ -44,7 +51,14 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { chunk_lines: 1024, buffers: 4, slots: None, algorithm: None, degree: None }
+        Settings {
+            chunk_lines: 1024,
+            buffers: 4,
+            slots: None,
+            algorithm: None,
+            degree: None,
+            shape: None,
+        }
     }
 }
 
@@ -67,6 +81,8 @@ impl Default for Settings {
 pub struct Broadcasts<M = RealMpb> {
     mpb: M,
     machine: Machine,
+    /// Those that the ranks have agreed on.
+    trees: Trees,
     forced: Option<Algorithm>,
     told: Told,
     lines: LineBcast,
@@ -76,6 +92,9 @@ pub struct Broadcasts<M = RealMpb> {
 
 impl Broadcasts {
     /// All these ranks, or all of the world, open the broadcasts of this name; none waits for the others to do so.
+    ///
+    /// Four ranks and more, each with a core, take the trees that suit this machine's calibration, if one is
+    /// [kept](calibration::kept), as the rank sees it that comes first, and where the world has bound them.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
@@ -88,10 +107,39 @@ impl Broadcasts {
         settings: Settings,
     ) -> mp_core::Result<Broadcasts> {
         let members = members.into();
-        let Settings { chunk_lines, buffers, slots, algorithm, degree } = settings;
-        let ranks = members.count();
+        let (ranks, places) = (members.count(), Places::of(members));
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
-        let degree = degree.unwrap_or(machine.degree());
+        let forced = match (settings.shape, settings.degree) {
+            (Some(shape), _) => Some(shape),
+            (None, Some(degree)) => {
+                let refused = |error| mp_core::Error::other(LineOptionsError::Tree(error));
+                tree::Shape::new(ranks, degree).map_err(refused)?;
+                Some(Shape::of_degree(degree))
+            }
+            (None, None) => None,
+        };
+        let trees = match forced {
+            Some(shape) => Trees::both(shape, Why::Forced),
+            None => {
+                let kept = if Trees::suit(machine) { calibration::kept() } else { None };
+                let parameters = kept.map(|calibration| calibration.parameters);
+                Trees::best(machine, &places, settings.chunk_lines, parameters)
+            }
+        };
+        Broadcasts::open_proposing(members, name, settings, machine, (&places, trees))
+    }
+
+    fn open_proposing(
+        members: Members<'_>,
+        name: &str,
+        settings: Settings,
+        machine: Machine,
+        (places, trees): (&Places, Trees),
+    ) -> mp_core::Result<Broadcasts> {
+        let Settings { chunk_lines, buffers, slots, algorithm, .. } = settings;
+        let ranks = machine.ranks;
+        // Room for any tree: all must take the same before they know which.
+        let degree = ranks.saturating_sub(1).max(1);
         let slots = slots.unwrap_or(machine.slots());
         let lines = LineOptions { degree, slots, first_line: 0 };
         let too_much =
@@ -109,14 +157,18 @@ impl Broadcasts {
         let second = second.ok_or_else(too_much)?;
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
-        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?);
+        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
+        let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
+        let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(mp_core::Error::other)?;
         Ok(Broadcasts {
             machine,
+            trees,
             forced: algorithm,
             told: Told::new(),
-            lines: LineBcast::new(&mpb, lines).map_err(mp_core::Error::other)?,
-            oc_bcast: OcBcast::new(&mpb, chunks)?,
+            lines: by_lines,
+            oc_bcast: OcBcast::along(&mpb, chunks, by_chunks)?,
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
             mpb,
         })
@@ -145,13 +197,14 @@ impl Broadcasts {
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
         let message = bytemuck::cast_slice_mut(message);
-        let (machine, bytes, forced) = (self.machine, message.len(), self.forced);
+        let (machine, trees, bytes, forced) =
+            (self.machine, self.trees, message.len(), self.forced);
         self.told.tell("broadcast", || {
-            let choice = choose(machine, bytes, forced);
+            let choice = choose(machine, trees, bytes, forced);
             (bytes, choice.algorithm, choice)
         });
         let mpb = &mut self.mpb;
-        match choose(self.machine, message.len(), self.forced).algorithm {
+        match choose(machine, trees, bytes, forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
             Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
             Algorithm::Binomial => complete(binomial(&mut self.two_sided, mpb, message, root))?,
@@ -164,9 +217,9 @@ impl Broadcasts {
 
     /// For a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
-        let Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided } = self;
+        let Broadcasts { mpb, machine, trees, forced, told, lines, oc_bcast, two_sided } = self;
         let mpb = PolledMpb::among_real(mpb, waits);
-        Broadcasts { mpb, machine, forced, told, lines, oc_bcast, two_sided }
+        Broadcasts { mpb, machine, trees, forced, told, lines, oc_bcast, two_sided }
     }
 }
 
@@ -198,11 +251,63 @@ impl Broadcasts<PolledMpb> {
 impl<M: Mpb<Error = RealError>> Broadcasts<M> {
     /// Which algorithm a message of so many bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
-        choose(self.machine, bytes, self.forced)
+        choose(self.machine, self.trees, bytes, self.forced)
     }
 
     /// This rank.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::World;
+    use mp_core::topology::Seat;
+    use mp_model::cla::Parameters;
+
+    use super::*;
+
+    /// Whatever each rank knows of the machine.
+    #[test]
+    fn all_take_the_trees_that_the_first_one_proposes() {
+        const CHUNK: usize = 4;
+        for (ranks, each) in [(4, 2), (7, 3), (12, 12)] {
+            let seat = |rank: usize| Some(Seat { cache: rank / each, package: 0 });
+            let places = Places::of_seats(&(0..ranks).map(seat).collect::<Vec<_>>());
+            let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
+            let settings = Settings { chunk_lines: CHUNK, ..Settings::default() };
+            let told = World::threads(ranks).run(|rank| {
+                let known = match rank.id() % 3 {
+                    0 => None,
+                    1 => Some(Parameters::XEON_PHI),
+                    // As a machine would have it where all is equally far.
+                    _ => Some(Parameters {
+                        far: Parameters::SANDY_BRIDGE.near,
+                        ..Parameters::SANDY_BRIDGE
+                    }),
+                };
+                let trees = Trees::best(machine, &places, CHUNK, known);
+                let proposed = (&places, trees);
+                let mut broadcasts = Broadcasts::open_proposing(
+                    rank.into(),
+                    "proposed",
+                    settings,
+                    machine,
+                    proposed,
+                )?;
+                for root in 0..ranks {
+                    for bytes in [1, PAYLOAD_BYTES + 1, 64 * CHUNK * 9 + 5] {
+                        let sent = vec![root as u8 + 1; bytes];
+                        let mut got = if rank.id() == root { sent.clone() } else { vec![0; bytes] };
+                        broadcasts.broadcast(&mut got, root)?;
+                        assert_eq!(got, sent, "{ranks} ranks, root {root}, {bytes} bytes");
+                    }
+                }
+                Ok(format!("{} {}", broadcasts.explain(1), broadcasts.explain(1 << 20)))
+            });
+            let told = told.expect("broadcasts");
+            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+        }
     }
 }

@@ -2,16 +2,17 @@
 //! 4.1): the receiver waits for the very line that the data is in, so that a hop is one line
 //! transfer.
 //!
-//! A rank *pushes* lines to its children in a k-ary tree, and they pass them on. Every pair of ranks
+//! A rank *pushes* lines to its children in a tree, and they pass them on. Every pair of ranks
 //! has lines of its own (`pairs.rs`): changing roots cost nothing. They are the P · (s + 1) lines of
 //! an MPB from [`LineOptions::first_line`] on.
 
+use mp_model::cla::outward::Outward;
 use mp_model::mpb::{Line, Mpb};
-use mp_model::tree::{Shape, TreeError};
+use mp_model::tree::TreeError;
 use thiserror::Error;
 
 use super::oc_bcast::BroadcastError;
-use super::routes::{Above, Route, Routes};
+use super::routes::{Above, Route, Routes, k_ary};
 use crate::pairs::{Numbered, Pairs, is_line, marked};
 
 /// What can be chosen. All ranks must choose the same.
@@ -78,10 +79,26 @@ impl LineBcast {
     /// # Errors
     /// [`LineOptionsError`].
     pub fn new<M: Mpb>(mpb: &M, options: LineOptions) -> Result<LineBcast, LineOptionsError> {
-        let LineOptions { degree, slots, first_line } = options;
-        let shape = Shape::new(mpb.ranks(), degree)?;
+        let tree = k_ary(mpb.ranks(), options.degree)?;
+        LineBcast::along(mpb, options, tree)
+    }
+
+    /// The same along another tree than the k-ary one: of the options, the degree does not count.
+    ///
+    /// # Errors
+    /// [`LineOptionsError`], but for that of trees.
+    ///
+    /// # Panics
+    /// If the tree has other ranks than the MPBs.
+    pub fn along<M: Mpb>(
+        mpb: &M,
+        options: LineOptions,
+        tree: Outward,
+    ) -> Result<LineBcast, LineOptionsError> {
+        assert_eq!(tree.ranks(), mpb.ranks(), "the ranks of the tree and of the buffers");
+        let LineOptions { slots, first_line, .. } = options;
         let pairs = Pairs::new(mpb, slots, first_line)?;
-        Ok(LineBcast { routes: Routes::new(shape, mpb.rank()), pairs })
+        Ok(LineBcast { routes: Routes::new(tree, mpb.rank()), pairs })
     }
 
     /// Broadcasts the root's message: all ranks call this with the same root and length, and have

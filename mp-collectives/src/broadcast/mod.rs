@@ -18,11 +18,14 @@ mod chosen;
 mod lines;
 mod oc_bcast;
 mod routes;
+mod trees;
 mod two_sided;
 
 pub use asynchronous::AsyncBroadcast;
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
 pub use chosen::{Broadcasts, Settings};
 pub use lines::{LineBcast, LineOptions, LineOptionsError};
+pub use mp_model::cla::outward::Fan;
 pub use oc_bcast::{BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError};
+pub use trees::{Shape, Trees, Why};
 pub use two_sided::{binomial, scatter_allgather};

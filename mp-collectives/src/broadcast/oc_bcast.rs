@@ -1,6 +1,6 @@
 //! OC-Bcast, synchronous (thesis, algorithm 1, sections 3.1.1 and 3.1.2).
 //!
-//! A message goes down a k-ary tree in chunks, each through the MPBs of all ranks that have
+//! A message goes down a tree in chunks, k-ary in the thesis, each through the MPBs of all ranks that have
 //! children; children are told by a binary tree of notifications ([`mp_model::tree`]). With two
 //! buffers a parent fills one while its children empty the other.
 //!
@@ -30,11 +30,12 @@
 //! long would find done flags of old; when the number comes round to 0, every rank therefore clears
 //! its own flags, and the ranks pass the barrier once.
 
+use mp_model::cla::outward::Outward;
 use mp_model::mpb::{Line, Mpb, lines_of};
-use mp_model::tree::{Shape, TreeError};
+use mp_model::tree::TreeError;
 use thiserror::Error;
 
-use super::routes::{Above, Route, Routes};
+use super::routes::{Above, Route, Routes, k_ary};
 use crate::stamp::Stamp;
 
 /// What can be chosen. All ranks must choose the same.
@@ -200,8 +201,38 @@ impl OcBcast {
         options: Options,
         before: u32,
     ) -> Result<OcBcast, OptionsError> {
+        let tree = k_ary(mpb.ranks(), options.degree)?;
+        OcBcast::of_tree(mpb, options, tree, before)
+    }
+
+    /// As [`new`](OcBcast::new), but along another tree than the k-ary one. The options' degree is how many
+    /// children a rank may have, whatever the root: P − 1 for any tree.
+    ///
+    /// # Errors
+    /// [`OptionsError`], with a degree of less than P − 1 that of trees.
+    ///
+    /// # Panics
+    /// If the tree has other ranks than the MPBs.
+    pub fn along<M: Mpb>(
+        mpb: &M,
+        options: Options,
+        tree: Outward,
+    ) -> Result<OcBcast, OptionsError> {
+        let (ranks, degree) = (mpb.ranks(), options.degree);
+        assert_eq!(tree.ranks(), ranks, "the ranks of the tree and of the buffers");
+        if degree.saturating_add(1) < ranks {
+            return Err(TreeError::Degree { degree, ranks }.into());
+        }
+        OcBcast::of_tree(mpb, options, tree, 0)
+    }
+
+    fn of_tree<M: Mpb>(
+        mpb: &M,
+        options: Options,
+        tree: Outward,
+        before: u32,
+    ) -> Result<OcBcast, OptionsError> {
         let (ranks, lines) = (mpb.ranks(), mpb.lines());
-        let shape = Shape::new(ranks, options.degree)?;
         let Options { degree, buffers, chunk_lines, first_line, .. } = options;
         if buffers == 0 || chunk_lines == 0 {
             return Err(OptionsError::NoBuffer { buffers, chunk_lines });
@@ -226,7 +257,7 @@ impl OcBcast {
             last_root: None,
             barriers: 0,
         };
-        Ok(OcBcast { routes: Routes::new(shape, mpb.rank()), flow })
+        Ok(OcBcast { routes: Routes::new(tree, mpb.rank()), flow })
     }
 
     /// Broadcasts the root's message: all ranks call this with the same root and length, and have

@@ -11,7 +11,7 @@ use mp_core::{
     Error, ErrorKind, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
 };
-use mp_model::cla::barrier::Exchange;
+use mp_model::cla::barrier::{Exchange, fewest_flags};
 
 use crate::{
     mortal::{self, Mortal},
@@ -109,9 +109,13 @@ fn groups() {
         (vec![0, 1, 0, 1, 1], vec![vec![1], vec![1, 1]]),
         (vec![0, 0, 0, 1], vec![vec![2], vec![]]),
         (vec![0, 1, 2, 2, 1, 0, 2], vec![vec![1], vec![1], vec![2]]),
+        (vec![3, 3, 2, 0, 1, 4, 4, 4], vec![vec![], vec![], vec![], vec![1], vec![2]]),
     ] {
         on_all(groups.len(), |rank| {
-            for exchange in [Exchange::Pairs, Exchange::Roots] {
+            let others = within.len() - 1;
+            let rounds = [vec![others], vec![1; others], fewest_flags(within.len())];
+            let rounds = rounds.map(Exchange::Ways);
+            for exchange in [Exchange::Pairs, Exchange::Roots].into_iter().chain(rounds) {
                 let placement = Placement::new(groups.clone()).map_err(Error::other)?;
                 let barrier = Barrier::Grouped { within: within.clone(), exchange };
                 let settings = Settings { barrier: Some(barrier), placement: Some(placement) };

@@ -1,11 +1,12 @@
 //! Broadcasts by the algorithm that suits each message, and line by line.
 
 use mp_collectives::{
-    RealMpb,
-    broadcast::{Algorithm, Broadcasts, LineBcast, LineOptions, Settings},
+    Members, RealMpb,
+    broadcast::{Algorithm, Broadcasts, Fan, LineBcast, LineOptions, Settings, Shape},
     complete,
+    near::Near,
 };
-use mp_core::{Error, Rank, Result, mpb::Mpbs};
+use mp_core::{Bind, Error, Rank, Result, World, mpb::Mpbs};
 
 use crate::{
     broadcasts::{Message, same},
@@ -31,8 +32,14 @@ const LENGTHS: [usize; 13] = [
     20 * CHUNK + 3,
 ];
 
-const SMALL: Settings =
-    Settings { chunk_lines: 2, buffers: 3, slots: Some(3), algorithm: None, degree: None };
+const SMALL: Settings = Settings {
+    chunk_lines: 2,
+    buffers: 3,
+    slots: Some(3),
+    algorithm: None,
+    degree: None,
+    shape: None,
+};
 
 fn all(rank: &Rank, settings: Settings, series: impl IntoIterator<Item = Message>) -> Result<()> {
     let mut broadcasts = Broadcasts::open(rank, "chosen", settings)?;
@@ -71,6 +78,57 @@ fn forced_algorithms_and_degrees() {
         }
         Ok(())
     });
+}
+
+/// Every tree that can be chosen, from every root, with groups that are full and that are not.
+#[test]
+fn forced_trees() {
+    for ranks in [1, 2, 3, 5, 8, 13] {
+        on_all(ranks, |rank| {
+            for (number, size) in [1, 2, 3, 5, 20].into_iter().enumerate() {
+                for near in [Near::All, Near::Caches, Near::Packages, Near::Blocks(size)] {
+                    let between = [Fan::Lambda(1 + number), Fan::Degree(2)][number % 2];
+                    let within = [Fan::Lambda(size), Fan::Degree(1 + number)][number / 2 % 2];
+                    let shape = Some(Shape { near, between, within });
+                    let lengths = [1, PAYLOAD + 1, 8 * PAYLOAD + 1, 20 * CHUNK + 3];
+                    let roots = (0..ranks).chain([0, 0]);
+                    let series =
+                        roots.flat_map(|root| lengths.map(|bytes| Message { root, bytes }));
+                    all(rank, Settings { shape, degree: Some(0), ..SMALL }, series)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Of all that ranks of each kind are bound to, they know the same; some of them, too.
+#[test]
+fn members_of_a_world_that_is_bound() {
+    let cores = World::threads(1).run(|rank| Ok(rank.cores())).expect("a world")[0];
+    let ranks = cores.min(6);
+    for world in [World::threads(ranks), World::threads_on_heap(ranks)] {
+        let told = world.bind(Bind::Auto).run(|rank| {
+            let seats: Vec<_> = (0..ranks).map(|of| rank.seat(of)).collect();
+            ensure!(seats.iter().all(Option::is_some), "{seats:?}");
+            let even: Vec<usize> = (0..ranks).step_by(2).collect();
+            if even.contains(&rank.id()) {
+                let members = Members::of(rank, &even);
+                let mut broadcasts = Broadcasts::open(members, "even", SMALL)?;
+                for number in 0..20 {
+                    let message =
+                        Message { root: number % even.len(), bytes: LENGTHS[number % 13] };
+                    let mut got = message.start(broadcasts.rank(), number);
+                    broadcasts.broadcast(&mut got, message.root)?;
+                    same(&got, message, number)?;
+                }
+            }
+            all(rank, SMALL, (0..26).map(|n| Message { root: n % ranks, bytes: LENGTHS[n % 13] }))?;
+            Ok(format!("{seats:?}"))
+        });
+        let told = told.expect("broadcasts");
+        assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+    }
 }
 
 /// Roots that run ahead of the others, and change.

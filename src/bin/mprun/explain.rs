@@ -8,18 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_model::cla::barrier::best_barrier_on;
+use mp_model::cla::barrier::{best_barrier_on, pushed_program};
 use mp_model::cla::{
-    Barrier, Bounds, Graph, Machine, Pattern, Program, Rules, Schedule, Tree, best_tree, patterns,
+    Barrier, Bounds, Graph, Machine, Parameters, Pattern, Program, Rules, Schedule, Tree,
+    best_tree, patterns,
 };
 use mp_model::in_order::Shape;
 use onchip::barrier::Barriers;
 use onchip::calibration::recall;
+use onchip::near::Places;
 use onchip::reduce::{self, Number, Order, Reductions, Sum};
-use onchip::topology::Topology;
+use onchip::topology::{Plan, Topology};
 use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
-use super::{Shown, USAGE, calibrate};
+use super::{Shown, calibrate};
 
 /// The search for trees takes time that grows with the ranks: seconds beyond.
 const MOST_RANKS: i64 = 256;
@@ -57,30 +59,29 @@ enum Collective {
 }
 
 pub fn run(args: &Args) -> Shown {
-    let recalled = recall(&Topology::read()?, false);
+    let topology = Topology::read()?;
+    let recalled = recall(&topology, false);
     calibrate::warn(&recalled);
     let calibration = recalled.calibration;
     let ranks = args.ranks as usize;
-    let Some(placement) = calibration.placement(ranks) else {
-        eprintln!("mprun: no ranks");
-        return Ok(ExitCode::from(USAGE));
-    };
+    let places = places(&topology, ranks)?;
     // A loop of operations, as is measured here, finds its flags in caches.
     let parameters = calibration.parameters.with_cached_flags();
-    let machine = Machine { parameters, placement };
+    let machine = Machine { parameters, placement: places.finest() };
     let (cores, bytes) = (calibration.cores(), args.bytes as usize);
     let crowded = ranks > cores;
     let known = broadcast::Machine { ranks, cores, payload: mpb::PAYLOAD_BYTES };
     let (mut text, order) = (String::new(), Order::default());
     match args.collective {
-        Collective::Barrier => barrier(&mut text, &machine, cores),
+        Collective::Barrier => {
+            barrier(&mut text, &machine, &places, cores, Some(calibration.parameters))?;
+        }
         Collective::Broadcast => {
-            let choice = broadcast::choose(known, bytes, None);
-            writeln!(text, "chosen: {choice}")?;
-            if choice.algorithm == broadcast::Algorithm::Lines && bytes <= mpb::PAYLOAD_BYTES {
-                let tree = Tree::k_ary(0, known.degree(), &machine.placement)?;
-                pushed(&mut text, &machine, &tree, &patterns::pushed_broadcast(&tree), crowded)?;
-            }
+            let parameters = Some(calibration.parameters);
+            let chunk_lines = broadcast::Settings::default().chunk_lines;
+            let trees = broadcast::Trees::best(known, &places, chunk_lines, parameters);
+            let choice = broadcast::choose(known, trees, bytes, None);
+            to_all(&mut text, &machine, &places, chunk_lines, choice, crowded)?;
             let lines = args.bytes.div_ceil(64).max(1);
             tree(&mut text, &machine, Pattern::Broadcast { lines }, crowded)?;
         }
@@ -148,28 +149,79 @@ impl Collective {
     }
 }
 
-fn barrier(text: &mut String, machine: &Machine, cores: usize) {
-    let chosen = onchip::barrier::choose(machine.ranks(), cores, Some(machine.parameters), None);
-    let _ = writeln!(text, "chosen: {chosen}");
-    match &chosen.barrier {
-        Barrier::Central => {
-            let _ = writeln!(text, "rank 0 counts the others in and wakes them all");
-        }
-        barrier => {
-            for (rank, rounds) in barrier.rounds(&machine.placement).iter().enumerate() {
-                let read = |round: &mp_model::cla::barrier::Round| format!("{:?}", round.reads);
-                let reads: Vec<String> = rounds.iter().map(read).collect();
-                let reads = if reads.is_empty() { "nobody".into() } else { reads.join(", then ") };
-                let _ = writeln!(text, "  {rank} waits for {reads}");
-            }
+/// Where ranks are that are bound as those that are measured here.
+fn places(topology: &Topology, ranks: usize) -> Result<Places, Error> {
+    let plan = Plan::for_ranks(topology, ranks, &Bind::Auto)?;
+    let seat = |cpu: Option<usize>| topology.seat(cpu?);
+    let seats: Vec<_> = plan.places().iter().map(|place| seat(place.cpu)).collect();
+    Ok(Places::of_seats(&seats))
+}
+
+fn barrier(
+    text: &mut String,
+    machine: &Machine,
+    places: &Places,
+    cores: usize,
+    parameters: Option<Parameters>,
+) -> Result<(), Error> {
+    let chosen = onchip::barrier::choose(places, cores, parameters, None);
+    writeln!(text, "chosen: {chosen}")?;
+    let crowded = machine.ranks() > cores;
+    let rounds = chosen.barrier.rounds(&places.groups(chosen.near));
+    if chosen.barrier == Barrier::Central {
+        writeln!(text, "rank 0 counts the others in and wakes them all")?;
+    } else {
+        for (rank, rounds) in rounds.iter().enumerate() {
+            let read = |round: &mp_model::cla::barrier::Round| format!("{:?}", round.reads);
+            let reads: Vec<String> = rounds.iter().map(read).collect();
+            let reads = if reads.is_empty() { "nobody".into() } else { reads.join(", then ") };
+            writeln!(text, "  {rank} waits for {reads}")?;
         }
     }
-    let crowded = machine.ranks() > cores;
-    predicted(text, (!crowded).then(|| chosen.barrier.predicted(machine)));
-    let best = best_barrier_on(machine, cores);
-    if best.barrier != chosen.barrier {
-        let _ = writeln!(text, "with what was measured here the model would take {}", best.barrier);
+    if crowded {
+        predicted(text, None);
+    } else {
+        // A flag for each who is told, as the code has it.
+        let bounds = Graph::new(&pushed_program(&rounds), machine)?.bounds(Rules::default());
+        predicted(text, Some(bounds));
+        let best = best_barrier_on(machine, cores);
+        writeln!(text, "with flags that several ranks read, as in the paper: {}", best.barrier)?;
         predicted(text, best.predicted);
+    }
+    Ok(())
+}
+
+fn to_all(
+    text: &mut String,
+    machine: &Machine,
+    places: &Places,
+    chunk_lines: usize,
+    choice: broadcast::Explanation,
+    crowded: bool,
+) -> Result<(), Error> {
+    writeln!(text, "chosen: {choice}")?;
+    let Some(shape) = choice.shape() else { return Ok(()) };
+    let tree = shape.outward(places).tree(0)?;
+    match choice.algorithm {
+        broadcast::Algorithm::Lines if choice.bytes <= mpb::PAYLOAD_BYTES => {
+            pushed(text, machine, &tree, &patterns::pushed_broadcast(&tree), crowded)
+        }
+        broadcast::Algorithm::OcBcast => {
+            let lines = choice.bytes.div_ceil(64).max(2);
+            let chunks = lines.div_ceil(chunk_lines);
+            if (chunks * machine.ranks()) as u64 > MOST_MESSAGES {
+                draw(text, &tree);
+                writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} chunks")?;
+                return Ok(());
+            }
+            let program =
+                patterns::chunked_broadcast(&tree, lines.div_ceil(chunks) as u64, chunks as u64);
+            pushed(text, machine, &tree, &program, crowded)
+        }
+        _ => {
+            draw(text, &tree);
+            Ok(())
+        }
     }
 }
 
@@ -200,7 +252,7 @@ fn to_root(
     tree(text, machine, Pattern::Reduction, crowded)
 }
 
-/// What is done with one line.
+/// What is done along a tree.
 fn pushed(
     text: &mut String,
     machine: &Machine,
@@ -459,6 +511,8 @@ impl std::fmt::Display for Took {
 
 #[cfg(test)]
 mod tests {
+    use onchip::topology::Seat;
+
     use super::*;
 
     #[test]
@@ -498,6 +552,33 @@ mod tests {
                 "  0\n  ├─ 1\n  ├─ 2\n  │  └─ 3\n  └─ 4\n     ├─ 5\n     └─ 6\n        └─ 7\n";
             assert!(text.contains(drawn) && text.contains("predicted: "), "{text}");
             assert_eq!(text.contains("pieces, each by"), pieces, "{text}");
+        }
+    }
+
+    #[test]
+    fn broadcasts_and_barriers_are_those_of_groups() {
+        let machine = Machine::sandy_bridge(16).unwrap();
+        let machine = Machine { parameters: machine.parameters.with_cached_flags(), ..machine };
+        let seat = |rank: usize| Some(Seat { cache: rank / 8, package: rank / 8 });
+        let places = Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>());
+        let parameters = Some(Parameters::SANDY_BRIDGE);
+        let mut text = String::new();
+        barrier(&mut text, &machine, &places, 16, parameters).unwrap();
+        for fact in ["2 of m = 1, r = 3", "  0 waits for [1], then [2], then [4], then [8]\n"] {
+            assert!(text.contains(fact), "{text}");
+        }
+        let known = broadcast::Machine { ranks: 16, cores: 16, payload: mpb::PAYLOAD_BYTES };
+        let trees = broadcast::Trees::best(known, &places, 1024, parameters);
+        for (bytes, facts) in
+            [(8, ["lines", "λ = 4 for ranks of a cache"]), (1 << 20, ["OC-Bcast", "degree 7 for"])]
+        {
+            let mut text = String::new();
+            let choice = broadcast::choose(known, trees, bytes, None);
+            to_all(&mut text, &machine, &places, 1024, choice, false).unwrap();
+            // The head of the other group is first.
+            for fact in facts.into_iter().chain(["  0\n  ├─ 8\n", "predicted: "]) {
+                assert!(text.contains(fact), "{fact}: {text}");
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What the cache-line-aware model predicts for two ranks from what single lines cost here, and what
 //! operations take: between the least and the most that it predicts.
 
+use mp_model::cla::barrier::pushed_program;
 use mp_model::cla::{Bounds, Graph, Machine, Rules, Tree, patterns};
-use onchip::barrier;
 use onchip::calibration::Calibration;
 use onchip::topology::{CpuSet, Topology};
+use onchip::{barrier, near};
 
 use crate::ours::Ranks;
 use crate::party;
@@ -61,7 +62,11 @@ fn predicted(setup: &Setup, operation: Operation) -> Result<Bounds, Trouble> {
     let program = match operation {
         Operation::Broadcast => patterns::pushed_broadcast(&tree),
         Operation::Reduce => patterns::pushed_reduction(&tree),
-        _ => barrier::choose(RANKS, RANKS, None, None).barrier.program(&machine.placement),
+        _ => {
+            let places = near::Places::unknown(RANKS);
+            let chosen = barrier::choose(&places, RANKS, None, None);
+            pushed_program(&chosen.barrier.rounds(&places.groups(chosen.near)))
+        }
     };
     let graph = Graph::new(&program, &machine).map_err(failed)?;
     Ok(graph.bounds(Rules::default()))

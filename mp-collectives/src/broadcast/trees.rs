@@ -1,0 +1,288 @@
+//! Along which trees broadcasts go: by the cache-line-aware model, and the same at all ranks.
+//!
+//! What a machine costs is known from a calibration that each rank may have or not, so that one says for all
+//! what follows from its own. The word for that:
+//!
+//! ```text
+//! bits 0–23    for lines: what groups ranks (2 bits), λ between and λ within the groups (11 bits each)
+//! bits 24–47   for chunks: the same, with degrees
+//! bit 48       whether the parameters were measured
+//! bit 63       whether anything was found at all
+//! ```
+
+use std::fmt;
+
+use mp_model::Time;
+use mp_model::cla::outward::{Fan, Outward};
+use mp_model::cla::search::{Load, OutwardChoice, best_outward};
+use mp_model::cla::{self, Parameters};
+
+use super::Machine;
+use crate::barrier::Origin;
+use crate::near::{Near, Places};
+
+/// A tree, whatever its root is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// What groups ranks.
+    pub near: Near,
+    /// How many children the first rank of a group has in other groups.
+    pub between: Fan,
+    /// How many children a rank has in its own group.
+    pub within: Fan,
+}
+
+/// The trees of broadcasts. All ranks must have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trees {
+    /// For what goes in lines.
+    pub lines: Shape,
+    /// For what goes in chunks.
+    pub chunks: Shape,
+    /// Why these.
+    pub why: Why,
+}
+
+/// Why a tree was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The caller said so.
+    Forced,
+    /// Ranks share cores, so that each level costs a wake-up.
+    Crowded,
+    /// All others are children of the root, as many as there are.
+    Few,
+    /// The model finds it best.
+    Modelled(Origin),
+}
+
+/// Ranks up to which the root serves all others.
+const FEW: usize = 3;
+
+/// Children of a rank that get chunks from its buffer. The thesis finds the whole range from there to the flat
+/// tree within a few percent of the best (figure 3.3), and up to about that number readers of one line do not
+/// hinder each other; the model knows of the latter only what a calibration has measured with short lines.
+const MOST_READERS: usize = 7;
+
+/// Bits of a number.
+const NUMBER: u32 = 11;
+
+impl Shape {
+    /// One group, with so many children.
+    pub const fn of_degree(degree: usize) -> Shape {
+        Shape { near: Near::All, between: Fan::Degree(1), within: Fan::Degree(degree) }
+    }
+
+    /// The tree of each root, for these ranks.
+    pub fn outward(self, places: &Places) -> Outward {
+        Outward::new(&places.groups(self.near), self.between, self.within)
+    }
+
+    fn word(self) -> u64 {
+        let number = |fan| match fan {
+            Fan::Degree(number) | Fan::Lambda(number) => (number as u64).min((1 << NUMBER) - 1),
+        };
+        self.near.bits() | number(self.between) << 2 | number(self.within) << (2 + NUMBER)
+    }
+
+    fn read(word: u64, fan: fn(usize) -> Fan) -> Shape {
+        let number = |bit: u32| fan((word >> bit & ((1 << NUMBER) - 1)) as usize);
+        Shape { near: Near::read(word), between: number(2), within: number(2 + NUMBER) }
+    }
+}
+
+impl Trees {
+    /// The same tree for all.
+    pub const fn both(shape: Shape, why: Why) -> Trees {
+        Trees { lines: shape, chunks: shape, why }
+    }
+
+    /// What can be chosen at all: where ranks share cores few levels count most, and few ranks have no better.
+    pub(super) fn suit(machine: Machine) -> bool {
+        machine.ranks > FEW && !machine.crowded()
+    }
+
+    /// Those that the model finds best for ranks at these places and flags that are in caches, with so many lines
+    /// in a chunk and these parameters of the machine, if they are known.
+    pub fn best(
+        machine: Machine,
+        places: &Places,
+        chunk_lines: usize,
+        parameters: Option<Parameters>,
+    ) -> Trees {
+        if !Trees::suit(machine) {
+            let why = if machine.ranks > FEW { Why::Crowded } else { Why::Few };
+            return Trees::both(Shape::of_degree(machine.ranks.saturating_sub(1).max(1)), why);
+        }
+        let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
+        let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
+        let model = cla::Machine { parameters, placement: places.finest() };
+        // A tree over all ranks is not taken if groups are at most a tenth behind: the model's minimum leaves out
+        // that lines which cross between groups at the same time hinder each other, and groups have the fewest.
+        let is_far = parameters.far.transfer > parameters.near.transfer;
+        let best = |load, most| {
+            let shape = |near| {
+                let choice = best_outward(&model, &places.groups(near), load, most);
+                let OutwardChoice { between, within, predicted } = choice;
+                (predicted, Shape { near, between, within })
+            };
+            let shapes = places.levels().take(if is_far { usize::MAX } else { 1 }).map(shape);
+            let better = |best: (Time, Shape), next: (Time, Shape)| match 10 * next.0 <= 11 * best.0
+            {
+                true => next,
+                false => best,
+            };
+            shapes.reduce(better).map_or(Shape::of_degree(1), |best| best.1)
+        };
+        // So that one chunk comes while another one is taken.
+        let load = Load::Chunks { lines: chunk_lines as u64, chunks: 2 };
+        Trees {
+            lines: best(Load::Line, usize::MAX),
+            chunks: best(load, MOST_READERS),
+            why: Why::Modelled(origin),
+        }
+    }
+
+    /// The word for these; 0 where the model has no say in it.
+    pub(super) fn word(self) -> u64 {
+        let Why::Modelled(origin) = self.why else { return 0 };
+        let measured = u64::from(origin == Origin::Measured);
+        self.lines.word() | self.chunks.word() << 24 | measured << 48 | 1 << 63
+    }
+
+    /// What a word says, if anything; any word's trees are some.
+    pub(super) fn read(word: u64) -> Option<Trees> {
+        let origin = if word >> 48 & 1 == 1 { Origin::Measured } else { Origin::Paper };
+        (word >> 63 == 1).then(|| Trees {
+            lines: Shape::read(word, Fan::Lambda),
+            chunks: Shape::read(word >> 24, Fan::Degree),
+            why: Why::Modelled(origin),
+        })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fan = |fan| match fan {
+            Fan::Degree(degree) => format!("degree {degree}"),
+            Fan::Lambda(lambda) => format!("λ = {lambda}"),
+        };
+        match self.near {
+            Near::All => write!(f, "tree of {}", fan(self.within)),
+            near => {
+                let (between, within) = (fan(self.between), fan(self.within));
+                write!(f, "tree of {within} for {near}, and of {between} between these groups")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Forced => "forced",
+            Why::Crowded => "flat, because each level costs a wake-up",
+            Why::Few => "flat, for so few ranks",
+            Why::Modelled(Origin::Measured) => {
+                "which the cache-line-aware model finds best for this machine"
+            }
+            Why::Modelled(Origin::Paper) => {
+                "which the cache-line-aware model finds best for the paper's Sandy Bridge"
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_core::topology::Seat;
+    use mp_model::cla::search::outward_time;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn packages(packages: usize, each: usize) -> Places {
+        let seat = |rank: usize| Some(Seat { cache: rank / each, package: rank / each });
+        Places::of_seats(&(0..packages * each).map(seat).collect::<Vec<_>>())
+    }
+
+    fn best(places: &Places, cores: usize, parameters: Option<Parameters>) -> Trees {
+        let machine = Machine { ranks: places.ranks(), cores, payload: 56 };
+        Trees::best(machine, places, 1024, parameters)
+    }
+
+    #[test]
+    fn trees_are_flat_for_few_ranks_and_where_ranks_share_cores() {
+        let flat = |ranks, cores| best(&Places::unknown(ranks), cores, None);
+        for (ranks, cores, degree) in [(0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 2, 2)] {
+            assert_eq!(flat(ranks, cores), Trees::both(Shape::of_degree(degree), Why::Few));
+        }
+        for (ranks, cores) in [(9, 8), (48, 2), (48, 47)] {
+            let shape = Shape::of_degree(ranks - 1);
+            assert_eq!(flat(ranks, cores), Trees::both(shape, Why::Crowded));
+        }
+        assert_eq!(flat(48, 47).word(), 0);
+    }
+
+    /// Nanoseconds predicted for a line along these trees, as in the table of `mp-model`, whose tests say what was
+    /// before and what they take in virtual time.
+    fn predicted(trees: Trees, places: &Places) -> u64 {
+        let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
+        let model = cla::Machine { parameters, placement: places.finest() };
+        outward_time(&model, &trees.lines.outward(places), 0, Load::Line).as_nanos() as u64
+    }
+
+    #[test]
+    fn trees_follow_the_machine() {
+        let lambda = Fan::Lambda;
+        let one = best(&Places::unknown(48), 48, None);
+        assert_eq!(one.lines, Shape { near: Near::All, between: lambda(1), within: lambda(2) });
+        assert_eq!((one.chunks.near, one.chunks.within), (Near::All, Fan::Degree(7)));
+        let phi = best(&Places::unknown(48), 48, Some(Parameters::XEON_PHI));
+        assert_eq!((phi.lines.within, phi.why), (lambda(2), Why::Modelled(Origin::Measured)));
+        assert_eq!(predicted(one, &Places::unknown(48)), 333);
+        for (count, each, nanos) in [(4, 4, 352), (2, 8, 317), (2, 64, 502), (8, 16, 558)] {
+            let places = packages(count, each);
+            let trees = best(&places, count * each, None);
+            assert_eq!((trees.lines.near, predicted(trees, &places)), (Near::Caches, nanos));
+            assert_eq!(trees.chunks.near, Near::Caches, "{count} of {each}");
+            assert_eq!(trees.why, Why::Modelled(Origin::Paper));
+        }
+        // Caches in packages: what is far is far from cache to cache.
+        let seat = |rank: usize| Some(Seat { cache: rank / 4, package: rank / 8 });
+        let places = Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>());
+        assert_ne!(best(&places, 16, None).lines.near, Near::All);
+        // Where all are equally far, groups are of no use.
+        let near = Parameters::SANDY_BRIDGE.near;
+        let even = Parameters { far: near, ..Parameters::SANDY_BRIDGE };
+        let trees = best(&packages(2, 8), 16, Some(even));
+        assert_eq!([trees.lines.near, trees.chunks.near], [Near::All; 2]);
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_found() {
+        for places in [Places::unknown(4), Places::unknown(1000), packages(2, 64), packages(16, 64)]
+        {
+            for parameters in [None, Some(Parameters::XEON_PHI)] {
+                let trees = best(&places, places.ranks(), parameters);
+                assert_eq!(Trees::read(trees.word()), Some(trees));
+            }
+        }
+        assert_eq!(Trees::read(0), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_word_is_a_tree(word in any::<u64>(), ranks in 1_usize..40, root in 0_usize..40) {
+            let trees = Trees::read(word | 1 << 63).unwrap();
+            prop_assert_eq!(Trees::read(trees.word()), Some(trees));
+            for shape in [trees.lines, trees.chunks] {
+                let outward = shape.outward(&packages(ranks.div_ceil(3), 3));
+                let root = root % outward.ranks();
+                prop_assert!(outward.tree(root).is_ok());
+            }
+        }
+    }
+}
