@@ -7,8 +7,8 @@
 //!
 //! An MPB has a line for each flag that its rank waits for, from the first on that the barrier may use, in the
 //! order of the rounds. So each line has one rank that sets it and one that waits for it, and belongs to one
-//! round: who tells m others in a round sets m flags. That is flag\[n\]\[r\]\[m\], which the paper sets aside
-//! for the memory that it takes; its own *single-use lines*, flag\[n\]\[r\], are written once in a round and read
+//! round: who tells m others in a round sets m flags. That is `flag[n][r][m]`, which the paper sets aside
+//! for the memory that it takes; its own *single-use lines*, `flag[n][r]`, are written once in a round and read
 //! by m others. Here a rank waits in its own buffer, where who sets a flag finds the one whom it may have to wake,
 //! and a line moves between two ranks only. The rounds are chosen for this form, with few flags in each
 //! ([`mp_model::cla::barrier`]); with m = 1 the two are the same.

@@ -1,7 +1,7 @@
 //! Dissemination barriers, and which is best (section 3.3).
 //!
-//! In the paper a rank writes one flag in a round, which m others read: flag[n][r], its *single-use lines*.
-//! The paper also names flag[n][r][m], a flag for each who is told, and sets it aside for the memory that it
+//! In the paper a rank writes one flag in a round, which m others read: `flag[n][r]`, its *single-use lines*.
+//! The paper also names `flag[n][r][m]`, a flag for each who is told, and sets it aside for the memory that it
 //! takes. This library does that: a rank waits in buffers of its own, where whoever sets a flag finds the one
 //! whom it has to wake. So there are two programs of each barrier, and two searches:
 //!
