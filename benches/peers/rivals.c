@@ -7,6 +7,10 @@
  *                                     stamped messages to and fro between two ranks, ns for one way
  *   rivals rate 8 BATCHES WINDOWS LENGTH
  *                                     8 bytes one way, LENGTH of them before each answer, ns for one
+ *   rivals requests 8 BATCHES WINDOWS LENGTH
+ *                                     the same by MPI_Isend, posted MPI_Irecv and MPI_Waitall
+ *   rivals any 8 BATCHES WINDOWS LENGTH
+ *                                     the same, the first 64 receives of each window by MPI_Waitany: ns for such a call
  *   rivals collective OPERATION BYTES BATCHES CALLS SINGLES
  *                                     by two ranks, ns for one: CALLS back to back by the slowest rank, then SINGLES
  *                                     that both begin at a moment: the longest stay of a rank, and from the last
@@ -337,6 +341,61 @@ static double rate(int batches, long count, int length) {
     return median(took, batches);
 }
 
+/* Windows of requests that are all waited for together; `anys` of the receives one by one before that. At rank 0, ns for
+ * a message, or for one of these waits. */
+static double requested(long count, int length, int anys) {
+    static uint64_t number;
+    uint64_t *messages = memory(sizeof *messages * length);
+    MPI_Request *requests = memory(sizeof *requests * length);
+    double start = now_ns(), waited = 0;
+    for (long w = 0; w < count; w++) {
+        uint64_t answer;
+        for (int i = 0; i < length; i++) {
+            if (rank == 0) {
+                messages[i] = number + i;
+                MPI_Isend(&messages[i], 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &requests[i]);
+            } else {
+                MPI_Irecv(&messages[i], 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &requests[i]);
+            }
+        }
+        if (rank == 1 && anys) {
+            double begin = now_ns();
+            for (int i = 0; i < anys; i++) {
+                int done;
+                MPI_Waitany(length, requests, &done, MPI_STATUS_IGNORE);
+            }
+            waited += now_ns() - begin;
+        }
+        MPI_Waitall(length, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0) {
+            MPI_Recv(&answer, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            if (answer != ~number) wrong("the answer", answer, ~number);
+        } else {
+            for (int i = 0; i < length; i++)
+                if (messages[i] != number + i) wrong("a message of the window", messages[i], number + i);
+            answer = ~number;
+            MPI_Send(&answer, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        }
+        number += length;
+    }
+    double each = (now_ns() - start) / ((double)count * length);
+    if (anys) {
+        each = waited / ((double)count * anys);
+        MPI_Bcast(&each, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
+    }
+    free(messages);
+    free(requests);
+    return each;
+}
+
+static double requests(int batches, long count, int length, int anys) {
+    double took[64];
+    if (anys > length) anys = length;
+    requested(count, length, anys);
+    for (int b = 0; b < batches; b++) took[b] = requested(count, length, anys);
+    return median(took, batches);
+}
+
 /* --- collective operations --- */
 
 typedef enum { BARRIER, BROADCAST, REDUCE, ALL_REDUCE, SCAN, GATHER, SCATTER, ALL_GATHER, ALL_TO_ALL, OPERATIONS } Operation;
@@ -635,6 +694,11 @@ int main(int argc, char **argv) {
         before = probe();
         value[0] = mode[0] == 't' ? tagged(atoi(argv[2]), batches, atol(argv[4]))
                                   : rate(batches, atol(argv[4]), atoi(argv[5]));
+        after = probe();
+    } else if (two && argc == 6 && (strcmp(mode, "requests") == 0 || strcmp(mode, "any") == 0)) {
+        probe_open();
+        before = probe();
+        value[0] = requests(batches, atol(argv[4]), atoi(argv[5]), mode[0] == 'a' ? 64 : 0);
         after = probe();
     } else if (two && strcmp(mode, "collective") == 0 && argc == 7) {
         values = 3;

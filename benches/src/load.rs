@@ -156,7 +156,8 @@ pub fn unfairness(clients: &[Done]) -> f64 {
     let sums = clients.iter().map(|client| client.windows.iter().sum::<u64>());
     let (least, most) =
         sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)));
-    most as f64 / least as f64
+    // Of a client that got nothing done, as if it had done one: a great number, and not infinity.
+    most as f64 / least.max(1) as f64
 }
 
 /// Operations of one client on an object, which has `next` operations asked for, and gives each

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine at hand.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Machine {
     /// Its name.
     pub processor: String,
@@ -26,7 +26,7 @@ pub struct Machine {
     /// The kernel's setting for shared memory.
     pub shared_memory_huge_pages: String,
     /// As Rust calls it.
-    pub architecture: &'static str,
+    pub architecture: String,
 }
 
 fn read(path: impl AsRef<std::path::Path>) -> String {
@@ -69,7 +69,7 @@ impl Machine {
             virtualized: flags.split_whitespace().any(|flag| flag == "hypervisor"),
             transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled"),
             shared_memory_huge_pages: read("/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
-            architecture: std::env::consts::ARCH,
+            architecture: std::env::consts::ARCH.to_owned(),
         }
     }
 
@@ -87,19 +87,14 @@ impl Machine {
             self.kernel
         )
     }
-}
 
-/// Returns the short name of the commit that is checked out, with a plus where files differ from it.
-pub fn commit() -> String {
-    let git = |arguments: &[&str]| {
-        let output = std::process::Command::new("git").args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
-    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
-        return "unknown".into();
-    };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
-        Some(changed) if changed.is_empty() => commit,
-        _ => commit + "+",
+    /// Returns a name for files: the processor's, in small letters, and how many CPUs there are.
+    pub fn short_name(&self) -> String {
+        let plain = self.processor.to_lowercase().replace("(r)", "").replace("(tm)", "");
+        let words: Vec<&str> = plain
+            .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.')
+            .filter(|word| !word.is_empty() && !["processor", "cpu"].contains(word))
+            .collect();
+        format!("{}-{}cpu", words.join("-"), self.online_cpus)
     }
 }

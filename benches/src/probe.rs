@@ -5,38 +5,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cpus;
 use crate::stats::median;
 
-/// Both cores under one last-level cache: half a round trip takes less than this.
-const NEAR_BELOW_NS: f64 = 90.0;
-/// Cores with different last-level caches: half a round trip takes more than this.
-const FAR_ABOVE_NS: f64 = 150.0;
+/// Cores are near each other where half a round trip takes less than this.
+const NEAR_BELOW_NS: f64 = 100.0;
+/// Where one probe took so many times what another took, the cores were moved, or something else ran on them.
+const MOVED: f64 = 1.6;
 /// No cores are that far from each other: something else was running on them.
 const BUSY_ABOVE_NS: f64 = 1000.0;
 
 /// How far apart the two cores were while a sample was taken.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
-    /// Under one last-level cache.
+    /// Most often under one last-level cache.
     Near,
-    /// Not so.
+    /// Further apart.
     Far,
 }
 
 impl Distance {
-    /// What the probes on both sides of a sample say; `None` where they disagree, lie
-    /// between, or show that other programs use the cores.
-    pub fn of(probes: [f64; 2]) -> Option<Distance> {
-        if probes.iter().all(|&ns| ns < NEAR_BELOW_NS) {
-            Some(Distance::Near)
-        } else if probes.iter().all(|&ns| ns > FAR_ABOVE_NS && ns < BUSY_ABOVE_NS) {
-            Some(Distance::Far)
-        } else {
+    /// What the probes around one or more samples say. `None` where they differ so much that the cores were moved
+    /// between them, and where they show that other programs use the cores.
+    pub fn of(probes: &[f64]) -> Option<Distance> {
+        let least = probes.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = probes.iter().copied().fold(0.0, f64::max);
+        if most > MOVED * least || most > BUSY_ABOVE_NS {
             None
+        } else if (least * most).sqrt() < NEAR_BELOW_NS {
+            Some(Distance::Near)
+        } else {
+            Some(Distance::Far)
         }
     }
 
@@ -102,4 +104,18 @@ pub fn probe(cpus: [usize; 2]) -> f64 {
 /// The floor as a reference, measured for as long as what it is compared with.
 pub fn floor(cpus: [usize; 2], count: usize, trips: u64) -> f64 {
     median(&batches(cpus, trips, |taken| taken < count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_that_probes_show() {
+        assert_eq!(Distance::of(&[60.0, 69.0, 63.0, 61.0]), Some(Distance::Near));
+        assert_eq!(Distance::of(&[235.0, 244.0]), Some(Distance::Far));
+        assert_eq!(Distance::of(&[121.0, 142.0, 135.0, 128.0]), Some(Distance::Far));
+        assert_eq!(Distance::of(&[61.0, 240.0]), None, "they were moved");
+        assert_eq!(Distance::of(&[5e4, 5e4]), None, "they were busy");
+    }
 }

@@ -1,9 +1,9 @@
 //! Medians and quartiles.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle of a set of numbers and how far they spread.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,

@@ -76,7 +76,7 @@ impl Measured {
     pub const COLUMNS: &str = "throughput_per_s,latency_ns,highest_over_lowest,threads,probe_before_ns,probe_after_ns,cores";
 
     fn cores(&self) -> &'static str {
-        Distance::of(self.probes).map_or("moved or busy", Distance::name)
+        Distance::of(&self.probes).map_or("moved or busy", Distance::name)
     }
 
     pub fn csv(&self) -> String {

@@ -1,6 +1,7 @@
 //! Every promise of speed beside the rival it is made about, in one run.
 //!
-//! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--markdown FILE] [--list] [--rounds N]`
+//! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--list] [--rounds N]`, and `--report` for the tables of
+//! the documentation, `--check-report` and `--guard` for every change.
 //!
 //! A row is two sides doing the same work in turn, with a raw probe of the distance between the
 //! two cores before and after every sample. What was moved is checked; wrong data fails the run.
@@ -8,20 +9,22 @@
 #![deny(unsafe_code)]
 
 mod busy;
+mod guard;
+mod history;
 mod measure;
 mod ours;
+mod page;
 mod party;
 mod plan;
 mod report;
 mod rivals;
 mod row;
 mod rows;
-mod table;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use clap::Parser;
 use onchip_benches::{machine, probe, stats};
@@ -39,15 +42,26 @@ struct Options {
     /// Write raw samples, machine and command to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the table of the run to this file, as Markdown
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
+    /// Keep the results in benches/results, in place of those of the run before, and write the tables of README.md
+    /// and docs/performance.md from them. Takes 3 rounds where --rounds is not given, and leaves out some rows where
+    /// no filter is given. Bounds that are missed are no failure
+    #[arg(long)]
+    report: bool,
+    /// Write these tables from the results that are kept, and measure nothing
+    #[arg(long, conflicts_with = "report")]
+    render: bool,
+    /// Fail where these tables differ from the results that are kept, or where the library has changed since then
+    #[arg(long, conflicts_with_all = ["report", "render"])]
+    check_report: bool,
+    /// Fail where a row of one kind or another takes twice what is expected
+    #[arg(long, conflicts_with_all = ["report", "render", "check_report", "json"])]
+    guard: bool,
     /// Name the rows and their bounds, and measure nothing
     #[arg(long)]
     list: bool,
-    /// Good rounds to take of every row
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
+    /// Good rounds to take of every row: 7, or 3 for a report
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
     /// End with success even where a bound was missed; failures still count
     #[arg(long)]
     tolerate_misses: bool,
@@ -62,7 +76,13 @@ fn main() -> ExitCode {
         return child(&arguments.collect::<Vec<_>>());
     }
     let options = Options::parse();
-    let mut rows = rows::all();
+    if options.render || options.check_report {
+        return kept(&options);
+    }
+    let mut rows = if options.guard { rows::guard::rows() } else { rows::all() };
+    if options.report && options.filters.is_empty() {
+        rows.retain(|row| page::is_reported(&row.name));
+    }
     if !options.filters.is_empty() {
         rows.retain(|row| options.filters.iter().any(|filter| row.name.contains(filter)));
     }
@@ -84,7 +104,32 @@ fn main() -> ExitCode {
         eprintln!("ratios: no row's name contains {:?}; --list names all", options.filters);
         return ExitCode::FAILURE;
     }
-    run(&options, rows, &setup)
+    if options.guard { guard(rows, &setup) } else { run(&options, rows, &setup) }
+}
+
+/// Writes or checks the tables of what is kept.
+fn kept(options: &Options) -> ExitCode {
+    let done = if options.render { page::render().map(|()| None) } else { page::check() };
+    match done {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(why)) => {
+            println!("skipped: whether the figures hold for these sources: {why}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("ratios: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn guard(rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
+    println!("{}", Machine::describe(setup.cpus).line());
+    println!("raw probe now: {:.1} ns", probe::probe(setup.cpus));
+    let (start, count) = (Instant::now(), rows.len());
+    let failed = guard::run(rows, setup);
+    println!("\n{count} rows in {} s, {failed} failed", start.elapsed().as_secs());
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// How to run this again; where the program lies is this machine's affair.
@@ -123,45 +168,54 @@ fn run(options: &Options, rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
     println!("{}", machine.line());
     println!("raw probe now: {:.1} ns", probe::probe(setup.cpus));
     println!("{}\n\n{}", report::LEGEND, report::heading());
+    let start = Instant::now();
+    let rounds = options.rounds.unwrap_or(if options.report { 3 } else { 7 }).into();
+    // Before the rows, which take so long that somebody may go on working meanwhile.
+    let commit = history::commit();
     let mut reports = Vec::new();
     for mut row in rows {
-        let outcome = measure::measure(&mut row, setup, options.rounds.into());
+        let begin = Instant::now();
+        let outcome = measure::measure(&mut row, setup, rounds);
         print!("{}", report::show(&row, &outcome));
         // Long runs are watched, and a reader that went away does not matter to the measurements.
         let _ = std::io::stdout().flush();
-        reports.push(RowReport::new(&row, outcome));
+        reports.push(RowReport::new(&row, outcome, begin.elapsed().as_secs_f64()));
     }
     let count = |what: fn(&RowReport) -> bool| reports.iter().filter(|r| what(r)).count();
     let (missed, failed) = (count(RowReport::missed), count(RowReport::failed));
     println!(
-        "\n{} rows: {missed} missed, {failed} failed, {} skipped",
+        "\n{} rows in {} s: {missed} missed, {failed} failed, {} skipped",
         reports.len(),
+        start.elapsed().as_secs(),
         count(RowReport::skipped)
     );
     let report = Report {
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        commit: machine::commit(),
+        commit,
         command: command(),
-        machine: &machine,
+        seconds: start.elapsed().as_secs(),
+        machine,
         rows: reports,
     };
-    let mut files = Vec::new();
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::from);
-        files.push((path, text.map(|text| text + "\n")));
-    }
-    if let Some(path) = &options.markdown {
-        files.push((path, Ok(table::of(&report))));
-    }
-    for (path, text) in files {
-        if let Err(e) = text.and_then(|text| std::fs::write(path, text)) {
+        if let Err(e) = text.and_then(|text| std::fs::write(path, text + "\n")) {
             eprintln!("ratios: cannot write {}: {e}", path.display());
             return ExitCode::FAILURE;
         }
     }
-    if failed > 0 || (missed > 0 && !options.tolerate_misses) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+    if options.report {
+        match page::keep(&report) {
+            Ok(folder) => println!("kept in {folder}; README.md and docs/performance.md show it"),
+            Err(e) => {
+                eprintln!("ratios: cannot keep the results: {e}");
+                return ExitCode::FAILURE;
+            }
+        }
+        if report.commit.ends_with(history::CHANGED) {
+            println!("These are figures of no commit: --check-report will refuse them.");
+        }
     }
+    let tolerated = options.tolerate_misses || options.report;
+    if failed > 0 || (missed > 0 && !tolerated) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -1,6 +1,6 @@
 //! Taking a row: the sides in turn, raw probes between all samples.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::probe::{Distance, probe};
 use crate::row::{Bound, Row, Sample, Setup, Side, Trouble};
@@ -14,7 +14,7 @@ const WARM_UPS: usize = 1;
 const FEWEST_JUDGED: usize = 3;
 
 /// Both sides once.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Round {
     /// Which side came first.
     pub ours_first: bool,
@@ -29,7 +29,7 @@ pub struct Round {
 }
 
 /// The rounds of one distance together.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Result {
     /// `None` for a row that does not tell distances apart.
     pub distance: Option<Distance>,
@@ -40,7 +40,7 @@ pub struct Result {
     pub verdict: Verdict,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Ok,
@@ -51,7 +51,7 @@ pub enum Verdict {
 }
 
 /// All that came of a row.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Measured { results: Vec<Result>, dropped: usize, rounds: Vec<Round> },
@@ -59,36 +59,46 @@ pub enum Outcome {
     Failed { reason: String },
 }
 
+/// What was taken of a row.
+#[derive(Default)]
+pub struct Taken {
+    pub rounds: Vec<Round>,
+    /// Rounds in which a side had no figure, such as a client that the system let do nothing in most windows.
+    without_figure: usize,
+}
+
 /// Takes `row` until `rounds` rounds are good at one distance.
 pub fn measure(row: &mut Row, setup: &Setup, rounds: usize) -> Outcome {
     match take(row, setup, rounds) {
         Ok(taken) => judge(row, taken, rounds.min(FEWEST_JUDGED)),
-        Err((side, Trouble::Absent(reason))) => Outcome::Skipped { reason: name(&side, reason) },
-        Err((side, Trouble::Failed(reason))) => Outcome::Failed { reason: name(&side, reason) },
+        Err(Trouble::Absent(reason)) => Outcome::Skipped { reason },
+        Err(Trouble::Failed(reason)) => Outcome::Failed { reason },
     }
 }
 
-fn name(side: &str, reason: String) -> String {
-    format!("{side}: {reason}")
+fn sample(side: &mut Side, setup: &Setup) -> std::result::Result<Sample, Trouble> {
+    side.take(setup).map_err(|trouble| {
+        let named = |reason| format!("{}: {reason}", side.name);
+        match trouble {
+            Trouble::Absent(reason) => Trouble::Absent(named(reason)),
+            Trouble::Failed(reason) => Trouble::Failed(named(reason)),
+        }
+    })
 }
 
-fn sample(side: &mut Side, setup: &Setup) -> std::result::Result<Sample, (String, Trouble)> {
-    side.take(setup).map_err(|trouble| (side.name.clone(), trouble))
-}
-
-fn take(
-    row: &mut Row,
-    setup: &Setup,
-    rounds: usize,
-) -> std::result::Result<Vec<Round>, (String, Trouble)> {
+/// The same without a judgement. Trouble names its side.
+pub fn take(row: &mut Row, setup: &Setup, rounds: usize) -> std::result::Result<Taken, Trouble> {
     for _ in 0..WARM_UPS {
         // The reference first: a rival that is absent is found before any time is spent.
         sample(&mut row.reference, setup)?;
         sample(&mut row.ours, setup)?;
     }
-    let mut taken: Vec<Round> = Vec::new();
-    while taken.len() < rounds * MOST_ATTEMPTS_PER_ROUND && good(row, &taken) < rounds {
-        let ours_first = taken.len().is_multiple_of(2);
+    let mut taken = Taken::default();
+    for attempt in 0..rounds * MOST_ATTEMPTS_PER_ROUND {
+        if good(row, &taken.rounds) >= rounds {
+            break;
+        }
+        let ours_first = attempt.is_multiple_of(2);
         let (first, second) = if ours_first {
             (&mut row.ours, &mut row.reference)
         } else {
@@ -103,16 +113,19 @@ fn take(
         let second = (second.value, second.probes.unwrap_or([between, after]));
         let ((ours, ours_probes_ns), (reference, reference_probes_ns)) =
             if ours_first { (first, second) } else { (second, first) };
-        let distance = Distance::of(ours_probes_ns)
-            .filter(|ours| Distance::of(reference_probes_ns) == Some(*ours));
-        taken.push(Round {
+        let ratio = row.bound.ratio(row.unit.cost(ours, reference));
+        if ![ours, reference, ratio].into_iter().all(f64::is_finite) {
+            taken.without_figure += 1;
+            continue;
+        }
+        taken.rounds.push(Round {
             ours_first,
             ours,
             ours_probes_ns,
             reference,
             reference_probes_ns,
-            ratio: row.bound.ratio(row.unit.cost(ours, reference)),
-            distance,
+            ratio,
+            distance: Distance::of(&[ours_probes_ns, reference_probes_ns].concat()),
         });
     }
     Ok(taken)
@@ -127,7 +140,8 @@ fn good(row: &Row, taken: &[Round]) -> usize {
     at(Distance::Near).max(at(Distance::Far))
 }
 
-fn judge(row: &Row, rounds: Vec<Round>, fewest: usize) -> Outcome {
+fn judge(row: &Row, taken: Taken, fewest: usize) -> Outcome {
+    let Taken { rounds, without_figure } = taken;
     let groups =
         if row.by_distance { vec![Some(Distance::Near), Some(Distance::Far)] } else { vec![None] };
     let mut results = Vec::new();
@@ -160,5 +174,6 @@ fn judge(row: &Row, rounds: Vec<Round>, fewest: usize) -> Outcome {
             verdict,
         });
     }
-    Outcome::Measured { results, dropped: rounds.len() - counted, rounds }
+    let dropped = without_figure + rounds.len() - counted;
+    Outcome::Measured { results, dropped, rounds }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{
     Collective, Critical, Delegations, Emitting, Large, Operation, Overlap, Pairs, PingPong,
-    Stream, Tagged, Timing, Untouched, Wakes,
+    Requests, Stream, Tagged, Timing, Untouched, Wakes,
 };
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
@@ -52,6 +52,8 @@ pub enum Job {
     Tagged(Tagged),
     TaggedRate(Tagged),
     Request(rows::request::Life),
+    Requests(Requests),
+    Any(Requests),
     Critical(Critical),
     /// What the caller pays for delegating.
     Delegate(Delegations),
@@ -94,6 +96,8 @@ impl Job {
             Job::Tagged(plan) => rows::tagged::pingpong(rank, plan),
             Job::TaggedRate(plan) => rows::tagged::rate(rank, plan),
             Job::Request(life) => rows::request::perform(rank, life),
+            Job::Requests(plan) => rows::requests::all(rank, plan),
+            Job::Any(plan) => rows::requests::any(rank, plan),
             Job::Critical(plan) => rows::critical::perform(rank, plan),
             Job::Delegate(plan) => rows::delegate::cost::calls(rank, setup, plan),
             Job::Delegated(plan) => rows::delegate::cost::messages(rank, setup, plan),

@@ -378,6 +378,37 @@ impl Tagged {
     }
 }
 
+/// Immediate sends to receives that are posted, as many under way as a window holds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Requests {
+    pub window: u64,
+    pub batches: usize,
+    /// Windows in a batch.
+    pub windows: u64,
+}
+
+impl Requests {
+    /// Waits for any one of a window, that are timed; the others are waited for together.
+    pub const ANYS: u64 = 64;
+
+    /// Some milliseconds a batch, but for a window that is larger than that.
+    pub fn of(window: u64) -> Requests {
+        let windows = (1 << 15) / window;
+        let batches = if windows > 0 { 11 } else { 3 };
+        Requests { window, batches, windows: windows.max(1) }
+    }
+
+    /// With those that warm up.
+    pub fn all_windows(self) -> u64 {
+        (self.batches as u64 + 1) * self.windows
+    }
+
+    /// The same with blocking calls.
+    pub fn blocking(self) -> Tagged {
+        Tagged { bytes: 8, batches: self.batches, trips: self.windows, window: self.window }
+    }
+}
+
 /// What an operation in a critical section does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Guarded {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::measure::{Outcome, Result, Verdict};
@@ -16,7 +16,7 @@ reference, under \"≥\" how many times ours is ahead. near/far: distance of the
 probe; any: not told apart. waits: how ours waits | how the reference waits.";
 
 /// Why rounds are dropped.
-const UNSETTLED: &str = "the cores moved or were busy with something else";
+const UNSETTLED: &str = "the cores were moved, busy with something else, or a side had no figure";
 
 pub fn heading() -> String {
     line(["row", "at", "ours", "reference", "ratio", "bound", "waits", "verdict"])
@@ -94,51 +94,56 @@ fn ratio(spread: Spread) -> String {
 }
 
 /// The whole run as `--json` writes it.
-#[derive(Serialize)]
-pub struct Report<'a> {
+#[derive(Serialize, Deserialize)]
+pub struct Report {
     /// UTC, RFC 3339.
     pub date: String,
     /// Of the sources, where Git knows it; with a plus where files differ from it.
     pub commit: String,
     pub command: String,
-    pub machine: &'a Machine,
+    /// Of the whole run.
+    pub seconds: u64,
+    pub machine: Machine,
     pub rows: Vec<RowReport>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct RowReport {
     pub name: String,
-    what: &'static str,
+    pub what: String,
     pub unit: Unit,
     pub bound: Bound,
-    ours: SideReport,
+    pub ours: SideReport,
     pub reference: SideReport,
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// How long all its rounds took.
+    pub seconds: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SideReport {
     pub name: String,
-    waits: &'static str,
+    waits: String,
     remark: Option<String>,
 }
 
 impl RowReport {
-    pub fn new(row: &Row, outcome: Outcome) -> RowReport {
+    pub fn new(row: &Row, outcome: Outcome, seconds: f64) -> RowReport {
         let [ours, reference] = [&row.ours, &row.reference].map(|side| SideReport {
             name: side.name.clone(),
-            waits: side.waits,
+            waits: side.waits.to_owned(),
             remark: side.remarks().map(str::to_string),
         });
         RowReport {
             name: row.name.clone(),
-            what: row.what,
+            what: row.what.to_owned(),
             unit: row.unit,
             bound: row.bound,
             ours,
             reference,
             outcome,
+            seconds: (seconds * 10.0).round() / 10.0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A row: two sides doing the same work, and the promise about their ratio.
 
 use onchip_benches::cpus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the sides of a row may ask about the run they are part of.
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ impl Side {
 }
 
 /// What a sample's value is.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     Nanoseconds,
@@ -131,7 +131,7 @@ impl Unit {
 }
 
 /// A promise about a ratio, near and far.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// Ours costs at most so many times what the reference costs.

@@ -4,9 +4,9 @@
 //! hot_calls CALL FORM CPU CPU
 //! ```
 //!
-//! `CALL` is one of `pingpong`, `stream`, `try-stream`, `tagged`, `barrier`, `broadcast`, `all-reduce`, `apply`,
-//! `submit`, `delegated`. `FORM` is where it stands: in the rank's own code (`loop`), in a closure that the loop calls
-//! (`closure`), or behind a pointer (`dyn`); of `stream` also `unwrap`, `match` and `iter`, in the rank's own code.
+//! `CALL` is one of `pingpong`, `stream`, `receive`, `try-stream`, `tagged`, `barrier`, `broadcast`, `all-reduce`,
+//! `apply`, `submit`, `delegated`. `FORM` is where it stands: in the rank's own code (`loop`), in a closure that the loop calls
+//! (`closure`), or behind a pointer (`dyn`); of `stream` and `receive` also `unwrap`, `match` and `iter`, in the rank's own code.
 //!
 //! A program by itself, that knows the library by its facade alone: what the compiler makes of these loops is what it
 //! makes of anybody's.
@@ -130,41 +130,73 @@ fn numbers(rank: &Rank) -> onchip::Result<Option<Receiver<u64>>> {
     Ok(None)
 }
 
+/// Receives `$count` messages, the first of which has the number `$number`.
+macro_rules! receive {
+    ($messages:expr, $form:expr, $count:expr, $number:expr) => {
+        match $form {
+            Form::Unwrap => {
+                for _ in 0..$count {
+                    assert_eq!(*$messages.receive().unwrap(), $number);
+                    $number += 1;
+                }
+            }
+            Form::Match => {
+                for _ in 0..$count {
+                    match $messages.receive() {
+                        Ok(message) => assert_eq!(*message, $number),
+                        Err(error) => return Err(error),
+                    }
+                    $number += 1;
+                }
+            }
+            Form::Iter => {
+                for message in $messages.iter().take($count as usize) {
+                    assert_eq!(*message?, $number);
+                    $number += 1;
+                }
+            }
+            _ => repeat!($form, $count, {
+                if *$messages.receive()? != $number {
+                    return wrong();
+                }
+                $number += 1;
+            }),
+        }
+    };
+}
+
 fn stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     let Some(messages) = numbers(rank)? else { return Ok(Vec::new()) };
     let mut number = 0;
     batches(COUNT, || {
-        match form {
-            Form::Unwrap => {
-                for _ in 0..COUNT {
-                    assert_eq!(*messages.receive().unwrap(), number);
-                    number += 1;
-                }
-            }
-            Form::Match => {
-                for _ in 0..COUNT {
-                    match messages.receive() {
-                        Ok(message) => assert_eq!(*message, number),
-                        Err(error) => return Err(error),
-                    }
-                    number += 1;
-                }
-            }
-            Form::Iter => {
-                for message in messages.iter().take(COUNT as usize) {
-                    assert_eq!(*message?, number);
-                    number += 1;
-                }
-            }
-            _ => repeat!(form, COUNT, {
-                if *messages.receive()? != number {
-                    return wrong();
-                }
-                number += 1;
-            }),
-        }
+        receive!(messages, form, COUNT, number);
         Ok(())
     })
+}
+
+/// Receives what a single rank has sent to itself before. Times the receives alone.
+fn filled(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
+    const FILLED: u64 = 512;
+    const TIMES: u64 = 200;
+    let channel = Channel::degree(1024);
+    let mut out = rank.sender::<u64>("filled", rank.id(), channel)?;
+    let messages = rank.receiver::<u64>("filled", rank.id(), channel)?;
+    let mut took = Vec::new();
+    let mut number = 0;
+    for _ in 0..=BATCHES {
+        let mut receives = 0;
+        for _ in 0..TIMES {
+            for message in number..number + FILLED {
+                out.send(&message)?;
+            }
+            let start = Instant::now();
+            receive!(messages, form, FILLED, number);
+            receives += start.elapsed().as_nanos();
+        }
+        took.push(receives as f64 / (TIMES * FILLED) as f64);
+    }
+    took.remove(0);
+    Ok(took)
 }
 
 fn try_stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
@@ -353,6 +385,7 @@ fn run(call: &str, form: &str, cpus: [usize; 2]) -> onchip::Result<Vec<f64>> {
     let took = match call {
         "pingpong" => on(2).run(|rank| pingpong(rank, form)),
         "stream" => on(2).run(|rank| stream(rank, form)),
+        "receive" => on(1).run(|rank| filled(rank, form)),
         "try-stream" => on(2).run(|rank| try_stream(rank, form)),
         "tagged" => on(2).run(|rank| tagged(rank, form)),
         "barrier" => on(2).run(|rank| barrier(rank, form)),

@@ -27,6 +27,10 @@ impl Shown {
         self.sample(0)
     }
 
+    fn distance(&self) -> Option<Distance> {
+        self.probes.and_then(|probes| Distance::of(&probes))
+    }
+
     fn sample(&self, way: usize) -> Sample {
         Sample { value: self.values[way], probes: self.probes, remark: None }
     }
@@ -53,8 +57,7 @@ impl Entrant {
 
     /// What it did at a distance; anywhere, where the distance is not known.
     fn at(&self, distance: Option<Distance>, way: usize) -> Vec<f64> {
-        let there =
-            |shown: &&Shown| distance.is_none() || shown.probes.and_then(Distance::of) == distance;
+        let there = |shown: &&Shown| distance.is_none() || shown.distance() == distance;
         self.shown.iter().filter(there).map(|shown| shown.values[way]).collect()
     }
 
@@ -107,7 +110,7 @@ impl Contest {
         if entrants.is_empty() {
             *entrants = (self.gather)()?;
         }
-        let distance = if self.by_distance { Distance::of([probe(setup.cpus); 2]) } else { None };
+        let distance = if self.by_distance { Distance::of(&[probe(setup.cpus)]) } else { None };
         // Not as often as it takes: cores that keep moving let the next sample go on.
         for _ in 0..TRIES {
             try_all(&mut entrants, setup, distance, way)?;

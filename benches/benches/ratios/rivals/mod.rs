@@ -1,5 +1,6 @@
 //! The other side of the comparisons. A rival that cannot be had here says so; it is never guessed.
 
+pub mod channels;
 pub mod contest;
 pub mod crossbeam;
 pub mod farm;

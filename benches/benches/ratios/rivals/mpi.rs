@@ -14,7 +14,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use onchip_benches::cpus;
 
-use crate::plan::{Collective, Large, PingPong, Tagged, Timing};
+use crate::plan::{Collective, Large, PingPong, Requests, Tagged, Timing};
 use crate::rivals::contest::{Contest, Entrant, Shown};
 use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
 use crate::rivals::{failed, last_words};
@@ -250,6 +250,16 @@ pub fn tagged(plan: Tagged) -> Contest {
 /// Messages one way, as many under way as the plan says: what one takes.
 pub fn tagged_rate(plan: Tagged) -> Contest {
     messages("rate", plan)
+}
+
+/// Windows of `MPI_Isend` to posted `MPI_Irecv`, ended by `MPI_Waitall`: what one message takes.
+pub fn requests(plan: Requests) -> Contest {
+    messages("requests", plan.blocking())
+}
+
+/// The same, a few of each window waited for by `MPI_Waitany`: what such a call takes.
+pub fn any(plan: Requests) -> Contest {
+    messages("any", plan.blocking())
 }
 
 fn messages(mode: &str, plan: Tagged) -> Contest {

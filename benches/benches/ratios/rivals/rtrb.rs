@@ -1,5 +1,7 @@
 //! rtrb: the wait-free single-producer single-consumer ring, between two pinned threads that spin.
 
+use std::time::Instant;
+
 use onchip_benches::cpus;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
@@ -78,4 +80,33 @@ fn take_stream<const WORDS: usize>(setup: &Setup, plan: Stream) -> Result<f64, T
         checked.finish().map(|()| median(&rates))
     };
     cpus::side_by_side(setup.cpus, send, receive).1
+}
+
+/// What a message takes to be received that was sent before, by the same thread.
+pub fn filled() -> Side {
+    Side::new("rtrb", "-", |setup| cpus::confined(&setup.cpus[..1], take_filled).map(Into::into))
+}
+
+fn take_filled() -> Result<f64, Trouble> {
+    const FILLED: u64 = 512;
+    const TIMES: u64 = 200;
+    const BATCHES: usize = 11;
+    let (mut ring_in, mut ring_out) = RingBuffer::<u64>::new(1024);
+    let mut checked = Checked::default();
+    let mut took = Vec::new();
+    let mut number = 0;
+    for _ in 0..BATCHES {
+        let mut receives = 0;
+        for _ in 0..TIMES {
+            (number..number + FILLED).for_each(|message| push(&mut ring_in, message));
+            let start = Instant::now();
+            for _ in 0..FILLED {
+                checked.equal(pop(&mut ring_out), number);
+                number += 1;
+            }
+            receives += start.elapsed().as_nanos();
+        }
+        took.push(receives as f64 / (TIMES * FILLED) as f64);
+    }
+    checked.finish().map(|()| median(&took))
 }

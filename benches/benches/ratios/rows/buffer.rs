@@ -15,7 +15,7 @@ use crate::stats::median;
 const SIZES: [(&str, usize); 4] =
     [("8B", 8), ("4KiB", 4 << 10), ("1MiB", 1 << 20), ("64MiB", 64 << 20)];
 
-fn ours(ranks: Ranks, bytes: usize) -> Side {
+pub fn ours(ranks: Ranks, bytes: usize) -> Side {
     let plan = Untouched { bytes, pingpong: PingPong::USUAL };
     ours::side(ranks, Task::pinned(Waits::Spin, Job::Untouched(plan)), |results| {
         median(&results[0])

@@ -115,6 +115,24 @@ pub fn submitted() -> Side {
     ours(Ranks::Threads, Task::pinned(Waits::Spin, Job::Critical(plan)), plan, each(load))
 }
 
+/// Returns the side in which one client has operations executed that nobody else wants: nanoseconds of one.
+pub fn applied_alone(scheme: Scheme) -> Side {
+    alone(scheme, Guarded::Counter)
+}
+
+/// The same of a thread with parking_lot's Mutex.
+pub fn locked_alone() -> Side {
+    let load = Load { every: 1024, ..Critical::USUAL };
+    Lock::ParkingLot.side(1, load, each(load))
+}
+
+/// Returns the side in which two ranks want one operation after the other, or one of a server as many as it may:
+/// nanoseconds of one.
+pub fn applied_by_two(scheme: Scheme) -> Side {
+    let plan = critical(scheme, Guarded::Counter, best(scheme, Critical::USUAL));
+    ours(Ranks::Threads, Task::pinned(Waits::Spin, Job::Critical(plan)), plan, each(plan.load))
+}
+
 fn alone(scheme: Scheme, guarded: Guarded) -> Side {
     let plan = critical(scheme, guarded, Load { every: 1024, ..Critical::USUAL });
     ours(Ranks::Threads, Task::alone(Job::Critical(plan)), plan, each(plan.load))
@@ -156,7 +174,7 @@ pub fn rows() -> Vec<Row> {
                 Unit::Rate,
                 two(ranks, scheme, Guarded::Counter, in_flight(usual)),
                 Lock::ParkingLot.side(2, usual, rate(usual)),
-                if scheme == SLOT { Bound::ahead(2.0) } else { Bound::Context },
+                if scheme == SLOT { Bound::Ahead { near: 2.0, far: 1.0 } } else { Bound::Context },
             )
         }));
     }
@@ -173,16 +191,12 @@ pub fn rows() -> Vec<Row> {
         }));
     }
 
-    let uncontended = || {
-        let load = Load { every: 1024, ..usual };
-        Lock::ParkingLot.side(1, load, each(load))
-    };
     rows.push(any(row(
         "uncontended.hyb-lock".into(),
         "taking a lock that nobody else wants, adding 1, and giving it up, beside parking_lot's Mutex",
         Unit::Nanoseconds,
         alone(HYB, Guarded::Locked),
-        uncontended(),
+        locked_alone(),
         Bound::at_most(1.2),
     )));
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.needs_server()) {
@@ -191,7 +205,7 @@ pub fn rows() -> Vec<Row> {
             "an operation that adds 1 to what nobody else wants, beside parking_lot's Mutex",
             Unit::Nanoseconds,
             alone(scheme, Guarded::Counter),
-            uncontended(),
+            locked_alone(),
             Bound::Context,
         )));
     }
@@ -225,7 +239,7 @@ pub fn rows() -> Vec<Row> {
             Unit::Rate,
             sharing(CROWD, scheme, load, rate(load)),
             Lock::ParkingLot.side(CROWD, Critical::CROWD, rate(load)),
-            Bound::ahead(0.8),
+            Bound::ahead(if scheme.needs_server() { 1.2 } else { 0.9 }),
         )));
     }
     for scheme in [SLOT, MP] {

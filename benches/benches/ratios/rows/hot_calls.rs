@@ -5,29 +5,24 @@ use std::process::Command;
 
 use onchip_benches::cpus;
 
-use super::{critical, delegate, pingpong, tagged};
-use crate::ours::{self, Job, Ranks, Task, Waits};
+use super::{critical, delegate, pingpong, stream, tagged};
+use crate::ours::{self, Ranks};
 use crate::party;
-use crate::plan::{Collective, Operation, Stream, Timing};
+use crate::plan::{Collective, Operation, Timing};
+use crate::rivals::rtrb;
 use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Bound, Row, Setup, Side, Taken, Unit};
 use crate::stats::median;
 
 const FORMS: [&str; 3] = ["loop", "closure", "dyn"];
-const OF_RESULTS: [&str; 6] = ["loop", "closure", "dyn", "unwrap", "match", "iter"];
+pub const OF_RESULTS: [&str; 6] = ["loop", "closure", "dyn", "unwrap", "match", "iter"];
 
 /// How much more than in the harness' loop a call may take in a program's.
 const MORE: f64 = 1.1;
 
 pub fn rows() -> Vec<Row> {
-    let stream = || {
-        ours::side(
-            Ranks::Threads,
-            Task::pinned(Waits::Spin, Job::Stream8(Stream::USUAL)),
-            |results| 1e9 / median(&results[1]),
-        )
-    };
+    let stream = || ours::side(Ranks::Threads, stream::task(), |results| 1e9 / median(&results[1]));
     let collective = |operation, bytes| {
         move || party::ours(Ranks::Threads, Collective::of(operation, bytes), Timing::Loop)
     };
@@ -53,10 +48,19 @@ pub fn rows() -> Vec<Row> {
     add("apply", &FORMS, &critical::uncontended);
     add("submit", &FORMS, &critical::submitted);
     add("delegated", &FORMS, &delegate::cost::of_8_bytes);
+    rows.extend(OF_RESULTS.map(|form| Row {
+        name: format!("hot-calls.receive.{form}"),
+        what: "a receive by one rank of what it has sent to itself, in a program's loop, beside rtrb in one thread",
+        unit: Unit::Nanoseconds,
+        ours: program("receive", form),
+        reference: rtrb::filled(),
+        bound: Bound::Context,
+        by_distance: false,
+    }));
     rows
 }
 
-fn program(call: &'static str, form: &'static str) -> Side {
+pub fn program(call: &'static str, form: &'static str) -> Side {
     Side::new("program", "spin", move |setup| take(setup, call, form))
 }
 

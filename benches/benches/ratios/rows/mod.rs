@@ -8,6 +8,7 @@ pub mod delegate;
 pub mod exchange;
 pub mod farm;
 mod filter;
+pub mod guard;
 mod hot_calls;
 pub mod idle;
 pub mod kill;
@@ -18,6 +19,7 @@ pub mod park;
 pub mod pingpong;
 pub mod reduce;
 pub mod request;
+pub mod requests;
 mod start;
 pub mod stencil;
 pub mod stream;
@@ -47,6 +49,7 @@ pub fn all() -> Vec<Row> {
         tagged::rows(),
         hot_calls::rows(),
         request::rows(),
+        requests::rows(),
         stencil::rows(),
         critical::rows(),
         model::rows(),

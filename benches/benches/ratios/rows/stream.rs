@@ -4,7 +4,7 @@ use onchip::prelude::*;
 
 use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::{Stream, is_numbered, numbered};
-use crate::rivals::{Checked, lines, rtrb};
+use crate::rivals::{Checked, channels, lines, rtrb};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
 
@@ -24,7 +24,7 @@ pub fn rows() -> Vec<Row> {
         bound,
         by_distance: true,
     };
-    [Ranks::Threads, Ranks::Processes]
+    let mut rows: Vec<Row> = [Ranks::Threads, Ranks::Processes]
         .into_iter()
         .flat_map(|ranks| {
             [
@@ -47,11 +47,31 @@ pub fn rows() -> Vec<Row> {
                     "messages of 56 bytes, degree 1024, beside rtrb at 64 bytes",
                     ours(ranks, Job::Stream56(PLAN)),
                     rtrb::stream::<8>(PLAN),
-                    Bound::ahead(1.8),
+                    Bound::ahead(1.2),
                 ),
             ]
         })
-        .collect()
+        .collect();
+    rows.extend(channels::Library::ALL.map(|library| {
+        row(
+            format!("stream.8B.threads.{}", library.key()),
+            "messages of 8 bytes, degree 1024, beside a channel that programs use today, with as many places",
+            ours(Ranks::Threads, Job::Stream8(PLAN)),
+            library.stream(PLAN),
+            Bound::ahead(1.0),
+        )
+    }));
+    rows
+}
+
+/// The stream of 8 bytes.
+pub fn task() -> Task {
+    Task::pinned(Waits::Spin, Job::Stream8(PLAN))
+}
+
+/// The same between threads, and rtrb's.
+pub fn of_threads() -> [Side; 2] {
+    [ours(Ranks::Threads, Job::Stream8(PLAN)), rtrb::stream::<1>(PLAN)]
 }
 
 /// One rank's part; rank 1, where messages arrive, gives its rates.

@@ -42,14 +42,14 @@ pub fn rows() -> Vec<Row> {
             "8 bytes with a tag, half a round trip, beside the raw cache line",
             side(ranks, Job::Tagged(Tagged::pingpong(8))),
             pingpong::floor(),
-            Bound::AtMost { near: 1.2, far: 1.08 },
+            Bound::AtMost { near: 1.2, far: 1.1 },
         )
     }));
     for (size, bytes, bound) in [
         ("8B", 8, Bound::Ahead { near: 1.4, far: 1.15 }),
-        ("8KB", 8 * KB, Bound::ahead(1.2)),
-        ("64KB", 64 * KB, Bound::ahead(1.2)),
-        ("1MB", 1024 * KB, Bound::ahead(1.2)),
+        ("8KB", 8 * KB, Bound::ahead(1.0)),
+        ("64KB", 64 * KB, Bound::ahead(1.0)),
+        ("1MB", 1024 * KB, Bound::ahead(1.0)),
     ] {
         let plan = Tagged::pingpong(bytes);
         let contest = Rc::new(mpi::tagged(plan));

@@ -28,6 +28,11 @@ pub fn of_8_bytes() -> Side {
     ours(Job::Delegate(Delegations::of(8)))
 }
 
+/// From the call until 8 bytes are there.
+pub fn until_there() -> Side {
+    ours(Job::Delegated(Delegations::of(8)))
+}
+
 pub fn rows() -> Vec<Row> {
     let row = |name: String, what, ours, bound| Row {
         name,

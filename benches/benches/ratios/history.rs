@@ -1,0 +1,82 @@
+//! Which commit was measured, and whether its figures still hold for the sources at hand.
+
+use std::process::Command;
+
+/// Where the code lies that rows run through. A change of a line there that is no comment, tests apart, needs new
+/// figures. `mp-model` is among them because it chooses the steps of collective operations.
+const HOT: [&str; 6] =
+    ["src", "mp-core/src", "mp-comm/src", "mp-collectives/src", "mp-delegate/src", "mp-model/src"];
+/// What else is compiled into what is measured.
+const HARNESS: [&str; 5] =
+    ["Cargo.toml", "Cargo.lock", "benches/benches", "benches/src", "benches/peers"];
+/// In the folders above, and in no program that is measured.
+const NOT_MEASURED: [&str; 4] = [
+    ":(exclude)src/bin",
+    ":(exclude,glob)**/tests/**",
+    ":(exclude,glob)**/tests.rs",
+    ":(exclude,glob)**/test_*.rs",
+];
+/// Lines that are neither empty nor a comment by themselves.
+const CODE: &str = r"^[[:space:]]*([^[:space:]/]|/[^/])";
+
+/// The end of a commit that had files which differ from it.
+pub const CHANGED: char = '+';
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// Returns the commit that is checked out, with a plus where the library or the harness differs from it.
+pub fn commit() -> String {
+    let Some(commit) = git(&["rev-parse", "HEAD"]) else {
+        return "unknown".into();
+    };
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    match git(&[&status[..], &HOT, &HARNESS].concat()) {
+        Some(changed) if changed.is_empty() => commit,
+        _ => format!("{commit}{CHANGED}"),
+    }
+}
+
+/// Whether figures hold.
+pub enum Holds {
+    Yes,
+    /// And why.
+    No(String),
+    /// Nothing is known of earlier commits, and why.
+    Unknown(String),
+}
+
+/// Whether figures that were taken at `commit` hold for the sources at hand.
+pub fn holds(commit: &str) -> Holds {
+    let no = |why: String| {
+        Holds::No(format!("{why}; take new ones: cargo bench --bench ratios -- --report"))
+    };
+    if commit.ends_with(CHANGED) {
+        return no(format!("the figures were taken beside changes that no commit has ({commit})"));
+    }
+    if git(&["rev-parse", "HEAD"]).is_none() {
+        return Holds::Unknown("Git is not installed, or this is no clone".into());
+    }
+    if git(&["merge-base", "--is-ancestor", commit, "HEAD"]).is_none() {
+        return match git(&["rev-parse", "--is-shallow-repository"]).as_deref() {
+            Some("false") => {
+                no(format!("the figures were taken at {commit}, from which HEAD does not come"))
+            }
+            _ => Holds::Unknown(format!(
+                "the clone is shallow, and does not show whether HEAD comes from {commit}"
+            )),
+        };
+    }
+    let changed = ["diff", "--name-only", "-G", CODE, commit, "--"];
+    match git(&[&changed[..], &HOT, &NOT_MEASURED].concat()) {
+        Some(changed) if changed.is_empty() => Holds::Yes,
+        Some(changed) => {
+            let files = changed.lines().collect::<Vec<_>>().join(", ");
+            no(format!("the figures were taken at {commit}, and since then changed {files}"))
+        }
+        None => Holds::Unknown(format!("Git does not say what changed since {commit}")),
+    }
+}
