@@ -113,8 +113,10 @@ pub fn take(row: &mut Row, setup: &Setup, rounds: usize) -> std::result::Result<
         let second = (second.value, second.probes.unwrap_or([between, after]));
         let ((ours, ours_probes_ns), (reference, reference_probes_ns)) =
             if ours_first { (first, second) } else { (second, first) };
-        let ratio = row.bound.ratio(row.unit.cost(ours, reference));
-        if ![ours, reference, ratio].into_iter().all(f64::is_finite) {
+        let cost = row.unit.cost(ours, reference);
+        let ratio = row.bound.ratio(cost);
+        // Neither is a rate of 0.
+        if ![ours, reference, cost, ratio].into_iter().all(f64::is_finite) {
             taken.without_figure += 1;
             continue;
         }

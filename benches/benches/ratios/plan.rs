@@ -391,10 +391,11 @@ impl Requests {
     /// Waits for any one of a window, that are timed; the others are waited for together.
     pub const ANYS: u64 = 64;
 
-    /// Some milliseconds a batch, but for a window that is larger than that.
+    /// A batch takes about a millisecond, which is less than the operating system lets a thread run, but for a large
+    /// window.
     pub fn of(window: u64) -> Requests {
-        let windows = (1 << 15) / window;
-        let batches = if windows > 0 { 11 } else { 3 };
+        let windows = (1 << 12) / window;
+        let batches = if windows > 0 { 33 } else { 3 };
         Requests { window, batches, windows: windows.max(1) }
     }
 
