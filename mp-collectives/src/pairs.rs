@@ -7,8 +7,14 @@
 //!
 //! ```text
 //! P       taken: how many lines rank i has taken of those from this one     set by rank i
-//! P · s   from rank i: the last s lines, each with its number               set by rank i
+//! P · 2   from rank i: the last two of its first lines                      set by rank i
+//! P · s   from rank i: the last s of those behind them, each with its number  set by rank i
 //! ```
+//!
+//! Between two ranks there are only two slots at first, so that what is used for a few calls takes little memory. A
+//! message of more than one line, or the 65th line, goes to the s slots, and so does all that comes behind it; both
+//! ranks see when. Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no
+//! memory for the s slots before.
 //!
 //! 1. The sender waits until the receiver has taken the lines that the slots held before.
 //! 2. It writes the payload of each line, then its number (one line transfer).
@@ -32,6 +38,12 @@ use crate::broadcast::LineOptionsError;
 /// can be sent before.
 const LEAST: usize = 2;
 
+/// Slots of the first lines.
+const NEAR: usize = 2;
+
+/// The number of the last line that may be one of the first.
+const FIRST: u64 = 64;
+
 /// The lines between this rank and all others.
 #[derive(Debug)]
 pub(crate) struct Pairs {
@@ -47,10 +59,48 @@ pub(crate) struct Pairs {
 /// Counts of lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    sent: u64,
+    sent: Way,
     /// Of those: how many are known to be taken.
     taken: u64,
-    received: u64,
+    received: Way,
+}
+
+/// The lines in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The number of the last one.
+    last: u64,
+    /// The number of the first one that is not in the near slots, if there is one yet.
+    far: u64,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { last: 0, far: u64::MAX }
+    }
+}
+
+impl Way {
+    /// Counts further lines, which go together.
+    #[inline(always)]
+    fn advance(&mut self, count: u64) {
+        let before = self.last;
+        self.last = before + count;
+        if self.last < self.far && (self.last > FIRST || count > 1) {
+            self.far = before + 1;
+        }
+    }
+
+    /// The same way after so many more.
+    fn after(mut self, count: u64) -> Self {
+        self.advance(count);
+        self
+    }
+
+    #[inline(always)]
+    fn is_near(self, number: u64) -> bool {
+        number < self.far
+    }
 }
 
 /// What the flag of a line says: its number and the call's mark. A number before which a line's flag has
@@ -97,7 +147,13 @@ impl Pairs {
 
     /// Lines that this takes of each MPB; `None` when they are too many to count.
     pub(crate) fn lines(slots: usize, ranks: usize) -> Option<usize> {
-        slots.max(LEAST).checked_next_power_of_two()?.checked_add(1)?.checked_mul(ranks)
+        let slots = slots.max(LEAST).checked_next_power_of_two()?;
+        slots.checked_add(NEAR)?.checked_add(1)?.checked_mul(ranks)
+    }
+
+    /// Those of them that the first lines take, which are in front of all others.
+    pub(crate) fn near_lines(ranks: usize) -> usize {
+        ranks.saturating_mul(1 + NEAR)
     }
 
     /// Bytes that go with one line.
@@ -115,26 +171,28 @@ impl Pairs {
     /// The next line to be sent to this rank: see [`must_wait`](Pairs::must_wait).
     #[inline]
     pub(crate) fn next_to(&mut self, me: usize, to: usize) -> Numbered {
-        let counts = &mut self.counts[to];
-        let number = counts.sent + 1;
-        counts.sent = number;
-        Numbered { number, line: self.slot_line(me, number) }
+        let way = &mut self.counts[to].sent;
+        way.advance(1);
+        let (way, number) = (*way, way.last);
+        Numbered { number, line: self.slot_line(me, way, number) }
     }
 
     /// How many lines must be seen to be taken before this one is sent; `None` if they are.
     #[inline]
     pub(crate) fn must_wait(&self, to: usize, number: u64) -> Option<u64> {
-        let before = number.saturating_sub(self.slots);
-        (self.counts[to].taken < before).then_some(before)
+        let Counts { sent, taken, .. } = self.counts[to];
+        let slots = if sent.is_near(number) { NEAR as u64 } else { self.slots };
+        let before = number.saturating_sub(slots);
+        (taken < before).then_some(before)
     }
 
     /// The next line from this rank.
     #[inline]
     pub(crate) fn next_from(&mut self, from: usize) -> Numbered {
-        let counts = &mut self.counts[from];
-        let number = counts.received + 1;
-        counts.received = number;
-        Numbered { number, line: self.slot_line(from, number) }
+        let way = &mut self.counts[from].received;
+        way.advance(1);
+        let (way, number) = (*way, way.last);
+        Numbered { number, line: self.slot_line(from, way, number) }
     }
 
     /// Up to [`most`](Pairs::most) bytes.
@@ -144,14 +202,14 @@ impl Pairs {
         pieces: &[u8],
         to: usize,
     ) -> Result<(), M::Error> {
-        let (me, sent) = (mpb.rank(), self.counts[to].sent);
-        let last = sent + self.count(pieces.len());
-        self.counts[to].sent = last;
-        if let Some(before) = self.must_wait(to, last) {
+        let (me, sent, count) = (mpb.rank(), self.counts[to].sent.last, self.count(pieces.len()));
+        self.counts[to].sent.advance(count);
+        let way = self.counts[to].sent;
+        if let Some(before) = self.must_wait(to, way.last) {
             self.wait_until_taken(mpb, to, before).await?;
         }
-        let slot = |number| Line { rank: to, line: self.slot_line(me, number) };
-        let (upper, around) = pieces.split_at(self.up_to_the_end(sent + 1, pieces.len()));
+        let slot = |number| Line { rank: to, line: self.slot_line(me, way, number) };
+        let (upper, around) = pieces.split_at(self.up_to_the_end(way, sent + 1, pieces.len()));
         mpb.set_flags_with(slot(sent + 1), marked(mpb, sent + 1), upper).await?;
         if !around.is_empty() {
             let number = sent + 1 + self.count(upper.len());
@@ -167,19 +225,21 @@ impl Pairs {
         pieces: &mut [u8],
         from: usize,
     ) -> Result<(), M::Error> {
-        let received = self.counts[from].received;
-        let last = received + self.count(pieces.len());
-        self.counts[from].received = last;
+        let (received, count) = (self.counts[from].received.last, self.count(pieces.len()));
+        self.counts[from].received.advance(count);
+        let way = self.counts[from].received;
+        let last = way.last;
         // The last one comes after all others. To look at one that is being written would take it
         // away from the writer.
-        let line = self.slot_line(from, last);
+        let line = self.slot_line(from, way, last);
         let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
         mpb.compare_mark(from, seen)?;
-        let (upper, around) = pieces.split_at_mut(self.up_to_the_end(received + 1, pieces.len()));
-        mpb.flag_payloads(self.slot_line(from, received + 1), upper).await?;
+        let (upper, around) =
+            pieces.split_at_mut(self.up_to_the_end(way, received + 1, pieces.len()));
+        mpb.flag_payloads(self.slot_line(from, way, received + 1), upper).await?;
         if !around.is_empty() {
             let number = received + 1 + self.count(upper.len());
-            mpb.flag_payloads(self.slot_line(from, number), around).await?;
+            mpb.flag_payloads(self.slot_line(from, way, number), around).await?;
         }
         if let Some(flag) = self.says_taken(mpb.rank(), from, received, last) {
             mpb.set_flag(flag, last).await?;
@@ -196,7 +256,7 @@ impl Pairs {
         theirs: &mut [u8],
         other: usize,
     ) -> Result<(), M::Error> {
-        if let Some(before) = self.must_wait(other, self.counts[other].sent + 1) {
+        if let Some(before) = self.before_next(other) {
             self.wait_until_taken(mpb, other, before).await?;
         }
         let (to, from) = (self.next_to(mpb.rank(), other), self.next_from(other));
@@ -210,7 +270,16 @@ impl Pairs {
     /// Whether the next line can be sent to this rank at once.
     #[inline(always)]
     pub(crate) fn is_clear(&self, to: usize) -> bool {
-        self.must_wait(to, self.counts[to].sent + 1).is_none()
+        self.before_next(to).is_none()
+    }
+
+    /// [`must_wait`](Self::must_wait) of the next line to be sent to this rank.
+    #[inline(always)]
+    fn before_next(&self, to: usize) -> Option<u64> {
+        let next = self.counts[to].sent.after(1);
+        let slots = if next.is_near(next.last) { NEAR as u64 } else { self.slots };
+        let before = next.last.saturating_sub(slots);
+        (self.counts[to].taken < before).then_some(before)
     }
 
     /// To be called when both have the other's line: what was sent before line `number` was taken. Of
@@ -227,8 +296,9 @@ impl Pairs {
         bytes: usize,
         from: usize,
     ) -> Result<(), M::Error> {
-        let last = self.counts[from].received + self.count(bytes);
-        let seen = mpb.wait_flag_from(from, self.slot_line(from, last), is_line(last)).await?;
+        let way = self.counts[from].received.after(self.count(bytes));
+        let (line, last) = (self.slot_line(from, way, way.last), way.last);
+        let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
         mpb.compare_mark(from, seen)
     }
 
@@ -253,14 +323,17 @@ impl Pairs {
         before: u64,
         last: u64,
     ) -> Option<Line> {
+        let near = self.counts[from].received.is_near(last);
+        let half = if near { NEAR as u64 / 2 } else { self.half() };
         // A power of two: another half begins where the bits from it on change.
-        let begins = (before ^ last) & !(self.half() - 1) != 0;
+        let begins = (before ^ last) & !(half - 1) != 0;
         begins.then(|| Line { rank: from, line: self.taken_line(me) })
     }
 
     /// Of so many bytes, those in the slots from the one of line `number` up to the last slot.
-    fn up_to_the_end(&self, number: u64, bytes: usize) -> usize {
-        let slots = self.slots - (number & (self.slots - 1));
+    fn up_to_the_end(&self, way: Way, number: u64, bytes: usize) -> usize {
+        let all = if way.is_near(number) { NEAR as u64 } else { self.slots };
+        let slots = all - (number & (all - 1));
         bytes.min(slots as usize * self.payload)
     }
 
@@ -279,9 +352,13 @@ impl Pairs {
     }
 
     #[inline]
-    fn slot_line(&self, from: usize, number: u64) -> usize {
+    fn slot_line(&self, from: usize, way: Way, number: u64) -> usize {
+        let ranks = self.counts.len();
+        if way.is_near(number) {
+            return self.first_line + ranks + from * NEAR + (number as usize & (NEAR - 1));
+        }
         let slots = self.slots as usize;
         let slot = number as usize & (slots - 1);
-        self.first_line + self.counts.len() + from * slots + slot
+        self.first_line + Self::near_lines(ranks) + from * slots + slot
     }
 }

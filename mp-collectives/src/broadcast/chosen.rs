@@ -18,6 +18,7 @@ use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::near::Places;
+use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 use crate::two_sided::TwoSided;
@@ -157,7 +158,8 @@ impl Broadcasts {
         let second = second.ok_or_else(too_much)?;
         let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
         let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
-        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).proposing(trees.word());
+        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
+        let mpbs = mpbs.proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));

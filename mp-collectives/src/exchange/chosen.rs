@@ -12,6 +12,7 @@ use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
+use crate::pairs::Pairs;
 use crate::real::RealMpb;
 use crate::told::Told;
 
@@ -82,8 +83,8 @@ impl Exchanges {
         let lines = Ways::lines(machine, settings).ok_or_else(|| {
             mp_core::Error::other("exchanges that take more lines than there can be")
         })?;
-        let mpb =
-            RealMpb::checked(members.private_mpb(names::EXCHANGES, name, Mpbs::lines(lines))?);
+        let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
+        let mpb = RealMpb::checked(members.private_mpb(names::EXCHANGES, name, mpbs)?);
         let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
         Ok(Exchanges { mpb, ways, told: Told::new() })
     }

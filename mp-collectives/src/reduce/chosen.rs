@@ -21,6 +21,7 @@ use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
+use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::told::Told;
 
@@ -123,7 +124,8 @@ impl Reductions {
         let first_line = add(first_line, blocks.lines(ranks))?;
         let chunks = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpbs = Mpbs::lines(all).proposing(trees.word());
+        let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));
+        let mpbs = mpbs.proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
         let told = Told::new();

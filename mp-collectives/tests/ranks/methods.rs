@@ -788,3 +788,43 @@ fn choices_are_told_once() {
         })
         .unwrap();
 }
+
+/// Communicators of short messages take little memory, however many there are: 64 MiB for 1,000 of 8 ranks.
+#[test]
+fn a_thousand_communicators_of_eight_ranks() {
+    const COMMUNICATORS: usize = 1_000;
+    on_all(8, |rank| {
+        let world = Communicator::world(rank);
+        let (me, ranks) = (world.rank() as u64, world.size() as u64);
+        // What ranks compare in debug builds takes memory, too.
+        world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
+        let before = rank.memory().in_use;
+        let mut all = Vec::new();
+        for number in 0..COMMUNICATORS as u64 {
+            let of = world.duplicate()?;
+            for round in 0..2 {
+                let mut sum = [number + me];
+                of.all_reduce(&mut sum, Sum)?;
+                ensure!(sum == [ranks * number + ranks * (ranks - 1) / 2], "{sum:?}");
+                let root = (number + round) % ranks;
+                let mut message = [if me == root { number + round } else { 0 }];
+                of.broadcast(&mut message, root as usize)?;
+                ensure!(message == [number + round], "{message:?}");
+                let mut gathered = [0; 8];
+                of.all_gather(&[me * number], &mut gathered)?;
+                ensure!(
+                    (0..8).all(|rank| gathered[rank as usize] == rank * number),
+                    "{gathered:?}"
+                );
+            }
+            all.push(of);
+        }
+        let taken = rank.memory().in_use - before;
+        ensure!(taken < 64 << 20, "{taken} bytes for {COMMUNICATORS} communicators");
+        // A long message takes its own.
+        let mut long = vec![me; 100_000];
+        all[7].broadcast(&mut long, 3)?;
+        ensure!(long.iter().all(|&of| of == 3), "another message");
+        Ok(())
+    });
+}
