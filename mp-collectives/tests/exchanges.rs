@@ -224,23 +224,23 @@ proptest! {
 
 #[test]
 fn what_can_not_be() {
-    let run = run(machine(2, 22), async |core| {
-        let no_room = |first_line| Some(ReduceOptionsError::NoRoom { first_line, lines: 22 });
+    let run = run(machine(2, 26), async |core| {
+        let no_room = |first_line| Some(ReduceOptionsError::NoRoom { first_line, lines: 26 });
         let options =
             |chunk_lines, buffers, first_line| ChunkOptions { chunk_lines, buffers, first_line };
         let chunks = |a, b, c| ChunkExchange::new(core, options(a, b, c)).err();
-        assert_eq!((chunks(2, 8, 0), chunks(2, 8, 3)), (None, no_room(3)));
+        assert_eq!((chunks(2, 8, 0), chunks(2, 8, 7)), (None, no_room(7)));
         assert_eq!(chunks(usize::MAX, 2, 0), no_room(0));
         assert_eq!(chunks(2, 0, 0), Some(ReduceOptionsError::NoBuffer));
         assert_eq!(chunks(0, 2, 0), Some(ReduceOptionsError::NoBuffer));
         let shared = |a, b, c| SharedAllGather::new(core, options(a, b, c)).err();
-        assert_eq!((shared(2, 8, 0), shared(2, 8, 3)), (None, no_room(3)));
+        assert_eq!((shared(2, 8, 0), shared(2, 8, 7)), (None, no_room(7)));
         let ways = |chunk_lines| {
             let (slots, chunk_lines) = (Some(2), Some(chunk_lines));
             let settings = Settings { slots, chunk_lines, ..Settings::default() };
             Ways::new(core, 2, settings).map(|ways| (ways.explain(25), ways.explain_to_all(24)))
         };
-        assert_eq!(ways(2).unwrap_err(), WaysError::Chunks(no_room(18).unwrap()));
+        assert_eq!(ways(2).unwrap_err(), WaysError::Chunks(no_room(22).unwrap()));
         let fits = ways(1).unwrap();
         assert_eq!((fits.0.way, fits.1.way), (Way::Chunks, WayToAll::Lines));
         assert_eq!(ways(usize::MAX).unwrap_err(), WaysError::Chunks(no_room(0).unwrap()));

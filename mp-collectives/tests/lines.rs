@@ -49,7 +49,7 @@ fn all_sizes_roots_degrees_and_lengths() {
 
 #[test]
 fn what_can_not_be() {
-    let machine = machine(4, 20);
+    let machine = machine(4, 28);
     let new = |options| {
         let run = run(machine.clone(), async |core| LineBcast::new(core, options).err());
         run.unwrap().outputs[0]
@@ -57,7 +57,7 @@ fn what_can_not_be() {
     let options = LineOptions { degree: 3, slots: 4, first_line: 0 };
     assert_eq!(new(options), None);
     let no_room = |slots, first_line| {
-        Some(LineOptionsError::NoRoom { slots, ranks: 4, first_line, lines: 20 })
+        Some(LineOptionsError::NoRoom { slots, ranks: 4, first_line, lines: 28 })
     };
     assert_eq!(new(LineOptions { slots: 5, ..options }), no_room(5, 0));
     assert_eq!(new(LineOptions { first_line: 1, ..options }), no_room(4, 1));

@@ -53,10 +53,11 @@ use crate::told::Told;
 /// other, or take one block for another, as with MPI.
 ///
 /// # Memory
-/// Each rank has, for each other one, 65 lines of 64 bytes (17, with more than 16 ranks) and four
-/// chunks, and four chunks of 32 KiB for all others. With two ranks a chunk for one has 32 KiB, too, and
+/// Each rank has, for each other one, three lines of 64 bytes. As soon as any two ranks have sent more than 64 lines
+/// to each other, or a block of more than a line, all have more: 64 lines for each other one (16, with more than 16
+/// ranks) and four chunks, and four chunks of 32 KiB for all others. With two ranks a chunk for one has 32 KiB, too, and
 /// with more so much that those for all others are no more than 256 KiB together, but not less than 1
-/// KiB: 264 KiB of each rank with two ranks, 386 KiB with eight.
+/// KiB: 264 KiB of each rank with two ranks, 387 KiB with eight.
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,

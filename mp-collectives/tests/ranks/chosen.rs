@@ -190,7 +190,7 @@ fn lines_alone() {
     for ranks in [1, 2, 3, 5, 8, 16] {
         on_all(ranks, |rank| {
             for (slots, degree) in [(1, 1), (2, ranks.max(2) - 1), (5, 2.min(ranks.max(2) - 1))] {
-                let mut mpb = RealMpb::new(rank.mpb("lines", Mpbs::lines(2 + 9 * ranks))?);
+                let mut mpb = RealMpb::new(rank.mpb("lines", Mpbs::lines(2 + 11 * ranks))?);
                 let options = LineOptions { degree, slots, first_line: 2 };
                 let mut lines = LineBcast::new(&mpb, options).map_err(Error::other)?;
                 for (number, root) in (0..ranks).flat_map(|root| [root; 4]).enumerate() {
