@@ -14,9 +14,9 @@
 //! use mp_model::cla::outward::{Fan, Outward};
 //!
 //! let sockets = Placement::packed(6, &[3, 3])?;
-//! let places = Outward::new(&sockets, Fan::Degree(1), Fan::Lambda(1)).places(4).ok_or("no such root")?;
+//! let places = Outward::new(&sockets, Fan::Degree(1), Fan::Lambda(2)).places(4).ok_or("no such root")?;
 //! // The head of the other group, then its own.
-//! assert_eq!(places[4].children, [0, 5, 3]);
+//! assert_eq!(places[4].children, [0, 3, 5]);
 //! assert_eq!((places[0].parent, &places[0].children[..]), (Some(4), &[1, 2][..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
