@@ -92,7 +92,7 @@ mod clock {
             black_box(look(turns));
         });
         let nanos = (began.0.elapsed().as_nanos() as u64).max(1);
-        let ticks = (counter() - began.1).saturating_mul(WHILE) / nanos;
+        let ticks = counter().saturating_sub(began.1).saturating_mul(WHILE) / nanos;
         Costs { pauses, looks, ticks: ticks.clamp(1, u64::from(u32::MAX)) as u32 }
     }
 

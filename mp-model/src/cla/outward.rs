@@ -17,7 +17,7 @@
 //! let places = Outward::new(&sockets, Fan::Degree(1), Fan::Lambda(2)).places(4).ok_or("no such root")?;
 //! // The head of the other group, then its own.
 //! assert_eq!(places[4].children, [0, 3, 5]);
-//! assert_eq!((places[0].parent, &places[0].children[..]), (Some(4), &[1, 2][..]));
+//! assert_eq!((places[0].parent, &places[0].children[..]), (Some(4), &[2, 1][..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
