@@ -45,7 +45,7 @@ pub fn rows() -> Vec<Row> {
 
     to_floor("pingpong".into(), pingpong::ours(threads), Expected(1.15, 1.15));
     to_floor("tagged".into(), tagged::numbers_of_threads(), Expected(1.4, 1.3));
-    to_floor("requests".into(), requests::together(threads, 64), Expected(2.5, 3.0));
+    to_floor("requests".into(), requests::together(threads, 64), Expected(3.0, 1.3));
     to_floor("buffer".into(), buffer::ours(threads, 1 << 20), Expected(1.4, 1.6));
     to_floor("delegate.cost".into(), delegate::cost::of_8_bytes(), Expected(0.5, 0.5));
     to_floor("delegate.until-there".into(), delegate::cost::until_there(), Expected(2.8, 2.8));
@@ -56,7 +56,7 @@ pub fn rows() -> Vec<Row> {
             Scheme::Clh => Expected(1.6, 1.6),
             Scheme::CcSynch | Scheme::HSynch => Expected(1.2, 1.2),
             // The servers.
-            _ => Expected(0.5, 0.5),
+            _ => Expected(1.0, 1.0),
         };
         to_floor(format!("two.{}", scheme.name()), critical::applied_by_two(scheme), expected);
     }
@@ -86,12 +86,12 @@ pub fn rows() -> Vec<Row> {
         add(format!("receive.{form}"), Unit::Nanoseconds, ours, rtrb::filled(), anywhere(1.5));
     }
     for (operation, expected) in [
-        (Operation::Broadcast, 1.0),
+        (Operation::Broadcast, 2.5),
         (Operation::Reduce, 1.0),
         (Operation::AllReduce, 1.0),
         (Operation::Scan, 1.5),
         (Operation::Gather, 1.0),
-        (Operation::Scatter, 1.0),
+        (Operation::Scatter, 2.0),
         (Operation::AllGather, 2.0),
         (Operation::AllToAll, 3.0),
     ] {
