@@ -7,7 +7,7 @@
 //! rank is gone and everything that was opened is released. All of this happens under the heap's
 //! lock.
 
-use std::{ptr::NonNull, sync::Arc};
+use std::{alloc::Layout, ptr::NonNull, sync::Arc};
 
 use super::{
     callers::{self, Roll},
@@ -16,7 +16,7 @@ use super::{
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
     signals::{Glance, Signal, Signals},
-    slots::{Geometry, LINE, SlotHeader, Slots},
+    slots::{Geometry, LINE, Place, SlotHeader, Slots},
     spec::ChannelSpec,
 };
 use crate::{
@@ -188,6 +188,7 @@ pub(crate) fn layout() -> u64 {
         size_of::<Middle>(),
         size_of::<SlotHeader>(),
         size_of::<SharedSlotHeader>(),
+        const { Place::of_single::<u64>() }.header,
     ])
 }
 
@@ -262,7 +263,7 @@ impl Agreement {
             )));
         }
         let header =
-            if self.shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
+            if self.shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() };
         let geometry = Geometry::of(&self.spec, header)
             .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))?;
         // Sequence words are compared modulo 2³².
@@ -679,7 +680,7 @@ fn free(
             (spec.ok_or_else(|| corrupt("a channel's specification"))?, descriptor.is_shared())
         }
     };
-    let header = if shared { size_of::<SharedSlotHeader>() } else { size_of::<SlotHeader>() };
+    let header = if shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() };
     if spec.slice {
         let room = context.segment.heap().check(block, BlockKind::Channel)?;
         let fits = |geometry: &Geometry| geometry.bytes() as u64 <= room.saturating_sub(SLOTS);

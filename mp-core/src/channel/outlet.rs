@@ -103,7 +103,7 @@ impl RingReceiver {
         // Acquire: pairs with the Release in `bury_at`: its stores come before the next sender's.
         let passes = header.seq.load(Ordering::Acquire) == tombstone(received.position);
         if passes {
-            self.take(received, self.stride());
+            self.take(received, self.place().stride);
             self.release(received);
         }
         passes
@@ -580,7 +580,7 @@ mod tests {
     };
 
     fn ring(degree: u64) -> (Ring, RingReceiver, TestMemory<RingControl>) {
-        let geometry = Geometry { stride: 16, payload: 8, count: degree };
+        let geometry = Geometry { stride: 16, payload: 0, header: 8, count: degree };
         let memory = TestMemory::new(RingControl::new(), degree as usize);
         // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
         // else has it.

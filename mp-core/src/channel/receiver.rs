@@ -160,20 +160,18 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     fn receive_fast(&self) -> Option<Guard<'_, M>> {
         let ring = &self.ring;
-        let received = ring.peek()?;
+        let place = match M::SLICE {
+            true => ring.place(),
+            false => const { Place::of_single::<M::Element>() },
+        };
+        let received = ring.peek_in(place)?;
         let len = if M::SLICE { ring.len(received.slot) as usize } else { 1 };
         if M::SLICE && len > self.opened.agreement.spec.max_len {
             return None;
         }
-        let payload = if M::SLICE {
-            ring.take(received, ring.stride());
-            ring.payload(received.slot)
-        } else {
-            let place = const { Place::of_single::<M::Element>() };
-            ring.take(received, place.stride);
-            // SAFETY: the payload's distance is less than the stride.
-            unsafe { received.slot.add(place.payload) }
-        };
+        ring.take(received, place.stride);
+        // SAFETY: the payload's distance is less than the stride.
+        let payload = unsafe { received.slot.add(place.payload) };
         Some(Guard { message: M::at(payload.cast(), len), receiver: self })
     }
 

@@ -21,7 +21,7 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{Cursor, MOVED, SlotHeader, Slots};
+use super::slots::{Cursor, MOVED, Place, SlotHeader, Slots};
 use crate::{
     costs,
     line::prefetch_to_write,
@@ -256,23 +256,24 @@ impl RingSender {
     /// 3 publish the slot last reserved.
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
-        self.publish_in(slot, self.ring.slots.stride());
+        self.publish_in(slot, self.ring.slots.place());
     }
 
-    /// [`publish`](Self::publish) in a ring of this stride.
+    /// [`publish`](Self::publish) in a ring of such slots.
     #[inline(always)]
-    pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, stride: usize) {
+    pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, place: Place) {
         let sent = self.tail + 1;
+        // SAFETY: `slot` comes from `reserve`, and `place` is that of the ring's slots.
+        let header = unsafe { self.ring.slots.header_at(slot, place.header) };
+        // Release: pairs with the Acquire in `RingReceiver::peek`: the message is whole before its
+        // number shows. It comes right after the message: stores of this end's own words between the two
+        // would have the processor turn from line to line twice as often, and a store waits for those before it.
+        header.seq.store(sent as u32, Ordering::Release);
         self.tail = sent;
-        let stops = self.cursor.advance(slot, stride);
+        let stops = self.cursor.advance(slot, place.stride);
         if let Some(ahead) = self.cursor.ahead() {
             prefetch_to_write(ahead);
         }
-        // SAFETY: `slot` comes from `reserve`.
-        let header = unsafe { self.ring.slots.header(slot) };
-        // Release: pairs with the Acquire in `RingReceiver::receive`: the message is whole before
-        // its number shows.
-        header.seq.store(sent as u32, Ordering::Release);
         if stops {
             self.look_ahead();
         }
@@ -350,7 +351,7 @@ const LEAST: u64 = 64;
 
 impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
-        let distance = (DISTANCE / ring.slots.stride() as u64).max(LEAST);
+        let distance = (DISTANCE / ring.slots.place().stride as u64).max(LEAST);
         let large = ring.slots.count() >= 4 * distance;
         // Without slots, no message is ever out.
         let oldest = if ring.slots.count() == 0 { NEVER - 1 } else { 0 };
@@ -369,17 +370,23 @@ impl RingReceiver {
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
         let received = self.peek()?;
-        self.take(received, self.stride());
+        self.take(received, self.place().stride);
         Some(received)
     }
 
     /// The next message, if it is there; it stays the next one until it is taken.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<Received> {
+        self.peek_in(self.place())
+    }
+
+    /// [`peek`](Self::peek) in a ring of such slots, or of none.
+    #[inline(always)]
+    pub(crate) fn peek_in(&self, place: Place) -> Option<Received> {
         let position = self.next.get();
         let slot = self.cursor.slot();
-        // SAFETY: one of the ring's slots.
-        let header = unsafe { self.ring.slots.header(slot) };
+        // SAFETY: one of the ring's slots, in which headers lie there; or those that there are not.
+        let header = unsafe { self.ring.slots.header_at(slot, place.header) };
         // Acquire: pairs with the Release in `RingSender::publish`.
         if header.seq.load(Ordering::Acquire) != (position as u32).wrapping_add(1) {
             return None;
@@ -388,10 +395,10 @@ impl RingReceiver {
         Some(Received { slot, position })
     }
 
-    /// From one slot to the next, in bytes.
+    /// Where things are in a slot.
     #[inline(always)]
-    pub(crate) fn stride(&self) -> usize {
-        self.ring.slots.stride()
+    pub(crate) fn place(&self) -> Place {
+        self.ring.slots.place()
     }
 
     /// Takes the message that `peek` saw, in a ring of this stride.
@@ -567,7 +574,7 @@ mod tests {
 
     /// Both ends of a ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (RingSender, RingReceiver, TestMemory<RingControl>) {
-        let geometry = Geometry { stride: 16, payload: 8, count: degree };
+        let geometry = Geometry { stride: 16, payload: 0, header: 8, count: degree };
         let control = RingControl { head: CachePadded::new(AtomicU64::new(position)) };
         let memory = TestMemory::new(control, degree as usize);
         // SAFETY: large enough, aligned enough for these headers, and kept by the caller.

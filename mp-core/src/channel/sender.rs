@@ -14,7 +14,7 @@ use super::{
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
-    slots::Place,
+    slots::{LINE, Place},
 };
 use crate::{
     buffer::SharedBuffer,
@@ -128,7 +128,10 @@ impl<M: Message + ?Sized> Sender<M> {
         match self.send_fast(message) {
             Fast::Sent => Ok(()),
             Fast::SentNotQuiet => self.attend_or_fail(),
-            Fast::NotSent => self.send_slowly(message, self.wait),
+            Fast::NotSent => {
+                let wait = self.wait;
+                apart(message, |message| self.send_slowly(message, wait))
+            }
         }
     }
 
@@ -149,7 +152,7 @@ impl<M: Message + ?Sized> Sender<M> {
         match self.send_fast(message) {
             Fast::Sent => Ok(()),
             Fast::SentNotQuiet => self.attend_or_fail(),
-            Fast::NotSent => self.send_slowly(message, wait.into()),
+            Fast::NotSent => apart(message, |message| self.send_slowly(message, wait.into())),
         }
     }
 
@@ -175,7 +178,7 @@ impl<M: Message + ?Sized> Sender<M> {
             let place = const { Place::of_single::<M::Element>() };
             // SAFETY: as in `copy_and_publish`; the payload's distance is less than the stride.
             unsafe { copy_in(elements, slot.add(place.payload)) };
-            self.ring.publish_in(slot, place.stride);
+            self.ring.publish_in(slot, place);
         }
         if self.glance.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
     }
@@ -191,8 +194,7 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     #[cold]
-    fn send_slowly(&mut self, message: &M, wait: Wait) -> Result<()> {
-        let elements = message.elements();
+    fn send_slowly(&mut self, elements: &[M::Element], wait: Wait) -> Result<()> {
         self.check_len(elements.len())?;
         let claim = self.claim(wait)?;
         self.copy_and_publish(claim, elements);
@@ -210,13 +212,12 @@ impl<M: Message + ?Sized> Sender<M> {
         match self.send_fast(message) {
             Fast::Sent => Ok(()),
             Fast::SentNotQuiet => self.attend_or_fail(),
-            Fast::NotSent => self.try_send_slowly(message),
+            Fast::NotSent => apart(message, |message| self.try_send_slowly(message)),
         }
     }
 
     #[cold]
-    fn try_send_slowly(&mut self, message: &M) -> Result<()> {
-        let elements = message.elements();
+    fn try_send_slowly(&mut self, elements: &[M::Element]) -> Result<()> {
         self.check_len(elements.len())?;
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         self.copy_and_publish(claim, elements);
@@ -440,6 +441,17 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 }
 
+/// Calls a slow path with a message, or with a copy of it that is of no use afterwards if it is short. A program's
+/// message need not have an address then: the compiler keeps it in registers, and what is sent is stored
+/// once, into its slot. A message that is written twice waits for both, since stores go to memory one after another.
+#[inline(always)]
+fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element]) -> R) -> R {
+    match message.elements() {
+        [element] if !M::SLICE && size_of::<M::Element>() <= LINE => slowly(&[*element]),
+        elements => slowly(elements),
+    }
+}
+
 /// The one copy of a message.
 ///
 /// # Safety
@@ -503,7 +515,7 @@ impl<T: Plain> Sender<T> {
         // than the stride, and has room and alignment for a message (`Geometry::of`); any bits are
         // one.
         write(unsafe { slot.add(place.payload).cast::<T>().as_mut() });
-        self.ring.publish_in(slot, place.stride);
+        self.ring.publish_in(slot, place);
         if self.glance.quiet() { Ok(()) } else { self.attend_or_fail() }
     }
 

@@ -416,7 +416,7 @@ mod tests {
 
     /// A ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (SharedRing, TestMemory<SharedControl>) {
-        let geometry = Geometry { stride: 16, payload: 16, count: degree };
+        let geometry = Geometry { stride: 16, payload: 16, header: 0, count: degree };
         let start = || CachePadded::new(AtomicU64::new(position));
         let control = SharedControl { tail: start(), head: start() };
         let memory = TestMemory::new(control, degree as usize);

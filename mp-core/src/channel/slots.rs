@@ -1,10 +1,12 @@
 //! How the slots of a channel lie in memory.
 //!
-//! A slot is a header and a payload. A small message and its header share one cache line, so that
-//! one line transfer carries both (C, section 2.4); several very small ones share a line; a large
-//! payload starts on a line of its own.
+//! A slot is a payload and a header. A small message and its header share one cache line, so that
+//! one line transfer carries both (C, section 2.4); several very small ones share a line. There the
+//! header comes after the payload: a line that is written from its first byte to its last goes to
+//! memory faster than one of which the first bytes come last (`cargo bench --bench ratios -- stream`).
+//! A large payload starts on a line of its own, after the header's.
 
-use std::{cell::Cell, marker::PhantomData, ptr::NonNull};
+use std::{alloc::Layout, cell::Cell, marker::PhantomData, ptr::NonNull};
 
 use super::spec::ChannelSpec;
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
 /// Alignment of the slots, and the largest one that a type may ask for.
 pub(crate) const LINE: usize = 64;
 
-/// What stands before every payload of a channel between two ranks.
+/// What stands beside every payload of a channel between two ranks.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotHeader {
@@ -80,6 +82,8 @@ impl MovedBuffer {
 pub(crate) struct Place {
     /// From a slot's start to its payload.
     pub(crate) payload: usize,
+    /// From a slot's start to its header.
+    pub(crate) header: usize,
     /// From one slot to the next.
     pub(crate) stride: usize,
 }
@@ -88,28 +92,28 @@ impl Place {
     /// Of single values in a channel between two ranks, known when the program is compiled. The
     /// same as [`Geometry::of`] finds.
     pub(crate) const fn of_single<T>() -> Self {
-        let align =
-            if align_of::<T>() > align_of::<u32>() { align_of::<T>() } else { align_of::<u32>() };
-        match Self::of(size_of::<T>(), align, size_of::<SlotHeader>()) {
+        match Self::of(size_of::<T>(), align_of::<T>(), Layout::new::<SlotHeader>()) {
             Some(place) => place,
             None => panic!("no slot can hold the type"),
         }
     }
 
-    const fn of(size: usize, align: usize, header: usize) -> Option<Self> {
-        let close = header.next_multiple_of(align);
-        let Some(whole) = close.checked_add(size) else { return None };
+    const fn of(size: usize, align: usize, header: Layout) -> Option<Self> {
+        let align = if align > header.align() { align } else { header.align() };
+        let Some(close) = size.checked_next_multiple_of(header.align()) else { return None };
+        let Some(whole) = close.checked_add(header.size()) else { return None };
         if whole <= LINE {
             let stride = whole.next_power_of_two();
             return Some(Self {
-                payload: close,
+                payload: 0,
+                header: close,
                 stride: if stride > align { stride } else { align },
             });
         }
-        let payload = header.next_multiple_of(LINE);
+        let payload = header.size().next_multiple_of(LINE);
         let Some(end) = payload.checked_add(size) else { return None };
         match end.checked_next_multiple_of(LINE) {
-            Some(stride) => Some(Self { payload, stride }),
+            Some(stride) => Some(Self { payload, header: 0, stride }),
             None => None,
         }
     }
@@ -122,28 +126,30 @@ pub(crate) struct Geometry {
     pub(crate) stride: usize,
     /// From a slot's start to its payload.
     pub(crate) payload: usize,
+    /// From a slot's start to its header.
+    pub(crate) header: usize,
     /// How many slots there are.
     pub(crate) count: u64,
 }
 
 impl Geometry {
-    /// The slots of a channel of this kind, with `header` bytes before each payload; `None` when
+    /// The slots of a channel of this kind, with such a header beside each payload; `None` when
     /// they are more than can be counted, or no type has that alignment.
-    pub(crate) fn of(spec: &ChannelSpec, header: usize) -> Option<Self> {
+    pub(crate) fn of(spec: &ChannelSpec, header: Layout) -> Option<Self> {
         if !spec.element_align.is_power_of_two() || spec.element_align > LINE {
             return None;
         }
         let elements = if spec.slice { spec.max_len } else { 1 };
         let mut size = spec.element_size.checked_mul(elements)?;
-        let mut align = spec.element_align.max(align_of::<u32>());
+        let mut align = spec.element_align;
         if spec.slice {
             size = size.max(size_of::<MovedBuffer>());
             align = align.max(align_of::<MovedBuffer>());
         }
-        let Place { payload, stride } = Place::of(size, align, header)?;
+        let Place { payload, header, stride } = Place::of(size, align, header)?;
         let count = spec.degree.max(1);
         stride.checked_mul(usize::try_from(count).ok()?)?;
-        Some(Self { stride, payload, count })
+        Some(Self { stride, payload, header, count })
     }
 
     /// Bytes of all slots.
@@ -168,18 +174,28 @@ impl<H> Clone for Slots<H> {
 
 impl<H> Copy for Slots<H> {}
 
+/// Headers that fit into a line.
+const HEADERS: usize = if size_of::<SlotHeader>() < LINE { LINE / size_of::<SlotHeader>() } else { 1 };
+
+/// A line of headers of which none shows a message.
+#[repr(C, align(64))]
+struct BlankLine([SlotHeader; HEADERS]);
+
 impl Slots<SlotHeader> {
-    /// No slot. Whoever looks for a message all the same finds none.
+    /// No slot. Whoever looks for a message all the same finds none, wherever in a line the header of
+    /// its kind of message is.
     pub(crate) fn blank() -> Self {
         #[cfg(not(loom))]
-        static BLANK: SlotHeader = SlotHeader::new();
+        static BLANK: BlankLine = BlankLine([const { SlotHeader::new() }; HEADERS]);
         #[cfg(not(loom))]
-        let header = NonNull::from(&BLANK);
+        let line = NonNull::from(&BLANK);
         #[cfg(loom)]
-        let header = NonNull::from(Box::leak(Box::new(SlotHeader::new())));
-        let size = size_of::<SlotHeader>();
-        let geometry = Geometry { stride: size, payload: size, count: 0 };
-        Self { first: header.cast(), geometry, header: PhantomData }
+        let line = {
+            let headers = std::array::from_fn(|_| SlotHeader::new());
+            NonNull::from(Box::leak(Box::new(BlankLine(headers))))
+        };
+        let geometry = Geometry { stride: LINE, payload: 0, header: 0, count: 0 };
+        Self { first: line.cast(), geometry, header: PhantomData }
     }
 }
 
@@ -199,7 +215,7 @@ impl<H> Slots<H> {
     pub(crate) unsafe fn format(&self, mut header: impl FnMut(u64) -> H) {
         for index in 0..self.geometry.count {
             // SAFETY: the slot is ours by the caller's promise, in range and aligned.
-            unsafe { self.slot(index).cast::<H>().write(header(index)) };
+            unsafe { self.slot(index).add(self.geometry.header).cast::<H>().write(header(index)) };
         }
     }
 
@@ -208,8 +224,11 @@ impl<H> Slots<H> {
         self.geometry.count
     }
 
-    pub(crate) fn stride(&self) -> usize {
-        self.geometry.stride
+    /// Where things are in each of them.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Place {
+        let Geometry { stride, payload, header, .. } = self.geometry;
+        Place { payload, header, stride }
     }
 
     #[inline(always)]
@@ -233,8 +252,19 @@ impl<H> Slots<H> {
     /// `slot` is one of these slots, formatted.
     #[inline(always)]
     pub(crate) unsafe fn header<'a>(&self, slot: NonNull<u8>) -> &'a H {
+        // SAFETY: the caller's: the header's distance is less than the stride.
+        unsafe { self.header_at(slot, self.geometry.header) }
+    }
+
+    /// [`header`](Self::header) that lies so far into the slot.
+    ///
+    /// # Safety
+    /// `slot` is one of these slots, formatted, in which headers lie there; or `first` of no slots, and a
+    /// header's distance within a line.
+    #[inline(always)]
+    pub(crate) unsafe fn header_at<'a>(&self, slot: NonNull<u8>, distance: usize) -> &'a H {
         // SAFETY: the caller's; headers are made of atomics.
-        unsafe { slot.cast::<H>().as_ref() }
+        unsafe { slot.add(distance).cast::<H>().as_ref() }
     }
 
     /// # Safety
@@ -354,15 +384,16 @@ mod tests {
             degree: 4,
             max_len: 1,
         };
-        Geometry::of(&spec, size_of::<SlotHeader>()).unwrap()
+        Geometry::of(&spec, Layout::new::<SlotHeader>()).unwrap()
     }
 
     #[test]
     fn a_small_message_shares_a_line_with_its_header() {
         for size in 0..=56 {
-            let Geometry { stride, payload, .. } = geometry(size, 1);
+            let Geometry { stride, payload, header, .. } = geometry(size, 1);
             assert!(LINE.is_multiple_of(stride), "{size}: {stride}");
-            assert!(payload + size <= stride);
+            assert!(payload + size <= header, "{size}: {header}");
+            assert!(header + size_of::<SlotHeader>() <= stride, "{size}: {header}, {stride}");
         }
         assert_eq!(geometry(8, 8).stride, 16);
         assert_eq!(geometry(56, 8).stride, 64);
@@ -371,8 +402,8 @@ mod tests {
     #[test]
     fn a_large_payload_starts_on_its_own_line() {
         for size in [57, 64, 65, 1 << 20] {
-            let Geometry { stride, payload, .. } = geometry(size, 8);
-            assert_eq!(payload, LINE);
+            let Geometry { stride, payload, header, .. } = geometry(size, 8);
+            assert_eq!((header, payload), (0, LINE));
             assert_eq!(stride, LINE + size.next_multiple_of(LINE));
         }
         assert_eq!(geometry(16, 32).payload % 32, 0);

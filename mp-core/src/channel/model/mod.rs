@@ -34,7 +34,7 @@ impl<C, H> Arena<C, H> {
         const GRAIN: usize = size_of::<u128>();
         let payload = size_of::<H>().next_multiple_of(GRAIN);
         let stride = payload + size_of::<MovedBuffer>().next_multiple_of(GRAIN);
-        let geometry = Geometry { stride, payload, count };
+        let geometry = Geometry { stride, payload, header: 0, count };
         let mut memory = vec![0u128; geometry.bytes() / GRAIN].into_boxed_slice();
         let first = NonNull::from(&mut *memory).cast();
         // SAFETY: the memory is as large as that, aligned for the checker's words, and moves
