@@ -22,7 +22,6 @@ use crate::{
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     owner::{Owner, Shared, Working},
-    posted::Wanted,
     request::Home,
     shelf::Shelf,
     status::{Source, Status, Tag},
@@ -622,8 +621,8 @@ impl Communicator {
     ) -> Result<Status> {
         let mut engine = self.engine.work();
         let want = engine.want::<T>(room, exact);
-        let wanted = Wanted::new(pattern, want, &self.members);
-        let place = engine.post(wanted).map_err(|error| self.localized(error))?;
+        let place =
+            engine.post(pattern, want, &self.members).map_err(|error| self.localized(error))?;
         let handle = Handle::Receive(place).number();
         let worked = {
             let mut landings: [(usize, &mut dyn Landing); 1] = [(handle, &mut *landing)];
@@ -688,7 +687,7 @@ impl Communicator {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         // The probe keeps the engine from each look to the sleep after it. So no thread brings messages in between.
         let mut engine = self.engine.work();
-        engine.open_for(&pattern, Some(&self.members))?;
+        engine.open_for(pattern, Some(&self.members))?;
         loop {
             if let Some(envelope) = engine.look_for(&pattern) {
                 return Ok(self.status(&envelope));
@@ -715,7 +714,7 @@ impl Communicator {
     ) -> Result<Option<Status>> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         let mut engine = self.engine.work();
-        engine.open_for(&pattern, Some(&self.members))?;
+        engine.open_for(pattern, Some(&self.members))?;
         if let Some(envelope) = engine.look_for(&pattern) {
             return Ok(Some(self.status(&envelope)));
         }

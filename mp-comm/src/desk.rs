@@ -1,7 +1,7 @@
 //! Where messages and the calls that want them meet: posted receives, messages that nobody has
 //! asked for, and sends that are not done.
 
-use std::{any::Any, collections::HashMap};
+use std::{any::Any, collections::HashMap, sync::Arc};
 
 use mp_core::{BufferMut, requests::Landing};
 use slab::Slab;
@@ -11,8 +11,9 @@ use crate::{
     elements::ElementType,
     error::{Error, ErrorKind, Result},
     outward::{End, Kept},
-    posted::{LandingPlace, Posted, Receives, Receiving, Want, Wanted},
-    store::{Arrived, Content, Store},
+    posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
+    members::Members,
+    store::{Arrived, Content, Pattern, Store},
     wire::{Answer, Envelope, Line},
 };
 
@@ -210,18 +211,25 @@ impl Desk {
     }
 
     /// Takes a message that has arrived for this receive, or puts it among those that wait.
-    #[inline]
-    pub(crate) fn post(&mut self, wanted: Wanted) -> Result<usize> {
+    #[inline(always)]
+    pub(crate) fn post(
+        &mut self,
+        pattern: Pattern,
+        want: Want,
+        members: &Arc<Members>,
+    ) -> Result<usize> {
+        // Each side has its own copy of what is wanted, so that the usual one needs none in memory.
         if !self.store.is_empty()
-            && let Some(place) = self.post_for_stored(&wanted)?
+            && let Some(place) = self.post_for_stored(Wanted::new(pattern, want, members))?
         {
             return Ok(place);
         }
-        Ok(self.receives.post(wanted))
+        Ok(self.receives.post(Wanted::new(pattern, want, members)))
     }
 
     /// Posts a receive for which a message has arrived; `None` if none has.
-    fn post_for_stored(&mut self, wanted: &Wanted) -> Result<Option<usize>> {
+    #[cold]
+    fn post_for_stored(&mut self, wanted: Wanted) -> Result<Option<usize>> {
         let Some((place, arrived)) = self.store.find(&wanted.pattern) else { return Ok(None) };
         let envelope = arrived.envelope;
         let theirs = || self.element(envelope.fingerprint);
@@ -237,11 +245,13 @@ impl Desk {
             }
             return Err(error);
         }
-        let state = if is_away { Receiving::Coming } else { Receiving::Done(arrived) };
-        let place = self.receives.insert(state);
-        match is_away {
-            true => self.invite(&envelope, place),
-            false => self.matched(&envelope),
+        let place = self.receives.post(wanted);
+        if is_away {
+            self.receives.set_coming(place);
+            self.invite(&envelope, place);
+        } else {
+            self.receives.end(place, Ok(arrived));
+            self.matched(&envelope);
         }
         Ok(Some(place))
     }
@@ -261,7 +271,7 @@ impl Desk {
     }
 
     /// Gives a message to the receive that has waited longest, if it is one line, and just what that takes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_line(&mut self, from: u32, line: &Line) -> bool {
         let Some((place, Wanted { pattern, want, .. })) = self.receives.first() else {
             return false;
@@ -273,17 +283,9 @@ impl Desk {
         let Some(count) = pattern.count_in(line, fingerprint, size, room, exact) else {
             return false;
         };
-        let envelope = Envelope {
-            context: pattern.context,
-            source: from,
-            tag: line.tag(),
-            fingerprint,
-            count,
-            bytes: count * size,
-            sync: 0,
-        };
-        let content = Content::Inline(line.inline_words());
-        self.receives.set(place, Receiving::Done(Arrived { envelope, content }));
+        if let Some(came) = self.receives.line_came(place) {
+            *came = Came { source: from, tag: line.tag(), count, words: line.inline_words() };
+        }
         true
     }
 
@@ -295,11 +297,11 @@ impl Desk {
             let (place, wanted) = self.receives.waiting().find(takes)?;
             let theirs = || self.element(envelope.fingerprint);
             let Some(error) = wanted.want.refuses(envelope, theirs) else {
-                self.receives.set(place, Receiving::Coming);
+                self.receives.set_coming(place);
                 return Some(place);
             };
             let together = wanted.pattern.is_together();
-            self.receives.set(place, Receiving::Failed(error));
+            self.receives.end(place, Err(error));
             if together {
                 return Some(NOBODY);
             }
@@ -423,25 +425,25 @@ impl Desk {
 
     /// A message has arrived whole, for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
-        self.end(place, Receiving::Done(arrived));
+        self.end(place, Ok(arrived));
     }
 
     /// A message will not arrive whole.
     pub(crate) fn fail(&mut self, place: usize, error: Error) {
-        self.end(place, Receiving::Failed(error));
+        self.end(place, Err(error));
     }
 
-    fn end(&mut self, place: usize, state: Receiving) {
-        match self.receives.get(place).map(Posted::state) {
-            Some(Receiving::Abandoned) => self.receives.remove(place),
-            _ => self.receives.set(place, state),
+    fn end(&mut self, place: usize, ended: Result<Arrived>) {
+        match self.receives.get(place).map(Posted::stage) {
+            Some(Stage::Abandoned) => self.receives.remove(place),
+            _ => self.receives.end(place, ended),
         }
     }
 
     /// Takes a receive back. What has come for it, or is coming, goes with it.
     pub(crate) fn abandon(&mut self, place: usize) {
         match self.receives.get(place).is_some_and(Posted::is_coming) {
-            true => self.receives.set(place, Receiving::Abandoned),
+            true => self.receives.set_abandoned(place),
             false => self.receives.remove(place),
         }
     }
@@ -454,12 +456,7 @@ impl Desk {
         place: usize,
         buffer: &mut B,
     ) -> Option<(u32, u32, usize)> {
-        let Receiving::Done(Arrived { envelope, content: Content::Inline(words) }) =
-            self.receives.get(place)?.state()
-        else {
-            return None;
-        };
-        let Envelope { source, tag, count, .. } = *envelope;
+        let &Came { source, tag, count, ref words } = self.receives.get(place)?.came()?;
         let into: &mut [u8] = bytemuck::cast_slice_mut(buffer.elements_mut().get_mut(..count)?);
         let from: &[u8] = bytemuck::cast_slice(words);
         match into.len() {
@@ -477,14 +474,8 @@ impl Desk {
         place: usize,
         landing: &mut (impl Landing + ?Sized),
     ) -> Option<Result<Envelope>> {
-        if !self.receives.get(place)?.has_ended() {
-            return None;
-        }
-        match self.receives.take(place)? {
-            Receiving::Done(arrived) => Some(land(arrived, landing)),
-            Receiving::Failed(error) => Some(Err(error)),
-            _ => None,
-        }
+        let ended = self.receives.take_ended(place)?;
+        Some(ended.and_then(|arrived| land(arrived, landing)))
     }
 
     /// The receiver has matched the send of this number, or dropped its message.

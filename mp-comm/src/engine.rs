@@ -199,12 +199,12 @@ impl Engine {
 
     /// Opens the ways on which something can come that the pattern takes; from any source, when they are
     /// opened at the other end.
-    #[inline]
-    pub(crate) fn open_for(&mut self, pattern: &Pattern, among: Option<&Members>) -> Result<()> {
+    #[inline(always)]
+    pub(crate) fn open_for(&mut self, pattern: Pattern, among: Option<&Members>) -> Result<()> {
         match pattern.source {
             Some(source) if self.inward[source as usize].is_some() => Ok(()),
             Some(source) => self.open_from(source),
-            None => self.listen_for(pattern, among),
+            None => self.listen_for(&pattern, among),
         }
     }
 
@@ -744,11 +744,16 @@ impl Engine {
     }
 
     /// Posts a receive.
-    #[inline]
-    pub(crate) fn post(&mut self, wanted: Wanted) -> Result<usize> {
-        self.desk.check_revoked(wanted.pattern.context)?;
-        self.open_for(&wanted.pattern, wanted.among.as_deref())?;
-        let place = self.desk.post(wanted);
+    #[inline(always)]
+    pub(crate) fn post(
+        &mut self,
+        pattern: Pattern,
+        want: Want,
+        members: &Arc<Members>,
+    ) -> Result<usize> {
+        self.desk.check_revoked(pattern.context)?;
+        self.open_for(pattern, Some(members))?;
+        let place = self.desk.post(pattern, want, members);
         if !self.desk.due.is_empty() {
             self.send_acknowledgements();
         }

@@ -8,7 +8,7 @@ use crate::{
     engine::{Handle, Local},
     error::{Error, Result},
     outward::Cargo,
-    posted::{Want, Wanted},
+    posted::Want,
     status::{Source, Status, Tag},
     store::Pattern,
     wire::Envelope,
@@ -137,7 +137,7 @@ impl Communicator {
             .iter()
             .map(|receive| {
                 let Receive { pattern, want, .. } = *receive;
-                engine.post(Wanted::new(pattern, want, &self.members))
+                engine.post(pattern, want, &self.members)
             })
             .collect();
         let mut locals: Vec<Local<'_>> = Vec::with_capacity(sends.len());

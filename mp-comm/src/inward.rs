@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     members::Members,
     outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
-    posted::Receiving,
+    posted::Stage,
     store::{Arrived, Content, Pattern},
     wire::{Envelope, FIRST, Kind, LINE, Line, Words},
 };
@@ -83,7 +83,7 @@ impl Body {
         let wanted = desk
             .receives
             .get(place)
-            .is_some_and(|posted| !matches!(posted.state(), Receiving::Abandoned));
+            .is_some_and(|posted| posted.stage() != Stage::Abandoned);
         if !wanted {
             return;
         }

@@ -1,13 +1,13 @@
 //! Posted receives: what each takes, and how far it has got.
 
-use std::{iter, mem, sync::Arc};
+use std::{iter, sync::Arc};
 
 use crate::{
     elements::ElementType,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Result},
     members::Members,
-    store::{Arrived, Pattern},
-    wire::Envelope,
+    store::{Arrived, Content, Pattern},
+    wire::{Envelope, Inline},
 };
 
 /// The elements that a receive can take.
@@ -50,83 +50,100 @@ pub(crate) struct Wanted {
     pub(crate) want: Want,
     /// From any source: among whom that is.
     pub(crate) among: Option<Arc<Members>>,
-    /// Of those that wait, the ones that were posted just before and after it: see [`Receives`].
-    before: usize,
-    after: usize,
 }
 
 impl Wanted {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(pattern: Pattern, want: Want, members: &Arc<Members>) -> Self {
         let among = pattern.source.is_none().then(|| Arc::clone(members));
-        Self { pattern, want, among, before: NONE, after: NONE }
+        Self { pattern, want, among }
     }
 }
 
 /// How far a receive has got.
-#[derive(Debug)]
-pub(crate) enum Receiving {
-    /// Nothing has come for it.
-    Waiting(Wanted),
-    /// Its message is coming.
-    Coming,
-    Done(Arrived),
-    Failed(Error),
-    /// Nobody wants it any more, but its message is coming.
-    Abandoned,
-    /// Nothing is posted in this place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// There is no receive in this place.
     Free,
+    Waiting,
+    /// A message was found for it, and is not whole yet.
+    Coming,
+    /// Its message came, and was one line: see [`Came`].
+    Line,
+    /// Its message came, or never will.
+    Ended,
+    /// Nobody has it any more, but its message is still coming.
+    Abandoned,
 }
 
-/// A posted receive.
+/// A message of one line that came for a receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    pub(crate) source: u32,
+    pub(crate) tag: u32,
+    pub(crate) count: usize,
+    pub(crate) words: Inline,
+}
+
+/// A posted receive. Each stage has fields of its own, which are written where they are: a receive that is put together
+/// elsewhere and then copied here waits for its own words.
 #[derive(Debug)]
 pub(crate) struct Posted {
-    state: Receiving,
+    stage: Stage,
+    /// While it waits, and of messages of one line until it is removed.
+    wanted: Wanted,
+    /// Of those that wait, the ones that were posted just before and after it: see [`Receives`].
+    before: usize,
+    after: usize,
     landing: LandingPlace,
+    /// In [`Stage::Line`].
+    came: Came,
+    /// In [`Stage::Ended`].
+    ended: Option<Box<Result<Arrived>>>,
 }
 
 impl Posted {
-    #[inline]
-    fn new(state: Receiving) -> Self {
-        Self { state, landing: LandingPlace::default() }
-    }
-
-    #[inline]
-    pub(crate) fn state(&self) -> &Receiving {
-        &self.state
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
     }
 
     pub(crate) fn landing(&self) -> LandingPlace {
         self.landing
     }
 
-    #[inline]
-    fn is_posted(&self) -> bool {
-        !matches!(self.state, Receiving::Free)
-    }
-
     /// Returns what it waits for, if it waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn waits_for(&self) -> Option<&Wanted> {
-        match &self.state {
-            Receiving::Waiting(wanted) => Some(wanted),
-            _ => None,
-        }
+        (self.stage == Stage::Waiting).then_some(&self.wanted)
     }
 
     /// Returns whether its message has come, or never will.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, Receiving::Done(_) | Receiving::Failed(_))
+        matches!(self.stage, Stage::Line | Stage::Ended)
     }
 
     pub(crate) fn is_coming(&self) -> bool {
-        matches!(self.state, Receiving::Coming)
+        self.stage == Stage::Coming
+    }
+
+    /// Returns the message of one line that came for it, if that is what came.
+    #[inline(always)]
+    pub(crate) fn came(&self) -> Option<&Came> {
+        (self.stage == Stage::Line).then_some(&self.came)
+    }
+
+    /// The same as a message of any kind.
+    fn came_whole(&self) -> Option<Arrived> {
+        let &Came { source, tag, count, words } = self.came()?;
+        let Wanted { pattern: Pattern { context, .. }, want: Want { fingerprint, size, .. }, .. } = self.wanted;
+        let bytes = count * size;
+        let envelope = Envelope { context, source, tag, fingerprint, count, bytes, sync: 0 };
+        Some(Arrived { envelope, content: Content::Inline(words) })
     }
 }
 
-/// The receives that are posted, each in a place that it keeps. They stay there, because to copy one takes longer than
-/// all else that is done for a short message. Those that wait are a list, in the order of posting.
+/// The receives that are posted, each in a place that it keeps. Those that wait are a list, in the order of posting.
 #[derive(Debug)]
 pub(crate) struct Receives {
     places: Vec<Posted>,
@@ -146,65 +163,94 @@ impl Default for Receives {
 
 impl Receives {
     /// Adds a receive that waits behind all others, and returns its place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(&mut self, wanted: Wanted) -> usize {
-        let last = self.last;
-        let place = self.insert(Receiving::Waiting(Wanted { before: last, after: NONE, ..wanted }));
-        self.link(last, place);
+        let (before, after) = (self.last, NONE);
+        let Some(place) = self.free.pop() else { return self.post_in_new_place(wanted) };
+        let posted = &mut self.places[place];
+        let Wanted { pattern, want, among } = wanted;
+        posted.wanted.pattern = pattern;
+        posted.wanted.want = want;
+        if among.is_some() {
+            posted.wanted.among = among;
+        }
+        (posted.before, posted.after) = (before, after);
+        posted.stage = Stage::Waiting;
+        self.link(before, place);
         self.last = place;
         place
     }
 
-    /// Adds a receive that waits no more, and returns its place.
-    #[inline]
-    pub(crate) fn insert(&mut self, state: Receiving) -> usize {
-        match self.free.pop() {
-            Some(place) => {
-                self.places[place] = Posted::new(state);
-                place
-            }
-            None => {
-                self.places.push(Posted::new(state));
-                self.places.len() - 1
-            }
-        }
+    #[cold]
+    fn post_in_new_place(&mut self, wanted: Wanted) -> usize {
+        let place = self.places.len();
+        let (stage, before, after) = (Stage::Waiting, self.last, NONE);
+        let (landing, came) = (LandingPlace::default(), Came::NOTHING);
+        self.places.push(Posted { stage, wanted, before, after, landing, came, ended: None });
+        self.link(before, place);
+        self.last = place;
+        place
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, place: usize) -> Option<&Posted> {
-        self.places.get(place).filter(|posted| posted.is_posted())
+        self.places.get(place).filter(|posted| posted.stage != Stage::Free)
     }
 
-    #[inline]
+    #[inline(always)]
     fn get_mut(&mut self, place: usize) -> Option<&mut Posted> {
-        self.places.get_mut(place).filter(|posted| posted.is_posted())
+        self.places.get_mut(place).filter(|posted| posted.stage != Stage::Free)
     }
 
     /// Returns what a receive waits for, if it waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wanted(&self, place: usize) -> Option<&Wanted> {
         self.get(place)?.waits_for()
     }
 
     /// Returns the receive that has waited longest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self) -> Option<(usize, &Wanted)> {
         Some((self.first, self.wanted(self.first)?))
     }
 
     /// Returns those that wait, in the order of posting.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (usize, &Wanted)> {
-        iter::successors(self.first(), |(_, wanted)| {
-            Some((wanted.after, self.wanted(wanted.after)?))
+        iter::successors(self.first(), |&(place, _)| {
+            let after = self.places[place].after;
+            Some((after, self.wanted(after)?))
         })
     }
 
-    /// Says how far a receive has got; one that waits does so no more.
-    #[inline]
-    pub(crate) fn set(&mut self, place: usize, state: Receiving) {
-        self.unlink(place);
+    /// A message was found for a receive, and is coming.
+    pub(crate) fn set_coming(&mut self, place: usize) {
+        self.leave_list(place, Stage::Coming);
+    }
+
+    /// Nobody has a receive any more whose message is coming.
+    pub(crate) fn set_abandoned(&mut self, place: usize) {
+        self.leave_list(place, Stage::Abandoned);
+    }
+
+    /// A message of one line came for a receive. Returns where it is to be written down.
+    #[inline(always)]
+    pub(crate) fn line_came(&mut self, place: usize) -> Option<&mut Came> {
+        self.leave_list(place, Stage::Line);
+        self.get_mut(place).map(|posted| &mut posted.came)
+    }
+
+    /// A receive's message came, or never will.
+    pub(crate) fn end(&mut self, place: usize, ended: Result<Arrived>) {
+        if let Ok(Arrived { envelope, content: Content::Inline(words) }) = ended {
+            let Envelope { source, tag, count, .. } = envelope;
+            if let Some(came) = self.line_came(place) {
+                *came = Came { source, tag, count, words };
+            }
+            return;
+        }
+        self.leave_list(place, Stage::Ended);
         if let Some(posted) = self.get_mut(place) {
-            posted.state = state;
+            posted.ended = Some(Box::new(ended));
         }
     }
 
@@ -216,52 +262,70 @@ impl Receives {
     }
 
     /// Removes a receive.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, place: usize) {
-        self.unlink(place);
+        self.leave_list(place, Stage::Ended);
         if let Some(posted) = self.get_mut(place) {
-            posted.state = Receiving::Free;
+            posted.stage = Stage::Free;
+            if posted.wanted.among.is_some() {
+                posted.wanted.among = None;
+            }
+            if posted.ended.is_some() {
+                posted.ended = None;
+            }
             self.free.push(place);
         }
     }
 
-    /// Removes a receive, and returns how far it has got.
-    pub(crate) fn take(&mut self, place: usize) -> Option<Receiving> {
-        self.unlink(place);
-        let state = mem::replace(&mut self.get_mut(place)?.state, Receiving::Free);
-        self.free.push(place);
-        Some(state)
+    /// Removes a receive whose message came, or never will, and returns that.
+    pub(crate) fn take_ended(&mut self, place: usize) -> Option<Result<Arrived>> {
+        let posted = self.get_mut(place)?;
+        let ended = match posted.came_whole() {
+            Some(arrived) => Ok(arrived),
+            None => *posted.ended.take()?,
+        };
+        self.remove(place);
+        Some(ended)
     }
 
-    #[inline]
-    fn unlink(&mut self, place: usize) {
-        if let Some(&Wanted { before, after, .. }) = self.wanted(place) {
+    /// Sets the stage of a receive, which waits no more.
+    #[inline(always)]
+    fn leave_list(&mut self, place: usize, stage: Stage) {
+        let Some(posted) = self.get_mut(place) else { return };
+        let waited = posted.stage == Stage::Waiting;
+        posted.stage = stage;
+        if waited {
+            let (before, after) = (posted.before, posted.after);
             self.link(before, after);
         }
     }
 
     /// Has two that wait follow each other. An end of the list stands before the first, and after the last.
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, before: usize, after: usize) {
-        match self.places.get_mut(before).map(|posted| &mut posted.state) {
-            Some(Receiving::Waiting(wanted)) => wanted.after = after,
-            _ => self.first = after,
+        match self.places.get_mut(before) {
+            Some(posted) => posted.after = after,
+            None => self.first = after,
         }
-        match self.places.get_mut(after).map(|posted| &mut posted.state) {
-            Some(Receiving::Waiting(wanted)) => wanted.before = before,
-            _ => self.last = before,
+        match self.places.get_mut(after) {
+            Some(posted) => posted.before = before,
+            None => self.last = before,
         }
     }
 
     /// How many there are.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Posted> {
-        self.places.iter().filter(|posted| posted.is_posted())
+        self.places.iter().filter(|posted| posted.stage != Stage::Free)
     }
+}
+
+impl Came {
+    const NOTHING: Self = Self { source: 0, tag: 0, count: 0, words: [0; _] };
 }
 
 /// Where a call that works for several receives has the landing of one of them.
@@ -282,7 +346,7 @@ mod tests {
         let pattern = Pattern { context: 0, source: Some(0), tag: Some(tag) };
         let (size, element) = (8, ElementType::of::<u64> as fn() -> ElementType);
         let want = Want { fingerprint: 0, size, room: None, exact: false, element };
-        Wanted { pattern, want, among: None, before: NONE, after: NONE }
+        Wanted { pattern, want, among: None }
     }
 
     proptest! {
@@ -294,17 +358,21 @@ mod tests {
             for (number, (what, which)) in (0..).zip(steps) {
                 match what {
                     0 | 1 => model.push((receives.post(wanted(number)), number, true)),
-                    2 => model.push((receives.insert(Receiving::Coming), number, false)),
+                    2 => {
+                        let place = receives.post(wanted(number));
+                        receives.set_coming(place);
+                        model.push((place, number, false));
+                    }
                     _ if model.is_empty() => prop_assert!(receives.first().is_none()),
                     3 => {
                         let which = which % model.len();
-                        receives.set(model[which].0, Receiving::Abandoned);
+                        receives.set_abandoned(model[which].0);
                         model[which].2 = false;
                     }
                     _ => {
                         let (place, _, waits) = model.remove(which % model.len());
-                        let removed = receives.take(place);
-                        prop_assert_eq!(matches!(removed, Some(Receiving::Waiting(_))), waits);
+                        prop_assert_eq!(receives.wanted(place).is_some(), waits);
+                        receives.remove(place);
                         prop_assert!(receives.get(place).is_none());
                     }
                 }

@@ -21,7 +21,6 @@ use crate::{
     members::Members,
     outward::{Cargo, Course, Kept, Step},
     owner::Shared,
-    posted::Wanted,
     status::{Source, Status, Tag},
 };
 
@@ -31,34 +30,49 @@ pub(crate) struct Home {
     pub(crate) members: Arc<Members>,
 }
 
-/// A request's place at the desk. Dropped, it lets go of it.
+/// A request's place at the desk.
 #[derive(Clone)]
 struct Place {
     home: Rc<Home>,
     handle: Handle,
 }
 
-/// See [`Place`].
-pub(crate) struct Ticket(Option<Place>);
+/// A request that is under way. Dropped, it lets go of its place.
+pub(crate) struct Ticket {
+    place: Place,
+    is_over: bool,
+}
 
 impl Ticket {
+    fn new(home: &Rc<Home>, handle: Handle) -> Self {
+        Self { place: Place { home: Rc::clone(home), handle }, is_over: false }
+    }
+
     /// Nothing is left to let go of.
     #[inline]
     fn forget(mut self) {
-        self.0 = None;
+        self.is_over = true;
     }
 }
 
 impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
-        // It is borrowed only where a panic came out of it.
-        if let Some(Place { home, handle }) = self.0.take() {
-            home.engine.amend(|engine| match handle {
-                Handle::Receive(place) => engine.desk.abandon(place),
-                Handle::Send(place) => engine.desk.abandon_send(place),
-            });
+        if !self.is_over {
+            self.abandon();
         }
+    }
+}
+
+impl Ticket {
+    #[inline(never)]
+    fn abandon(&self) {
+        let Place { home, handle } = &self.place;
+        // It is borrowed only where a panic came out of it.
+        home.engine.amend(|engine| match *handle {
+            Handle::Receive(place) => engine.desk.abandon(place),
+            Handle::Send(place) => engine.desk.abandon_send(place),
+        });
     }
 }
 
@@ -97,7 +111,7 @@ pub struct ReceiveOperation<B: BufferMut> {
 
 impl Communicator {
     fn ticket(&self, handle: Handle) -> Ticket {
-        Ticket(Some(Place { home: Rc::clone(&self.home), handle }))
+        Ticket::new(&self.home, handle)
     }
 
     /// Begins to send (`MPI_Isend`), and returns at once. The elements are given away until
@@ -144,7 +158,7 @@ impl Communicator {
                 return Request::new(SendOperation { ticket: None, outcome, buffer: Some(buffer) });
             }
         }
-        self.begin_send(buffer, to, tag, false)
+        self.send_meanwhile(buffer, to, tag, false)
     }
 
     /// As [`immediate_send`](Self::immediate_send), done when the receiver has a receive for the
@@ -155,31 +169,43 @@ impl Communicator {
         to: usize,
         tag: u32,
     ) -> SendRequest<B> {
-        self.begin_send(buffer, to, tag, true)
+        self.send_meanwhile(buffer, to, tag, true)
     }
 
-    #[inline(never)]
-    fn begin_send<B: Buffer + 'static>(
+    /// Puts the request together from what fits in registers, where the caller has it: whoever copies what was just
+    /// written in pieces waits until all stores before these are done, the message to its line among them.
+    #[inline(always)]
+    fn send_meanwhile<B: Buffer + 'static>(
         &self,
         buffer: B,
         to: usize,
         tag: u32,
         synchronous: bool,
     ) -> SendRequest<B> {
-        let failed = |error, buffer| {
-            let outcome = Some(Err(self.localized(error)));
-            Request::new(SendOperation { ticket: None, outcome, buffer: Some(buffer) })
+        let mut kept = Some(buffer);
+        let (ticket, outcome) = match self.begin_send(&mut kept, to, tag, synchronous) {
+            Ok(None) => (None, Some(Ok(()))),
+            Ok(Some(place)) => (Some(self.ticket(Handle::Send(place))), None),
+            Err(error) => (None, Some(Err(self.localized(error)))),
         };
-        let to = match self.destination(to) {
-            Ok(to) => to,
-            Err(error) => return failed(error, buffer),
-        };
+        Request::new(SendOperation { ticket, outcome, buffer: kept })
+    }
+
+    /// Sends as far as there is room. Returns the place at the desk of what is still under way, which has the buffer
+    /// unless all of it has gone.
+    #[inline(never)]
+    fn begin_send<B: Buffer + 'static>(
+        &self,
+        kept: &mut Option<B>,
+        to: usize,
+        tag: u32,
+        synchronous: bool,
+    ) -> Result<Option<usize>> {
+        let to = self.destination(to)?;
+        let Some(buffer) = kept else { return Ok(None) };
         let mut engine = self.engine.work();
         let elements = buffer.elements();
-        let mut envelope = match engine.envelope(self.context_of(Stream::Program), tag, elements) {
-            Ok(envelope) => envelope,
-            Err(error) => return failed(error, buffer),
-        };
+        let mut envelope = engine.envelope(self.context_of(Stream::Program), tag, elements)?;
         let element = ElementType::of::<B::Element>;
         let begun = (|| {
             engine.announce(to, envelope.fingerprint, element)?;
@@ -210,36 +236,24 @@ impl Communicator {
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
                 let place = engine.desk.sends.insert(Sending::new(to, envelope.context));
-                engine.not_sent(place, Kept::Owned(Box::new(buffer)), error);
-                let ticket = Some(self.ticket(Handle::Send(place)));
-                return Request::new(SendOperation { ticket, outcome: None, buffer: None });
+                let owned = kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
+                engine.not_sent(place, owned, error);
+                return Ok(Some(place));
             }
         };
-        let mut request = SendOperation { ticket: None, outcome: None, buffer: None };
-        match rest {
-            None => {
-                if let Some(sending) = place.and_then(|place| engine.desk.sends.get_mut(place)) {
-                    sending.gone = true;
-                }
-                request.buffer = Some(buffer);
+        let Some(course) = rest else {
+            if let Some(sending) = place.and_then(|place| engine.desk.sends.get_mut(place)) {
+                sending.gone = true;
             }
-            Some(course) => {
-                let place = match place
-                    .map_or_else(|| engine.ticket(to, envelope.context, false), |p| Ok((p, 0)))
-                {
-                    Ok((place, _)) => place,
-                    Err(error) => return failed(error, buffer),
-                };
-                engine.queue(to, course, Kept::Owned(Box::new(buffer)), Some(place));
-                request.ticket = Some(self.ticket(Handle::Send(place)));
-                return Request::new(request);
-            }
-        }
-        match place {
-            Some(place) => request.ticket = Some(self.ticket(Handle::Send(place))),
-            None => request.outcome = Some(Ok(())),
-        }
-        Request::new(request)
+            return Ok(place);
+        };
+        let place = match place {
+            Some(place) => place,
+            None => engine.ticket(to, envelope.context, false)?.0,
+        };
+        let owned = kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
+        engine.queue(to, course, owned, Some(place));
+        Ok(Some(place))
     }
 
     /// Posts a receive (`MPI_Irecv`), and returns at once. The buffer is a `Vec`, an array, a boxed
@@ -286,7 +300,7 @@ impl Communicator {
         }
         let mut engine = self.engine.work_with(engine);
         let want = engine.want::<B::Element>(Some(buffer.elements().len()), false);
-        let place = match engine.post(Wanted::new(pattern, want, &self.members)) {
+        let place = match engine.post(pattern, want, &self.members) {
             Ok(place) => place,
             Err(error) => return ended(Err(self.localized(error))),
         };
@@ -357,14 +371,14 @@ fn under_way<'a>(
     ticket: &'a Option<Ticket>,
     landing: Option<&'a mut dyn Landing>,
 ) -> Option<UnderWay<'a>> {
-    let Place { home, handle } = ticket.as_ref()?.0.as_ref()?;
+    let Place { home, handle } = &ticket.as_ref()?.place;
     let driver = &**home.engine.background();
     Some(UnderWay::Driven { driver, handle: handle.number(), landing })
 }
 
 impl<B: Buffer + 'static> Ticketed for SendOperation<B> {
     fn place(&self) -> Option<&Place> {
-        self.ticket.as_ref()?.0.as_ref()
+        Some(&self.ticket.as_ref()?.place)
     }
 
     fn landing(&mut self) -> Option<&mut dyn Landing> {
@@ -506,7 +520,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
 
 impl<B: BufferMut> Ticketed for ReceiveOperation<B> {
     fn place(&self) -> Option<&Place> {
-        self.ticket.as_ref()?.0.as_ref()
+        Some(&self.ticket.as_ref()?.place)
     }
 
     fn landing(&mut self) -> Option<&mut dyn Landing> {
@@ -521,7 +535,7 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
     }
 
     fn settle(&mut self) {
-        let Self { ticket: Some(Ticket(Some(place))), buffer: Some(buffer), .. } = self else {
+        let Self { ticket: Some(Ticket { place, .. }), buffer: Some(buffer), .. } = self else {
             return;
         };
         let Place { home, handle } = place;
