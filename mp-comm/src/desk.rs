@@ -10,9 +10,9 @@ use crate::{
     eager::{Backlog, Unexpected},
     elements::ElementType,
     error::{Error, ErrorKind, Result},
+    members::Members,
     outward::{End, Kept},
     posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
-    members::Members,
     store::{Arrived, Content, Pattern, Store},
     wire::{Answer, Envelope, Line},
 };

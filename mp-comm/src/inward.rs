@@ -12,7 +12,7 @@ use crate::{
     elements::ElementType,
     error::Error,
     members::Members,
-    outward::{CHUNK_CHANNEL, End, LINE_CHANNEL, names},
+    outward::{End, LINE_CHANNEL, chunk_channel, names},
     posted::Stage,
     store::{Arrived, Content, Pattern},
     wire::{Envelope, FIRST, Kind, LINE, Line, Words},
@@ -80,10 +80,8 @@ impl Body {
         let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
         self.got += piece.len();
         let To::Receive(place) = self.to else { return self.rest.extend_from_slice(piece) };
-        let wanted = desk
-            .receives
-            .get(place)
-            .is_some_and(|posted| posted.stage() != Stage::Abandoned);
+        let wanted =
+            desk.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned);
         if !wanted {
             return;
         }
@@ -565,7 +563,7 @@ fn chunks_of<'a>(
         Some(chunks) => chunks,
         closed => {
             let [_, name] = names(serial);
-            closed.insert(rank.receiver(&name, from as usize, CHUNK_CHANNEL)?)
+            closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank))?)
         }
     })
 }

@@ -5,15 +5,15 @@ use std::{any::Any, collections::VecDeque};
 use bytemuck::bytes_of_mut;
 use mp_core::{
     Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, Wait, loan::Lender,
-    names::Namespace,
+    names::Namespace, topology::second_level_cache,
 };
 
 use crate::{
     eager::is_eager,
     elements::{ElementType, Payload},
     wire::{
-        Answer, CHUNK, CHUNKS, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE,
-        LINES, LINES_MOST, Line, Words,
+        Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
+        LINES_MOST, Line, Words, chunks,
     },
 };
 
@@ -26,7 +26,12 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
 pub(crate) const NAMES: Namespace = Namespace::new("messages");
 
 pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
-pub(crate) const CHUNK_CHANNEL: Channel = NAMES.channel(Channel::degree(CHUNKS).max_len(CHUNK));
+
+/// Returns how channels of chunks are in this world.
+pub(crate) fn chunk_channel(rank: &Rank) -> Channel {
+    let slots = chunks(rank.size(), second_level_cache());
+    NAMES.channel(Channel::degree(slots).max_len(CHUNK))
+}
 
 /// Why nothing goes to a rank, or comes from it, any more.
 #[derive(Clone, Debug)]
@@ -278,7 +283,7 @@ impl Channels {
             Some(chunks) => chunks,
             closed => {
                 let [_, name] = names(self.serial);
-                let mut chunks = self.rank.sender(&name, self.to, CHUNK_CHANNEL)?;
+                let mut chunks = self.rank.sender(&name, self.to, chunk_channel(&self.rank))?;
                 chunks.set_wait(Wait::forever().until_news(self.heard));
                 closed.insert(chunks)
             }

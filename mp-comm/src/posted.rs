@@ -136,7 +136,9 @@ impl Posted {
     /// The same as a message of any kind.
     fn came_whole(&self) -> Option<Arrived> {
         let &Came { source, tag, count, words } = self.came()?;
-        let Wanted { pattern: Pattern { context, .. }, want: Want { fingerprint, size, .. }, .. } = self.wanted;
+        let Wanted {
+            pattern: Pattern { context, .. }, want: Want { fingerprint, size, .. }, ..
+        } = self.wanted;
         let bytes = count * size;
         let envelope = Envelope { context, source, tag, fingerprint, count, bytes, sync: 0 };
         Some(Arrived { envelope, content: Content::Inline(words) })

@@ -236,7 +236,8 @@ impl Communicator {
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
                 let place = engine.desk.sends.insert(Sending::new(to, envelope.context));
-                let owned = kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
+                let owned =
+                    kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
                 engine.not_sent(place, owned, error);
                 return Ok(Some(place));
             }

@@ -42,15 +42,27 @@ pub(crate) const LINES_MOST: usize = FIRST + 8 * LINE;
 
 /// Slots of a channel of lines: what can be under way without waiting for the receiver.
 pub(crate) const LINES: u32 = 128;
-/// Bytes of a chunk at most, and slots of a channel of them. The ring is used again and again, so
-/// that it stays in the caches, and is small enough for that.
+/// Bytes of a chunk at most.
 pub(crate) const CHUNK: usize = 32 << 10;
 /// Bytes of a message from which on its chunks are whole ones. A shorter one comes in halves, so that
 /// the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios -- tagged`).
 /// To cut what is no longer than that as well costs more than it gains.
 pub(crate) const HALVED: usize = 4 * CHUNK;
-/// See [`CHUNK`].
-pub(crate) const CHUNKS: u32 = 8;
+/// Returns how many slots a channel of chunks has between two of so many ranks, whose cores have second-level caches of
+/// so many bytes.
+///
+/// A line that its reader still has in a cache must be taken away from there before it is written again, and a core
+/// does that for a few lines at a time: 64 KiB took 8.3 µs where the ring stayed in the caches, and 2.5 where it has
+/// gone from them when it is used again (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). A chunk of a short message fills
+/// its slot in part, so that four times the cache is enough. All rings of a world together are limited.
+pub(crate) fn chunks(ranks: usize, second_level: usize) -> u32 {
+    const ALL: usize = 64 << 20;
+    const LEAST: usize = 8;
+    const MOST: usize = 256;
+    let pairs = ranks.saturating_mul(ranks.saturating_sub(1)).max(1);
+    let bytes = second_level.saturating_mul(4).min(ALL / pairs);
+    (bytes / CHUNK).clamp(LEAST, MOST) as u32
+}
 
 /// Bytes of a message from which on it is lent where that can be. What the receiver has in its caches
 /// still, sent again, takes half as long as in chunks or less; what was written anew, as long with 8 KiB
@@ -312,6 +324,21 @@ mod tests {
     fn envelope(count: usize, bytes: usize) -> Envelope {
         let (context, source, tag, fingerprint, sync) = (7, 3, u32::MAX, 0xdead_beef, 0xfff1);
         Envelope { context, source, tag, fingerprint, count, bytes, sync }
+    }
+
+    #[test]
+    fn rings_of_chunks_are_larger_than_caches_and_small_among_many_ranks() {
+        let bytes = |ranks, second_level| chunks(ranks, second_level) as usize * CHUNK;
+        assert_eq!(bytes(2, 1 << 20), 4 << 20);
+        assert_eq!(bytes(2, 1280 << 10), 5 << 20);
+        for second_level in [0, 256 << 10, 1 << 20, 2 << 20, usize::MAX] {
+            for ranks in [1, 2, 3, 5, 8, 16, 100, 1024] {
+                let (ring, pairs) = (bytes(ranks, second_level), ranks * (ranks - 1));
+                assert!((256 << 10..=8 << 20).contains(&ring), "{ranks} ranks: {ring}");
+                assert!(ring == 256 << 10 || pairs * ring <= 64 << 20, "{ranks} ranks: {ring}");
+            }
+        }
+        assert_eq!(bytes(1024, 1 << 20), 256 << 10);
     }
 
     #[test]

@@ -262,8 +262,11 @@ impl Agreement {
                 u32::MAX - 1
             )));
         }
-        let header =
-            if self.shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() };
+        let header = if self.shared {
+            Layout::new::<SharedSlotHeader>()
+        } else {
+            Layout::new::<SlotHeader>()
+        };
         let geometry = Geometry::of(&self.spec, header)
             .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))?;
         // Sequence words are compared modulo 2³².
@@ -680,7 +683,8 @@ fn free(
             (spec.ok_or_else(|| corrupt("a channel's specification"))?, descriptor.is_shared())
         }
     };
-    let header = if shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() };
+    let header =
+        if shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() };
     if spec.slice {
         let room = context.segment.heap().check(block, BlockKind::Channel)?;
         let fits = |geometry: &Geometry| geometry.bytes() as u64 <= room.saturating_sub(SLOTS);

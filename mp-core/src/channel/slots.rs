@@ -175,7 +175,8 @@ impl<H> Clone for Slots<H> {
 impl<H> Copy for Slots<H> {}
 
 /// Headers that fit into a line.
-const HEADERS: usize = if size_of::<SlotHeader>() < LINE { LINE / size_of::<SlotHeader>() } else { 1 };
+const HEADERS: usize =
+    if size_of::<SlotHeader>() < LINE { LINE / size_of::<SlotHeader>() } else { 1 };
 
 /// A line of headers of which none shows a message.
 #[repr(C, align(64))]

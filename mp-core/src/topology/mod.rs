@@ -66,6 +66,7 @@ pub use placement::{Bind, Place, Plan, Unbound};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What the machine is made of, and what of it this process may use.
 ///
@@ -185,6 +186,20 @@ pub enum CacheKind {
     Instruction,
     /// Both.
     Unified,
+}
+
+/// Returns the bytes of the second-level cache of the machine's first CPU; 1 MiB where the kernel tells of none. All
+/// processes of a machine get the same number, whichever CPUs they may use.
+pub fn second_level_cache() -> usize {
+    const USUAL: usize = 1 << 20;
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        let found = read::second_level(Path::new("/"));
+        found
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|&bytes| bytes > 0)
+            .unwrap_or(USUAL)
+    })
 }
 
 impl Topology {

@@ -179,6 +179,21 @@ fn caches(source: &Source, online: &CpuSet) -> Result<Vec<Cache>, Error> {
     Ok(caches)
 }
 
+/// The bytes of the second-level cache of the CPU with the lowest number that tells of one.
+pub(super) fn second_level(root: &Path) -> Option<u64> {
+    let source = Source::new(root);
+    source.numbered(CPU, "cpu").into_iter().find_map(|cpu| {
+        (0..)
+            .map_while(|index| {
+                let directory = format!("{CPU}/cpu{cpu}/cache/index{index}");
+                let level = source.text(format!("{directory}/level"))?;
+                Some((level, directory))
+            })
+            .find(|(level, _)| level == "2")
+            .and_then(|(_, directory)| size(&source.text(format!("{directory}/size"))?))
+    })
+}
+
 /// The kernel writes KiB with a `K`; other units in case that changes.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|end: char| end.is_ascii_alphabetic());
@@ -270,6 +285,24 @@ mod tests {
         assert_eq!(kinds_from_speeds(&[350, 900, 1024, 350]), [E, P, P, E]);
         assert_eq!(kinds_from_speeds(&[350, 800, 1024, 100]), [M, M, P, E]);
         assert_eq!(kinds_from_speeds(&[u64::MAX, 0]), [P, E]);
+    }
+
+    #[test]
+    fn the_second_level_is_that_of_the_first_cpu_that_tells_of_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(second_level(root.path()), None);
+        let write = |cpu: usize, index: usize, level: &str, size: &str| {
+            let directory = root.path().join(format!("{CPU}/cpu{cpu}/cache/index{index}"));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("level"), format!("{level}\n")).unwrap();
+            std::fs::write(directory.join("size"), format!("{size}\n")).unwrap();
+        };
+        write(10, 0, "2", "4M");
+        write(3, 0, "1", "48K");
+        assert_eq!(second_level(root.path()), Some(4 << 20));
+        write(3, 1, "1", "32K");
+        write(3, 2, "2", "1280K");
+        assert_eq!(second_level(root.path()), Some(1280 << 10));
     }
 
     #[test]
