@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::topology::second_level_cache;
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 use mp_model::tree;
@@ -28,8 +29,8 @@ use crate::two_sided::TwoSided;
 pub struct Settings {
     /// Lines of 64 bytes in a chunk of a long message.
     pub chunk_lines: usize,
-    /// Chunks that a rank may have under way to its children.
-    pub buffers: usize,
+    /// So many chunks that a rank may have under way to its children, and not as many as suit the machine.
+    pub buffers: Option<usize>,
     /// So many lines that may be under way between two ranks, and not as many as suit the machine.
     pub slots: Option<usize>,
     /// Always this algorithm, and not the one that suits the message.
@@ -54,7 +55,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             chunk_lines: 1024,
-            buffers: 4,
+            buffers: None,
             slots: None,
             algorithm: None,
             degree: None,
@@ -142,6 +143,7 @@ impl Broadcasts {
         // Room for any tree: all must take the same before they know which.
         let degree = ranks.saturating_sub(1).max(1);
         let slots = slots.unwrap_or(machine.slots());
+        let buffers = buffers.unwrap_or_else(|| machine.buffers(chunk_lines, second_level_cache()));
         let lines = LineOptions { degree, slots, first_line: 0 };
         let too_much =
             || mp_core::Error::other("broadcasts that take more lines than there can be");

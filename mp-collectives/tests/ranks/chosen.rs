@@ -34,7 +34,7 @@ const LENGTHS: [usize; 13] = [
 
 const SMALL: Settings = Settings {
     chunk_lines: 2,
-    buffers: 3,
+    buffers: Some(3),
     slots: Some(3),
     algorithm: None,
     degree: None,
@@ -171,7 +171,7 @@ fn settings_that_make_no_sense_are_refused() {
     on_all(2, |rank| {
         for settings in [
             Settings { chunk_lines: 0, ..SMALL },
-            Settings { buffers: 0, ..SMALL },
+            Settings { buffers: Some(0), ..SMALL },
             Settings { slots: Some(0), ..SMALL },
             Settings { degree: Some(2), ..SMALL },
             Settings { degree: Some(0), ..SMALL },
