@@ -21,6 +21,7 @@ mod others;
 mod pairs;
 mod real;
 pub mod reduce;
+mod rings;
 mod said;
 mod stamp;
 mod told;

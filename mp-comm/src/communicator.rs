@@ -249,8 +249,25 @@ impl Communicator {
         self.send_in(Stream::Program, elements, to, tag)
     }
 
-    #[inline]
+    /// Into the caller goes what a message of one line takes, so that its elements need not be in memory first.
+    #[inline(always)]
     pub(crate) fn send_in<T: Plain>(
+        &self,
+        stream: Stream,
+        elements: &[T],
+        to: usize,
+        tag: u32,
+    ) -> Result<()> {
+        if let Ok(to) = self.destination(to)
+            && self.engine.here().send_at_once(self.context_of(stream), to, tag, elements)
+        {
+            return Ok(());
+        }
+        self.send_otherwise(stream, elements, to, tag)
+    }
+
+    #[inline(never)]
+    fn send_otherwise<T: Plain>(
         &self,
         stream: Stream,
         elements: &[T],
@@ -259,11 +276,7 @@ impl Communicator {
     ) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(stream);
-        let mut engine = self.engine.here();
-        if engine.send_at_once(context, to, tag, elements) {
-            return Ok(());
-        }
-        let mut engine = self.engine.work_with(engine);
+        let mut engine = self.engine.work();
         if let Some(sent) = engine.send_directly(context, to, tag, elements) {
             return sent.map_err(|error| self.localized(error));
         }

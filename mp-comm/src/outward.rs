@@ -13,7 +13,7 @@ use crate::{
     elements::{ElementType, Payload},
     wire::{
         Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
-        LINES_MOST, Line, Words, chunks,
+        LINES_MOST, Line, WINDOW, Words, chunks,
     },
 };
 
@@ -29,7 +29,7 @@ pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
 
 /// Returns how channels of chunks are in this world.
 pub(crate) fn chunk_channel(rank: &Rank) -> Channel {
-    let slots = chunks(rank.size(), second_level_cache());
+    let slots = chunks(rank.size(), second_level_cache(), rank.memory_limit());
     NAMES.channel(Channel::degree(slots).max_len(CHUNK))
 }
 
@@ -284,6 +284,7 @@ impl Channels {
             closed => {
                 let [_, name] = names(self.serial);
                 let mut chunks = self.rank.sender(&name, self.to, chunk_channel(&self.rank))?;
+                chunks.set_window(WINDOW);
                 chunks.set_wait(Wait::forever().until_news(self.heard));
                 closed.insert(chunks)
             }

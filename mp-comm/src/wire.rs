@@ -48,20 +48,23 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios -- tagged`).
 /// To cut what is no longer than that as well costs more than it gains.
 pub(crate) const HALVED: usize = 4 * CHUNK;
+/// Chunks that may be under way to a rank at most.
+pub(crate) const WINDOW: u32 = 8;
+
 /// Returns how many slots a channel of chunks has between two of so many ranks, whose cores have second-level caches of
 /// so many bytes.
 ///
 /// A line that its reader still has in a cache must be taken away from there before it is written again, and a core
 /// does that for a few lines at a time: 64 KiB took 8.3 µs where the ring stayed in the caches, and 2.5 where it has
-/// gone from them when it is used again (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). A chunk of a short message fills
-/// its slot in part, so that four times the cache is enough. All rings of a world together are limited.
-pub(crate) fn chunks(ranks: usize, second_level: usize) -> u32 {
-    const ALL: usize = 64 << 20;
-    const LEAST: usize = 8;
+/// gone from them when it is used again (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So the rings to a rank take
+/// four times its cache together: a chunk of a short message fills its slot in part. All rings of a world take no more than
+/// a 16th of its memory, which can grow to `limit` bytes.
+pub(crate) fn chunks(ranks: usize, second_level: usize, limit: u64) -> u32 {
     const MOST: usize = 256;
-    let pairs = ranks.saturating_mul(ranks.saturating_sub(1)).max(1);
-    let bytes = second_level.saturating_mul(4).min(ALL / pairs);
-    (bytes / CHUNK).clamp(LEAST, MOST) as u32
+    let others = ranks.saturating_sub(1).max(1);
+    let most = (limit / 16) as usize / others.saturating_mul(ranks);
+    let bytes = (second_level.saturating_mul(4) / others).min(most);
+    (bytes / CHUNK).clamp(WINDOW as usize, MOST) as u32
 }
 
 /// Bytes of a message from which on it is lent where that can be. What the receiver has in its caches
@@ -328,17 +331,20 @@ mod tests {
 
     #[test]
     fn rings_of_chunks_are_larger_than_caches_and_small_among_many_ranks() {
-        let bytes = |ranks, second_level| chunks(ranks, second_level) as usize * CHUNK;
+        let bytes = |ranks, second_level| chunks(ranks, second_level, u64::MAX) as usize * CHUNK;
         assert_eq!(bytes(2, 1 << 20), 4 << 20);
         assert_eq!(bytes(2, 1280 << 10), 5 << 20);
         for second_level in [0, 256 << 10, 1 << 20, 2 << 20, usize::MAX] {
             for ranks in [1, 2, 3, 5, 8, 16, 100, 1024] {
-                let (ring, pairs) = (bytes(ranks, second_level), ranks * (ranks - 1));
+                let (ring, others) = (bytes(ranks, second_level), ranks - 1);
                 assert!((256 << 10..=8 << 20).contains(&ring), "{ranks} ranks: {ring}");
-                assert!(ring == 256 << 10 || pairs * ring <= 64 << 20, "{ranks} ranks: {ring}");
+                let all = second_level.saturating_mul(4);
+                assert!(ring == 256 << 10 || others * ring <= all, "{ranks} ranks: {ring}");
             }
         }
         assert_eq!(bytes(1024, 1 << 20), 256 << 10);
+        assert_eq!(chunks(2, 1 << 20, 2 << 20), 8);
+        assert_eq!(chunks(2, 1 << 20, 32 << 20) as usize * CHUNK, 1 << 20);
     }
 
     #[test]

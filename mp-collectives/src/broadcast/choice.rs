@@ -58,18 +58,6 @@ impl Machine {
             _ => 2,
         }
     }
-
-    /// Chunks of so many lines that a rank may have under way, where a core has a second-level cache of so many bytes.
-    ///
-    /// Together they take twice that cache, so that no child has the lines still that are written again: see
-    /// the chunks of tagged messages, in `wire.rs` of `mp-comm`. Each rank has them, so that many ranks have few.
-    pub fn buffers(self, chunk_lines: usize, second_level: usize) -> usize {
-        const LINE: usize = 64;
-        const ALL: usize = 64 << 20;
-        const MOST: usize = 4 << 20;
-        let bytes = second_level.saturating_mul(2).min(MOST).min(ALL / self.ranks.max(1));
-        (bytes / LINE / chunk_lines.max(1)).max(4)
-    }
 }
 
 /// Why an algorithm was chosen.

@@ -5,9 +5,7 @@ use std::fmt;
 use mp_model::cla::schedule::{By, Schedule};
 
 use crate::broadcast::Machine;
-
-/// Chunks that a rank may have under way to another one, or to all.
-pub(super) const BUFFERS: usize = 4;
+use crate::rings;
 
 /// Lines of the chunks that all others get.
 pub(super) const SHARED: usize = 512;
@@ -23,7 +21,7 @@ pub(super) fn chunk_lines(ranks: usize) -> usize {
 }
 
 /// Lines of all ranks' chunks for each other: 128 MiB.
-const MOST_LINES: usize = (1 << 21) / BUFFERS;
+const MOST_LINES: usize = (1 << 21) / rings::LEAST;
 
 /// How a block gets from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +83,7 @@ impl<W: Copy> Explanation<W> {
 
     fn chunks(&self, chunk_lines: usize) -> By {
         let (lines, piece) = (self.bytes.div_ceil(LINE) as u64, chunk_lines as u64);
-        By::Buffers { lines, piece, buffers: BUFFERS as u64 }
+        By::Buffers { lines, piece, buffers: rings::LEAST as u64 }
     }
 }
 

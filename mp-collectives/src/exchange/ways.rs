@@ -4,13 +4,14 @@ use mp_model::mpb::Mpb;
 use thiserror::Error;
 
 use super::choice::{
-    BUFFERS, Explanation, SHARED, Way, WayToAll, choose, choose_to_all, chunk_lines, short,
+    Explanation, SHARED, Way, WayToAll, choose, choose_to_all, chunk_lines, short,
 };
 use super::traffic::{AllGather, Only, Traffic};
 use super::{
     ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, Machine,
     ReduceOptionsError, SharedAllGather,
 };
+use crate::rings;
 
 /// How exchanges are to be done. All ranks must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct Settings {
     /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
     /// ranks.
     pub chunk_lines: Option<usize>,
+    /// So many chunks that a rank may have under way to another one, or to all; four where ranks are simulated, and as many
+    /// as suit the machine where they are real, unless this says so.
+    pub buffers: Option<usize>,
     /// So many lines that may be under way between two ranks, and not as many as suit the machine.
     pub slots: Option<usize>,
     /// Always this way where a block is for one rank.
@@ -60,7 +64,7 @@ struct Rooms {
 
 impl Rooms {
     fn new(machine: Machine, settings: Settings) -> Option<Rooms> {
-        let (ranks, buffers) = (machine.ranks, BUFFERS);
+        let (ranks, buffers) = (machine.ranks, settings.buffers.unwrap_or(rings::LEAST));
         let slots = settings.slots.unwrap_or(machine.slots());
         let first_line = LineExchange::lines(slots, ranks)?;
         let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));

@@ -8,9 +8,7 @@ use mp_model::in_order::Shape;
 use super::Trees;
 use crate::barrier::Origin;
 use crate::broadcast::Machine;
-
-/// Chunks that a rank may have under way to a root.
-pub(super) const BUFFERS: usize = 4;
+use crate::rings;
 
 /// Segments of a long vector that may be under way at a time.
 pub(super) const SEGMENTS: usize = 2;
@@ -156,7 +154,7 @@ impl<A: Copy> Explanation<A> {
     }
 
     fn in_chunks(&self) -> By {
-        self.in_buffers(chunk_lines(self.machine.ranks), BUFFERS)
+        self.in_buffers(chunk_lines(self.machine.ranks), rings::LEAST)
     }
 
     /// Another algorithm where elements are too large, unless the caller wants this one.

@@ -9,7 +9,7 @@ use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
-    AllReduce, BUFFERS, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
+    AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
     choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan, chunk_lines,
 };
 use super::operations::Operation;
@@ -23,6 +23,7 @@ use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
+use crate::rings::Room;
 use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
@@ -122,7 +123,8 @@ impl Reductions {
         let first_line = add(0, LineReduce::lines(slots, ranks))?;
         let blocks = BlockOptions { block_lines, first_line };
         let first_line = add(first_line, blocks.lines(ranks))?;
-        let chunks = ChunkOptions { chunk_lines, buffers: BUFFERS, first_line };
+        let buffers = Room::of(members).buffers(ranks, chunk_lines);
+        let chunks = ChunkOptions { chunk_lines, buffers, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());

@@ -15,9 +15,10 @@ use mp_model::cla::search::{reduction_along, reduction_scattered};
 use mp_model::cla::{self, Parameters, Placement, best_lambda};
 use mp_model::in_order::Shape;
 
-use super::choice::{BUFFERS, SEGMENTS, block_lines, chunk_lines};
+use super::choice::{SEGMENTS, block_lines, chunk_lines};
 use crate::barrier::Origin;
 use crate::broadcast::Machine;
+use crate::rings;
 
 /// The trees of reductions to a root, each by its λ ([`in_order`](mp_model::in_order)). All ranks must have
 /// the same.
@@ -68,7 +69,7 @@ impl Trees {
         let model = cla::Machine { parameters, placement };
         let piece = |by_default: usize| lines_said.unwrap_or(by_default).max(1) as u64;
         let (piece, block) = (piece(chunk_lines(machine.ranks)), piece(block_lines(machine.ranks)));
-        let by = |lines| By::Buffers { lines, piece, buffers: BUFFERS as u64 };
+        let by = |lines| By::Buffers { lines, piece, buffers: rings::LEAST as u64 };
         let by_blocks = |lines| By::Buffers { lines, piece: block, buffers: SEGMENTS as u64 };
         let better = |by| {
             let lambda = best_lambda(&model, by).lambda;

@@ -77,7 +77,12 @@ impl Ring {
 
     /// 7 reuse: the first position that is not free yet. `known` is what an earlier look said.
     pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
-        let count = self.slots.count();
+        self.room_for(position, known, self.slots.count())
+    }
+
+    /// [`room`](Self::room) where `count` messages may be under way.
+    #[inline(always)]
+    fn room_for(&self, position: u64, known: u64, count: u64) -> Result<u64, CorruptHead> {
         // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
         // the slots come before our writes.
         let head = self.head().load(Ordering::Acquire);
@@ -154,6 +159,8 @@ pub(crate) struct RingSender {
     tail: u64,
     /// What `tail` may become before `head` must be looked at.
     limit: u64,
+    /// How many messages may be under way: as many as there are slots, unless [told](Self::set_window).
+    window: u64,
     /// The slot of message `tail`.
     cursor: Cursor,
     ring: Ring,
@@ -162,7 +169,7 @@ pub(crate) struct RingSender {
 impl RingSender {
     pub(crate) fn new(ring: Ring) -> Self {
         let (limit, cursor) = (ring.slots.count(), ring.slots.cursor());
-        let mut sender = Self { tail: 0, limit, cursor, ring };
+        let mut sender = Self { tail: 0, limit, window: limit, cursor, ring };
         sender.look_ahead();
         sender
     }
@@ -170,6 +177,13 @@ impl RingSender {
     /// At degree 0: the slot is not free before the receiver offers it.
     pub(crate) fn at_rendezvous(ring: Ring) -> Self {
         Self { limit: 0, ..Self::new(ring) }
+    }
+
+    /// Has so many messages under way at most, in all slots in turn: before the first one is sent.
+    pub(crate) fn set_window(&mut self, window: u64) {
+        self.window = window.clamp(1, self.ring.slots.count().max(1));
+        self.limit = self.limit.min(self.window);
+        self.look_ahead();
     }
 
     /// Knows of no free slot until the next look.
@@ -197,10 +211,9 @@ impl RingSender {
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
         let pauses = costs::pauses(STEP);
-        let count = self.ring.slots.count();
-        let enough = if patient && count >= LARGE { count / 4 } else { 1 };
+        let enough = if patient && self.window >= LARGE { self.window / 4 } else { 1 };
         for _ in 0..LOOKS {
-            self.limit = self.ring.room(self.tail, self.limit)?;
+            self.limit = self.room()?;
             if self.limit - self.tail >= enough {
                 break;
             }
@@ -211,9 +224,14 @@ impl RingSender {
         Ok(self.reserve())
     }
 
+    /// [`Ring::room`], as far as the window lets messages go.
+    fn room(&self) -> Result<u64, CorruptHead> {
+        self.ring.room_for(self.tail, self.limit, self.window)
+    }
+
     /// Whether [`look`](Self::look) would find a free slot, or a count that can't be.
     pub(crate) fn has_room(&self) -> bool {
-        self.tail != self.limit || self.ring.room(self.tail, self.limit) != Ok(self.tail)
+        self.tail != self.limit || self.room() != Ok(self.tail)
     }
 
     /// Whether the receiver has given back all that was published.
@@ -287,13 +305,13 @@ impl RingSender {
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
-        let count = self.ring.slots.count();
+        let count = self.window;
         let few = if count >= LARGE { count / 2 } else { count / 8 };
         let mut room = self.limit.saturating_sub(self.tail);
         if (1..=few).contains(&room)
             && count >= LEAST
             // A count that can't be is for `look` to tell.
-            && let Ok(limit) = self.ring.room(self.tail, self.limit)
+            && let Ok(limit) = self.room()
         {
             self.limit = limit;
             room = limit - self.tail;
@@ -589,6 +607,30 @@ mod tests {
         receiver.next.set(position);
         receiver.oldest.set(position);
         (sender, receiver, memory)
+    }
+
+    /// No more are under way than the window has room for, in all slots in turn.
+    #[test]
+    fn a_window_is_smaller_than_the_ring() {
+        let (mut sender, receiver, _memory) = ring_at(0, 8);
+        sender.set_window(3);
+        let mut places = std::collections::HashSet::new();
+        let mut received = 0;
+        for sent in 0..30u64 {
+            while sent - received == 3 {
+                assert_eq!(reserve(&mut sender), Ok(None));
+                assert!(!sender.has_room());
+                let message = receiver.receive().unwrap();
+                assert_eq!(message.position, received);
+                receiver.release(message);
+                received += 1;
+            }
+            assert!(sender.has_room());
+            let slot = reserve(&mut sender).unwrap().unwrap();
+            places.insert(slot);
+            sender.publish(slot);
+        }
+        assert_eq!(places.len(), 8);
     }
 
     fn reserve(sender: &mut RingSender) -> Result<Option<NonNull<u8>>, CorruptHead> {

@@ -112,6 +112,13 @@ impl<M: Message + ?Sized> Sender<M> {
         self.opened.signals().for_sender.notice()
     }
 
+    /// Has so many messages under way at most, although they take all slots in turn; before the first one is sent, in a
+    /// channel between two ranks. A slot that comes late to its next message has gone from its reader's caches.
+    #[doc(hidden)]
+    pub fn set_window(&mut self, messages: u32) {
+        self.ring.set_window(messages.into());
+    }
+
     /// How calls without a limit of their own wait from now on: with which policy, how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();

@@ -534,6 +534,11 @@ impl Rank {
         let heap = self.context.segment.heap();
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
+
+    /// Returns how many bytes the world's memory can grow to: see [`World::segment_size`](crate::World::segment_size).
+    pub fn memory_limit(&self) -> u64 {
+        self.context.segment.len()
+    }
 }
 
 /// See [`Rank::memory`].
