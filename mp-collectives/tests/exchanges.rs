@@ -54,7 +54,7 @@ impl Sizes {
     fn settings(self) -> Settings {
         let Sizes { slots, chunk_lines, .. } = self;
         let (slots, chunk_lines) = (Some(slots), Some(chunk_lines));
-        Settings { slots, chunk_lines, buffers: None, way: None, way_to_all: None }
+        Settings { slots, chunk_lines, way: None, way_to_all: None }
     }
 
     fn firsts(self, cores: usize) -> [usize; 4] {

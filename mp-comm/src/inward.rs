@@ -563,7 +563,7 @@ fn chunks_of<'a>(
         Some(chunks) => chunks,
         closed => {
             let [_, name] = names(serial);
-            closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank))?)
+            closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank)?)?)
         }
     })
 }

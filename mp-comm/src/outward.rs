@@ -5,7 +5,7 @@ use std::{any::Any, collections::VecDeque};
 use bytemuck::bytes_of_mut;
 use mp_core::{
     Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, Wait, loan::Lender,
-    names::Namespace, topology::second_level_cache,
+    names::Namespace,
 };
 
 use crate::{
@@ -28,9 +28,9 @@ pub(crate) const NAMES: Namespace = Namespace::new("messages");
 pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
 
 /// Returns how channels of chunks are in this world.
-pub(crate) fn chunk_channel(rank: &Rank) -> Channel {
-    let slots = chunks(rank.size(), second_level_cache(), rank.memory_limit());
-    NAMES.channel(Channel::degree(slots).max_len(CHUNK))
+pub(crate) fn chunk_channel(rank: &Rank) -> Result<Channel, CoreError> {
+    let slots = chunks(rank.size(), rank.cache_for_rings()?);
+    Ok(NAMES.channel(Channel::degree(slots).max_len(CHUNK)))
 }
 
 /// Why nothing goes to a rank, or comes from it, any more.
@@ -283,7 +283,7 @@ impl Channels {
             Some(chunks) => chunks,
             closed => {
                 let [_, name] = names(self.serial);
-                let mut chunks = self.rank.sender(&name, self.to, chunk_channel(&self.rank))?;
+                let mut chunks = self.rank.sender(&name, self.to, chunk_channel(&self.rank)?)?;
                 chunks.set_window(WINDOW);
                 chunks.set_wait(Wait::forever().until_news(self.heard));
                 closed.insert(chunks)

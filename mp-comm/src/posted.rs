@@ -90,7 +90,7 @@ pub(crate) struct Came {
 #[derive(Debug)]
 pub(crate) struct Posted {
     stage: Stage,
-    /// While it waits, and of messages of one line until it is removed.
+    /// From when it waits until it is removed, but for `among`, which is there only while it waits.
     wanted: Wanted,
     /// Of those that wait, the ones that were posted just before and after it: see [`Receives`].
     before: usize,
@@ -177,6 +177,7 @@ impl Receives {
             posted.wanted.among = among;
         }
         (posted.before, posted.after) = (before, after);
+        posted.landing = LandingPlace::default();
         posted.stage = Stage::Waiting;
         self.link(before, place);
         self.last = place;
@@ -269,9 +270,6 @@ impl Receives {
         self.leave_list(place, Stage::Ended);
         if let Some(posted) = self.get_mut(place) {
             posted.stage = Stage::Free;
-            if posted.wanted.among.is_some() {
-                posted.wanted.among = None;
-            }
             if posted.ended.is_some() {
                 posted.ended = None;
             }
@@ -297,6 +295,9 @@ impl Receives {
         let waited = posted.stage == Stage::Waiting;
         posted.stage = stage;
         if waited {
+            if posted.wanted.among.is_some() {
+                posted.wanted.among = None;
+            }
             let (before, after) = (posted.before, posted.after);
             self.link(before, after);
         }
@@ -343,6 +344,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::wire::INLINE_BYTES;
 
     fn wanted(tag: u32) -> Wanted {
         let pattern = Pattern { context: 0, source: Some(0), tag: Some(tag) };
@@ -351,38 +353,76 @@ mod tests {
         Wanted { pattern, want, among: None }
     }
 
+    /// What a receive in the model has come to.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Is {
+        Waiting,
+        Coming,
+        Abandoned,
+        /// Its message came, with this tag: whether that was one line.
+        Done(u32, bool),
+    }
+
     proptest! {
-        /// Against a list of what is posted, in the order of posting, and whether it waits.
+        /// Against a list of what is posted, in the order of posting, and what it has come to.
         #[test]
-        fn those_that_wait_stay_in_order(steps in proptest::collection::vec((0..5u8, 0..20usize), 0..200)) {
+        fn those_that_wait_stay_in_order(steps in proptest::collection::vec((0..8u8, 0..20usize), 0..200)) {
             let mut receives = Receives::default();
-            let mut model: Vec<(usize, u32, bool)> = Vec::new();
+            let mut model: Vec<(usize, u32, Is)> = Vec::new();
             for (number, (what, which)) in (0..).zip(steps) {
+                let which = if model.is_empty() { 0 } else { which % model.len() };
+                let is = |is| model.get(which).is_some_and(|of| of.2 == is);
                 match what {
-                    0 | 1 => model.push((receives.post(wanted(number)), number, true)),
-                    2 => {
-                        let place = receives.post(wanted(number));
-                        receives.set_coming(place);
-                        model.push((place, number, false));
+                    0..=2 => model.push((receives.post(wanted(number)), number, Is::Waiting)),
+                    3 if is(Is::Waiting) => {
+                        receives.set_coming(model[which].0);
+                        model[which].2 = Is::Coming;
                     }
-                    _ if model.is_empty() => prop_assert!(receives.first().is_none()),
-                    3 => {
-                        let which = which % model.len();
+                    4 if is(Is::Coming) => {
                         receives.set_abandoned(model[which].0);
-                        model[which].2 = false;
+                        model[which].2 = Is::Abandoned;
                     }
-                    _ => {
-                        let (place, _, waits) = model.remove(which % model.len());
-                        prop_assert_eq!(receives.wanted(place).is_some(), waits);
-                        receives.remove(place);
+                    5 if is(Is::Waiting) => {
+                        let words = [u64::from(number); INLINE_BYTES / 8];
+                        let came = receives.line_came(model[which].0).unwrap();
+                        *came = Came { source: 3, tag: number, count: 2, words };
+                        model[which].2 = Is::Done(number, true);
+                    }
+                    6 if is(Is::Waiting) || is(Is::Coming) => {
+                        let (context, source, tag, fingerprint) = (0, 3, number, 0);
+                        let envelope =
+                            Envelope { context, source, tag, fingerprint, count: 2, bytes: 16, sync: 0 };
+                        let rest = vec![number as u8; 16];
+                        let content = Content::Bytes { landed: None, rest };
+                        receives.end(model[which].0, Ok(Arrived { envelope, content }));
+                        model[which].2 = Is::Done(number, false);
+                    }
+                    7 if !model.is_empty() => {
+                        let (place, _, is) = model.remove(which);
+                        prop_assert_eq!(receives.wanted(place).is_some(), is == Is::Waiting);
+                        match (receives.take_ended(place), is) {
+                            (Some(Ok(Arrived { envelope, content })), Is::Done(tag, line)) => {
+                                prop_assert_eq!((envelope.tag, envelope.bytes), (tag, 16));
+                                prop_assert_eq!(matches!(content, Content::Inline(_)), line);
+                            }
+                            (None, Is::Waiting | Is::Coming | Is::Abandoned) => receives.remove(place),
+                            (taken, _) => prop_assert!(false, "{taken:?}"),
+                        }
                         prop_assert!(receives.get(place).is_none());
                     }
+                    _ => {}
                 }
                 let waiting = receives.waiting().map(|(place, of)| (place, of.pattern.tag));
-                let expected = model.iter().filter(|(_, _, waits)| *waits);
+                let expected = model.iter().filter(|(_, _, is)| *is == Is::Waiting);
                 let expected = expected.map(|&(place, tag, _)| (place, Some(tag)));
                 prop_assert_eq!(waiting.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
                 prop_assert_eq!((receives.len(), receives.iter().count()), (model.len(), model.len()));
+                for &(place, _, is) in &model {
+                    let posted = receives.get(place).unwrap();
+                    prop_assert_eq!(posted.has_ended(), matches!(is, Is::Done(..)));
+                    prop_assert_eq!(posted.came().is_some(), matches!(is, Is::Done(_, true)));
+                    prop_assert!(posted.wanted.among.is_none());
+                }
             }
         }
     }

@@ -57,13 +57,10 @@ pub(crate) const WINDOW: u32 = 8;
 /// A line that its reader still has in a cache must be taken away from there before it is written again, and a core
 /// does that for a few lines at a time: 64 KiB took 8.3 µs where the ring stayed in the caches, and 2.5 where it has
 /// gone from them when it is used again (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So the rings to a rank take
-/// four times its cache together: a chunk of a short message fills its slot in part. All rings of a world take no more than
-/// a 16th of its memory, which can grow to `limit` bytes.
-pub(crate) fn chunks(ranks: usize, second_level: usize, limit: u64) -> u32 {
+/// four times its cache together, or 256 KiB each: a chunk of a short message fills its slot in part.
+pub(crate) fn chunks(ranks: usize, cache: usize) -> u32 {
     const MOST: usize = 256;
-    let others = ranks.saturating_sub(1).max(1);
-    let most = (limit / 16) as usize / others.saturating_mul(ranks);
-    let bytes = (second_level.saturating_mul(4) / others).min(most);
+    let bytes = cache.saturating_mul(4) / ranks.saturating_sub(1).max(1);
     (bytes / CHUNK).clamp(WINDOW as usize, MOST) as u32
 }
 
@@ -331,20 +328,18 @@ mod tests {
 
     #[test]
     fn rings_of_chunks_are_larger_than_caches_and_small_among_many_ranks() {
-        let bytes = |ranks, second_level| chunks(ranks, second_level, u64::MAX) as usize * CHUNK;
+        let bytes = |ranks, cache| chunks(ranks, cache) as usize * CHUNK;
         assert_eq!(bytes(2, 1 << 20), 4 << 20);
         assert_eq!(bytes(2, 1280 << 10), 5 << 20);
-        for second_level in [0, 256 << 10, 1 << 20, 2 << 20, usize::MAX] {
+        for cache in [0, 256 << 10, 1 << 20, 2 << 20, usize::MAX] {
             for ranks in [1, 2, 3, 5, 8, 16, 100, 1024] {
-                let (ring, others) = (bytes(ranks, second_level), ranks - 1);
+                let (ring, others) = (bytes(ranks, cache), ranks - 1);
                 assert!((256 << 10..=8 << 20).contains(&ring), "{ranks} ranks: {ring}");
-                let all = second_level.saturating_mul(4);
+                let all = cache.saturating_mul(4);
                 assert!(ring == 256 << 10 || others * ring <= all, "{ranks} ranks: {ring}");
             }
         }
         assert_eq!(bytes(1024, 1 << 20), 256 << 10);
-        assert_eq!(chunks(2, 1 << 20, 2 << 20), 8);
-        assert_eq!(chunks(2, 1 << 20, 32 << 20) as usize * CHUNK, 1 << 20);
     }
 
     #[test]

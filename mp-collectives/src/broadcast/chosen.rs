@@ -20,7 +20,7 @@ use crate::members::{Members, names};
 use crate::near::Places;
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
-use crate::rings::Room;
+use crate::rings;
 use crate::told::Told;
 use crate::two_sided::TwoSided;
 
@@ -143,7 +143,10 @@ impl Broadcasts {
         // Room for any tree: all must take the same before they know which.
         let degree = ranks.saturating_sub(1).max(1);
         let slots = slots.unwrap_or(machine.slots());
-        let buffers = buffers.unwrap_or_else(|| Room::of(members).buffers(ranks, chunk_lines));
+        let buffers = match buffers {
+            Some(buffers) => buffers,
+            None => rings::buffers(members, ranks, chunk_lines)?,
+        };
         let lines = LineOptions { degree, slots, first_line: 0 };
         let too_much =
             || mp_core::Error::other("broadcasts that take more lines than there can be");

@@ -7,15 +7,14 @@ use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
 
-use super::choice::chunk_lines;
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
+use super::ways::Rings;
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::calls::{Board, Kind, Mark};
 use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::pairs::Pairs;
 use crate::real::RealMpb;
-use crate::rings::Room;
 use crate::told::Told;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
@@ -57,10 +56,9 @@ use crate::told::Told;
 /// # Memory
 /// Each rank has, for each other one, three lines of 64 bytes. As soon as any two ranks have sent more than 64 lines
 /// to each other, or a block of more than a line, all have more: 64 lines for each other one (16, with more than 16
-/// ranks) and a ring of chunks, and a ring of chunks of 32 KiB for all others. A chunk for one has 32 KiB, too, with two
-/// ranks, and less with more, but not less than 1 KiB. A ring has room for twice a core's second-level cache, but at most
-/// 4 MiB; the rings between two ranks take 32 MiB together at most, or four chunks each. Pages of a ring that were never used
-/// take no memory.
+/// ranks) and a ring of chunks, and a ring of chunks of 32 KiB for all others. A chunk for one has 32 KiB, too, with two or
+/// three ranks, and less with more, but not less than 1 KiB. A ring has room for twice a core's second-level cache, but
+/// those between two ranks take no more than 8 MiB together, and those for all others neither, or four chunks each.
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,
@@ -84,17 +82,13 @@ impl Exchanges {
         let members = members.into();
         let (ranks, cores) = (members.count(), members.cores());
         let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
-        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
-        let pairs = ranks.saturating_mul(ranks.saturating_sub(1));
-        let buffers =
-            settings.buffers.unwrap_or_else(|| Room::of(members).buffers(pairs, chunk_lines));
-        let settings = Settings { buffers: Some(buffers), ..settings };
-        let lines = Ways::lines(machine, settings).ok_or_else(|| {
+        let rings = Rings::of(members, settings)?;
+        let lines = Ways::lines_with(machine, settings, rings).ok_or_else(|| {
             mp_core::Error::other("exchanges that take more lines than there can be")
         })?;
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
         let mpb = RealMpb::checked(members.private_mpb(names::EXCHANGES, name, mpbs)?);
-        let ways = Ways::new(&mpb, cores, settings).map_err(mp_core::Error::other)?;
+        let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(mp_core::Error::other)?;
         Ok(Exchanges { mpb, ways, told: Told::new() })
     }
 

@@ -11,6 +11,7 @@ use super::{
     ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, Machine,
     ReduceOptionsError, SharedAllGather,
 };
+use crate::members::Members;
 use crate::rings;
 
 /// How exchanges are to be done. All ranks must ask for the same.
@@ -19,15 +20,19 @@ pub struct Settings {
     /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
     /// ranks.
     pub chunk_lines: Option<usize>,
-    /// So many chunks that a rank may have under way to another one, or to all; four where ranks are simulated, and as many
-    /// as suit the machine where they are real, unless this says so.
-    pub buffers: Option<usize>,
     /// So many lines that may be under way between two ranks, and not as many as suit the machine.
     pub slots: Option<usize>,
     /// Always this way where a block is for one rank.
     pub way: Option<Way>,
     /// Always this way where a block is for all: in all-gathers.
     pub way_to_all: Option<WayToAll>,
+}
+
+impl Settings {
+    /// Lines of a chunk for one of so many ranks, and of one for all.
+    fn chunks(self, ranks: usize) -> [usize; 2] {
+        [chunk_lines(ranks), SHARED].map(|usual| self.chunk_lines.unwrap_or(usual))
+    }
 }
 
 /// Why there can be no such exchanges.
@@ -53,6 +58,29 @@ pub struct Ways {
     shared: SharedAllGather,
 }
 
+/// How many chunks may be under way to another rank, and to all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rings {
+    pair: usize,
+    shared: usize,
+}
+
+impl Rings {
+    /// Where nothing is known of caches.
+    const LEAST: Rings = Rings { pair: rings::LEAST, shared: rings::LEAST };
+
+    /// Those that suit real ranks.
+    pub(super) fn of(members: Members<'_>, settings: Settings) -> mp_core::Result<Rings> {
+        let ranks = members.count();
+        let pairs = ranks.saturating_mul(ranks.saturating_sub(1));
+        let [pair, shared] = settings.chunks(ranks);
+        Ok(Rings {
+            pair: rings::buffers(members, pairs, pair)?,
+            shared: rings::buffers(members, ranks, shared)?,
+        })
+    }
+}
+
 /// Where in the MPBs each way has its lines.
 #[derive(Clone, Copy, Debug)]
 struct Rooms {
@@ -63,15 +91,14 @@ struct Rooms {
 }
 
 impl Rooms {
-    fn new(machine: Machine, settings: Settings) -> Option<Rooms> {
-        let (ranks, buffers) = (machine.ranks, settings.buffers.unwrap_or(rings::LEAST));
+    fn new(machine: Machine, settings: Settings, rings: Rings) -> Option<Rooms> {
+        let ranks = machine.ranks;
+        let [pair, shared] = settings.chunks(ranks);
         let slots = settings.slots.unwrap_or(machine.slots());
         let first_line = LineExchange::lines(slots, ranks)?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
-        let chunks = ChunkOptions { chunk_lines, buffers, first_line };
+        let chunks = ChunkOptions { chunk_lines: pair, buffers: rings.pair, first_line };
         let first_line = first_line.checked_add(chunks.lines(ranks)?)?;
-        let chunk_lines = settings.chunk_lines.unwrap_or(SHARED);
-        let shared = ChunkOptions { chunk_lines, buffers, first_line };
+        let shared = ChunkOptions { chunk_lines: shared, buffers: rings.shared, first_line };
         let end = first_line.checked_add(SharedAllGather::lines(shared, ranks)?)?;
         Some(Rooms { slots, chunks, shared, end })
     }
@@ -84,10 +111,21 @@ impl Ways {
     /// # Errors
     /// [`WaysError`].
     pub fn new<M: Mpb>(mpb: &M, cores: usize, settings: Settings) -> Result<Ways, WaysError> {
+        Ways::with_rings(mpb, cores, settings, Rings::LEAST)
+    }
+
+    /// [`new`](Self::new) with such rings of chunks.
+    pub(super) fn with_rings<M: Mpb>(
+        mpb: &M,
+        cores: usize,
+        settings: Settings,
+        rings: Rings,
+    ) -> Result<Ways, WaysError> {
         let payload = mpb.line_bytes().saturating_sub(size_of::<u64>());
         let machine = Machine { ranks: mpb.ranks(), cores, payload };
         let too_much = ReduceOptionsError::NoRoom { first_line: 0, lines: mpb.lines() };
-        let Rooms { slots, chunks, shared, .. } = Rooms::new(machine, settings).ok_or(too_much)?;
+        let Rooms { slots, chunks, shared, .. } =
+            Rooms::new(machine, settings, rings).ok_or(too_much)?;
         Ok(Ways {
             machine,
             settings,
@@ -99,7 +137,12 @@ impl Ways {
 
     /// Lines that this takes of each MPB; `None` when they are too many to count.
     pub fn lines(machine: Machine, settings: Settings) -> Option<usize> {
-        Some(Rooms::new(machine, settings)?.end)
+        Ways::lines_with(machine, settings, Rings::LEAST)
+    }
+
+    /// [`lines`](Self::lines) with such rings of chunks.
+    pub(super) fn lines_with(machine: Machine, settings: Settings, rings: Rings) -> Option<usize> {
+        Some(Rooms::new(machine, settings, rings)?.end)
     }
 
     /// All ranks call this with their parts of the same traffic.
@@ -193,7 +236,7 @@ mod tests {
             let machine = Machine { ranks, cores: 2, payload: 56 };
             Ways::lines(machine, Settings::default()).unwrap()
         };
-        // What the documentation of `Exchanges` says.
+        // KiB with the fewest buffers.
         assert!([lines(2) / 16, lines(8) / 16].into_iter().eq([264, 387]));
         assert_eq!(
             Ways::lines(Machine { ranks: usize::MAX, cores: 1, payload: 56 }, Settings::default()),

@@ -23,7 +23,7 @@ use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
-use crate::rings::Room;
+use crate::rings;
 use crate::told::Told;
 
 /// How reductions are to be done. All ranks must ask for the same.
@@ -123,7 +123,7 @@ impl Reductions {
         let first_line = add(0, LineReduce::lines(slots, ranks))?;
         let blocks = BlockOptions { block_lines, first_line };
         let first_line = add(first_line, blocks.lines(ranks))?;
-        let buffers = Room::of(members).buffers(ranks, chunk_lines);
+        let buffers = rings::buffers(members, ranks, chunk_lines)?;
         let chunks = ChunkOptions { chunk_lines, buffers, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));

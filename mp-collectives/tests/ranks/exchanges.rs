@@ -42,7 +42,7 @@ const LENGTHS: [usize; 15] = [
 ];
 
 const SMALL: Settings =
-    Settings { chunk_lines: Some(2), buffers: None, slots: Some(8), way: None, way_to_all: None };
+    Settings { chunk_lines: Some(2), slots: Some(8), way: None, way_to_all: None };
 
 fn same(got: &[u8], expected: &[u8], step: Step) -> Result<()> {
     let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);

@@ -179,8 +179,11 @@ impl RingSender {
         Self { limit: 0, ..Self::new(ring) }
     }
 
-    /// Has so many messages under way at most, in all slots in turn: before the first one is sent.
+    /// Has so many messages under way at most, in all slots in turn, unless one was sent already.
     pub(crate) fn set_window(&mut self, window: u64) {
+        if self.tail != 0 {
+            return;
+        }
         self.window = window.clamp(1, self.ring.slots.count().max(1));
         self.limit = self.limit.min(self.window);
         self.look_ahead();

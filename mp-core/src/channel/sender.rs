@@ -112,8 +112,10 @@ impl<M: Message + ?Sized> Sender<M> {
         self.opened.signals().for_sender.notice()
     }
 
-    /// Has so many messages under way at most, although they take all slots in turn; before the first one is sent, in a
-    /// channel between two ranks. A slot that comes late to its next message has gone from its reader's caches.
+    /// Has so many messages under way at most, although they take all slots in turn, in a channel between two ranks. It does
+    /// nothing once a message was sent. A slot that comes late to its next message has gone from its reader's caches. The
+    /// receiver does not know of it: one that holds the guards of so many messages waits for ever, and not with
+    /// [`GuardsHeld`](crate::ErrorKind::GuardsHeld).
     #[doc(hidden)]
     pub fn set_window(&mut self, messages: u32) {
         self.ring.set_window(messages.into());

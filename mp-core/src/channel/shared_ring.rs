@@ -54,7 +54,7 @@ fn ahead(word: u64, position: u64) -> i32 {
     ((word >> 32) as u32).wrapping_sub(position as u32) as i32
 }
 
-/// What stands before every payload.
+/// What stands beside every payload.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SharedSlotHeader {

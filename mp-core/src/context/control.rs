@@ -63,6 +63,9 @@ pub(crate) struct WorldControl {
     pub(crate) helpers: CachePadded<AtomicU32>,
     /// When the world was made, CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
+    /// Bytes of cache for which rings are made, as all ranks see it: see [`Rank::cache_for_rings`](crate::Rank::cache_for_rings). 0
+    /// until one has asked.
+    pub(crate) cache: AtomicU64,
     /// Channels and MPBs made so far. Changed under the heap's lock.
     pub(crate) channels: AtomicU64,
     /// Of the one rank that makes MPBs.

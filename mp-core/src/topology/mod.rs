@@ -188,9 +188,8 @@ pub enum CacheKind {
     Unified,
 }
 
-/// Returns the bytes of the second-level cache of the machine's first CPU; 1 MiB where the kernel tells of none. All
-/// processes of a machine get the same number, whichever CPUs they may use.
-pub fn second_level_cache() -> usize {
+/// Returns the bytes of the second-level cache of the machine's first CPU; 1 MiB where the kernel tells of none.
+pub(crate) fn second_level_cache() -> usize {
     const USUAL: usize = 1 << 20;
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| {

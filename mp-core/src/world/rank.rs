@@ -16,7 +16,7 @@ use crate::{
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
     sync::Ordering,
-    topology::Seat,
+    topology::{Seat, second_level_cache},
     wait::{
         News,
         progress::{self, Part},
@@ -535,9 +535,23 @@ impl Rank {
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
 
-    /// Returns how many bytes the world's memory can grow to: see [`World::segment_size`](crate::World::segment_size).
-    pub fn memory_limit(&self) -> u64 {
-        self.context.segment.len()
+    /// Returns the bytes of a core's second-level cache, in which rings of long messages are not to stay: of the rank that
+    /// asks first, for all of the world, and no more than a 64th of the world's memory for each rank.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory was overwritten.
+    #[doc(hidden)]
+    pub fn cache_for_rings(&self) -> Result<usize> {
+        // Relaxed: there is nothing but this word.
+        let agreed = &self.context.world()?.cache;
+        let known = agreed.load(Ordering::Relaxed);
+        if known != 0 {
+            return Ok(known as usize);
+        }
+        let share = self.context.segment.end() / (64 * self.size() as u64);
+        let own = share.min(second_level_cache() as u64).max(1);
+        let asked = agreed.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+        Ok(asked.map_or_else(|known| known, |_| own) as usize)
     }
 }
 
