@@ -5,15 +5,15 @@ use crate::members::Members;
 /// The line's length.
 const LINE: usize = 64;
 
-/// Buffers that chunks are passed through in any ring.
+/// How many buffers a ring has at least.
 pub(crate) const LEAST: usize = 4;
 
-/// Returns how many buffers of so many lines each of so many rings of these ranks has.
+/// Returns how many buffers a ring has, where these ranks have `rings` rings and a buffer has `chunk_lines` lines.
 ///
-/// A ring takes twice a core's second-level cache. So a reader has let go of a line when it is written again: to take a
-/// line away from a cache is what a writer can do for a few lines at a time only (`cargo bench --bench ratios --
-/// broadcast.1MB gather.64KB reduce.1MB`). Rings of one kind take 8 MiB of a communicator's memory together, or
-/// [`LEAST`] buffers each.
+/// A ring is twice as large as a core's second-level cache, so that a line has left its reader's cache when it is written
+/// again. Otherwise the writer has to take it away from there, which a core does for a few lines at a time only (`cargo
+/// bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB, or [`LEAST`]
+/// buffers each if that is more.
 pub(crate) fn buffers(
     members: Members<'_>,
     rings: usize,

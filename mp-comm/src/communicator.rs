@@ -249,7 +249,8 @@ impl Communicator {
         self.send_in(Stream::Program, elements, to, tag)
     }
 
-    /// Into the caller goes what a message of one line takes, so that its elements need not be in memory first.
+    /// Sends. What a message of one line takes is inlined into the caller, so that the compiler can keep its elements in
+    /// registers.
     #[inline(always)]
     pub(crate) fn send_in<T: Plain>(
         &self,

@@ -218,7 +218,7 @@ impl Desk {
         want: Want,
         members: &Arc<Members>,
     ) -> Result<usize> {
-        // Each side has its own copy of what is wanted, so that the usual one needs none in memory.
+        // Each branch builds its own value. One that both share would have an address, and would lie in memory.
         if !self.store.is_empty()
             && let Some(place) = self.post_for_stored(Wanted::new(pattern, want, members))?
         {

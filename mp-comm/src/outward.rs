@@ -27,7 +27,7 @@ pub(crate) const NAMES: Namespace = Namespace::new("messages");
 
 pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
 
-/// Returns how channels of chunks are in this world.
+/// Returns the settings of a channel of chunks. They depend on the number of ranks and on the caches.
 pub(crate) fn chunk_channel(rank: &Rank) -> Result<Channel, CoreError> {
     let slots = chunks(rank.size(), rank.cache_for_rings()?);
     Ok(NAMES.channel(Channel::degree(slots).max_len(CHUNK)))

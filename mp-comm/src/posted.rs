@@ -72,7 +72,7 @@ pub(crate) enum Stage {
     Line,
     /// Its message came, or never will.
     Ended,
-    /// Nobody has it any more, but its message is still coming.
+    /// Its request was dropped while its message was coming.
     Abandoned,
 }
 
@@ -85,8 +85,8 @@ pub(crate) struct Came {
     pub(crate) words: Inline,
 }
 
-/// A posted receive. Each stage has fields of its own, which are written where they are: a receive that is put together
-/// elsewhere and then copied here waits for its own words.
+/// A posted receive. Each stage has fields of its own, which are written in place. To build a receive elsewhere and copy
+/// it here would be slow: the copy reads words that were just stored, and waits for them.
 #[derive(Debug)]
 pub(crate) struct Posted {
     stage: Stage,
@@ -133,7 +133,7 @@ impl Posted {
         (self.stage == Stage::Line).then_some(&self.came)
     }
 
-    /// The same as a message of any kind.
+    /// Returns the message of one line as a message of any kind.
     fn came_whole(&self) -> Option<Arrived> {
         let &Came { source, tag, count, words } = self.came()?;
         let Wanted {
@@ -225,24 +225,24 @@ impl Receives {
         })
     }
 
-    /// A message was found for a receive, and is coming.
+    /// Notes that a message was found for a receive, and is coming.
     pub(crate) fn set_coming(&mut self, place: usize) {
         self.leave_list(place, Stage::Coming);
     }
 
-    /// Nobody has a receive any more whose message is coming.
+    /// Notes that the request of a receive was dropped while its message is coming.
     pub(crate) fn set_abandoned(&mut self, place: usize) {
         self.leave_list(place, Stage::Abandoned);
     }
 
-    /// A message of one line came for a receive. Returns where it is to be written down.
+    /// Notes that a message of one line came for a receive. Returns the field that the caller writes it to.
     #[inline(always)]
     pub(crate) fn line_came(&mut self, place: usize) -> Option<&mut Came> {
         self.leave_list(place, Stage::Line);
         self.get_mut(place).map(|posted| &mut posted.came)
     }
 
-    /// A receive's message came, or never will.
+    /// Notes that a receive's message came, or never will.
     pub(crate) fn end(&mut self, place: usize, ended: Result<Arrived>) {
         if let Ok(Arrived { envelope, content: Content::Inline(words) }) = ended {
             let Envelope { source, tag, count, .. } = envelope;
@@ -288,7 +288,7 @@ impl Receives {
         Some(ended)
     }
 
-    /// Sets the stage of a receive, which waits no more.
+    /// Sets the stage of a receive, and takes it off the list if it waited.
     #[inline(always)]
     fn leave_list(&mut self, place: usize, stage: Stage) {
         let Some(posted) = self.get_mut(place) else { return };

@@ -48,7 +48,7 @@ impl Ticket {
         Self { place: Place { home: Rc::clone(home), handle }, is_over: false }
     }
 
-    /// Nothing is left to let go of.
+    /// Drops the ticket of a request that has no place any more.
     #[inline]
     fn forget(mut self) {
         self.is_over = true;
@@ -172,8 +172,8 @@ impl Communicator {
         self.send_meanwhile(buffer, to, tag, true)
     }
 
-    /// Puts the request together from what fits in registers, where the caller has it: whoever copies what was just
-    /// written in pieces waits until all stores before these are done, the message to its line among them.
+    /// Begins a send, and builds its request in the caller from values that are in registers. A request that is written
+    /// field by field and then copied would wait for all earlier stores, also for that of the message to its line.
     #[inline(always)]
     fn send_meanwhile<B: Buffer + 'static>(
         &self,
@@ -191,8 +191,8 @@ impl Communicator {
         Request::new(SendOperation { ticket, outcome, buffer: kept })
     }
 
-    /// Sends as far as there is room. Returns the place at the desk of what is still under way, which has the buffer
-    /// unless all of it has gone.
+    /// Sends as far as there is room. Returns the send's place at the desk if it is still under way. The desk has taken
+    /// the buffer then, unless only the receiver's answer is missing.
     #[inline(never)]
     fn begin_send<B: Buffer + 'static>(
         &self,

@@ -48,16 +48,17 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios -- tagged`).
 /// To cut what is no longer than that as well costs more than it gains.
 pub(crate) const HALVED: usize = 4 * CHUNK;
-/// Chunks that may be under way to a rank at most.
+/// How many chunks may be under way to a rank.
 pub(crate) const WINDOW: u32 = 8;
 
-/// Returns how many slots a channel of chunks has between two of so many ranks, whose cores have second-level caches of
-/// so many bytes.
+/// Returns how many slots a channel of chunks has in a world of `ranks` ranks, whose cores have second-level caches of
+/// `cache` bytes.
 ///
-/// A line that its reader still has in a cache must be taken away from there before it is written again, and a core
-/// does that for a few lines at a time: 64 KiB took 8.3 µs where the ring stayed in the caches, and 2.5 where it has
-/// gone from them when it is used again (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So the rings to a rank take
-/// four times its cache together, or 256 KiB each: a chunk of a short message fills its slot in part.
+/// A line that its reader still has in a cache must be taken away from there before it is written again. A core does that
+/// for a few lines at a time only: 64 KiB took 8.3 µs in a ring that stayed in the caches, and 2.5 µs in one that is
+/// larger (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So all rings to a rank together are four times as
+/// large as its cache, but each has 256 KiB at least. Twice the cache is not enough, because a chunk of a short message
+/// fills only a part of its slot.
 pub(crate) fn chunks(ranks: usize, cache: usize) -> u32 {
     const MOST: usize = 256;
     let bytes = cache.saturating_mul(4) / ranks.saturating_sub(1).max(1);

@@ -29,7 +29,7 @@ use crate::two_sided::TwoSided;
 pub struct Settings {
     /// Lines of 64 bytes in a chunk of a long message.
     pub chunk_lines: usize,
-    /// So many chunks that a rank may have under way to its children, and not as many as suit the machine.
+    /// How many chunks a rank may have under way to its children; as many as suit the machine if this is `None`.
     pub buffers: Option<usize>,
     /// So many lines that may be under way between two ranks, and not as many as suit the machine.
     pub slots: Option<usize>,

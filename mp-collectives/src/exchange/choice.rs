@@ -10,8 +10,8 @@ use crate::rings;
 /// Lines of the chunks that all others get.
 pub(super) const SHARED: usize = 512;
 
-/// Lines in a chunk for one rank: fewer among many ranks, so that the buffers for all others are no more, as long as
-/// chunks do not become so short that each is mostly waited for. Powers of
+/// Returns how many lines a chunk for one rank has. Among many ranks a chunk is shorter, so that the buffers for all
+/// others together stay as large; but it never gets so short that a rank mostly waits for it. The number is a power of
 /// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     let share = 1024 / ranks.saturating_sub(1).max(1);

@@ -56,9 +56,10 @@ use crate::told::Told;
 /// # Memory
 /// Each rank has, for each other one, three lines of 64 bytes. As soon as any two ranks have sent more than 64 lines
 /// to each other, or a block of more than a line, all have more: 64 lines for each other one (16, with more than 16
-/// ranks) and a ring of chunks, and a ring of chunks of 32 KiB for all others. A chunk for one has 32 KiB, too, with two or
-/// three ranks, and less with more, but not less than 1 KiB. A ring has room for twice a core's second-level cache, but
-/// those between two ranks take no more than 8 MiB together, and those for all others neither, or four chunks each.
+/// ranks) and a ring of chunks, and one ring whose chunks go to all others. Chunks of the latter have 32 KiB. Chunks for a
+/// single rank have 32 KiB with two or three ranks, and less with more, but at least 1 KiB. A ring is twice as large as a
+/// core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so do the rings
+/// for all. But each ring has four chunks at least.
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,

@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Lines of a chunk for one of so many ranks, and of one for all.
+    /// Returns how many lines a chunk has among so many ranks: one that goes to a single rank, and one that goes to all.
     fn chunks(self, ranks: usize) -> [usize; 2] {
         [chunk_lines(ranks), SHARED].map(|usual| self.chunk_lines.unwrap_or(usual))
     }
@@ -58,7 +58,7 @@ pub struct Ways {
     shared: SharedAllGather,
 }
 
-/// How many chunks may be under way to another rank, and to all.
+/// How many chunks may be under way to another rank, and how many to all others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rings {
     pair: usize,
@@ -66,10 +66,10 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Where nothing is known of caches.
+    /// The fewest: for simulated machines, whose caches are not known.
     const LEAST: Rings = Rings { pair: rings::LEAST, shared: rings::LEAST };
 
-    /// Those that suit real ranks.
+    /// Returns how many suit the machine that these ranks run on.
     pub(super) fn of(members: Members<'_>, settings: Settings) -> mp_core::Result<Rings> {
         let ranks = members.count();
         let pairs = ranks.saturating_mul(ranks.saturating_sub(1));

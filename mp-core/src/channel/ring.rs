@@ -159,7 +159,7 @@ pub(crate) struct RingSender {
     tail: u64,
     /// What `tail` may become before `head` must be looked at.
     limit: u64,
-    /// How many messages may be under way: as many as there are slots, unless [told](Self::set_window).
+    /// How many messages may be under way: the number of slots, unless [`set_window`](Self::set_window) has lowered it.
     window: u64,
     /// The slot of message `tail`.
     cursor: Cursor,
@@ -179,7 +179,7 @@ impl RingSender {
         Self { limit: 0, ..Self::new(ring) }
     }
 
-    /// Has so many messages under way at most, in all slots in turn, unless one was sent already.
+    /// Limits how many messages may be under way. Does nothing once a message was sent.
     pub(crate) fn set_window(&mut self, window: u64) {
         if self.tail != 0 {
             return;
@@ -227,7 +227,7 @@ impl RingSender {
         Ok(self.reserve())
     }
 
-    /// [`Ring::room`], as far as the window lets messages go.
+    /// Returns the first position that may not be written yet, because its slot is not free or because of the window.
     fn room(&self) -> Result<u64, CorruptHead> {
         self.ring.room_for(self.tail, self.limit, self.window)
     }
@@ -287,8 +287,8 @@ impl RingSender {
         // SAFETY: `slot` comes from `reserve`, and `place` is that of the ring's slots.
         let header = unsafe { self.ring.slots.header_at(slot, place.header) };
         // Release: pairs with the Acquire in `RingReceiver::peek`: the message is whole before its
-        // number shows. It comes right after the message: stores of this end's own words between the two
-        // would have the processor turn from line to line twice as often, and a store waits for those before it.
+        // number shows. This store comes right after those of the message. With stores to this end's own words between
+        // them, the processor would change lines twice as often, and stores wait for the ones before them.
         header.seq.store(sent as u32, Ordering::Release);
         self.tail = sent;
         let stops = self.cursor.advance(slot, place.stride);

@@ -112,10 +112,11 @@ impl<M: Message + ?Sized> Sender<M> {
         self.opened.signals().for_sender.notice()
     }
 
-    /// Has so many messages under way at most, although they take all slots in turn, in a channel between two ranks. It does
-    /// nothing once a message was sent. A slot that comes late to its next message has gone from its reader's caches. The
-    /// receiver does not know of it: one that holds the guards of so many messages waits for ever, and not with
-    /// [`GuardsHeld`](crate::ErrorKind::GuardsHeld).
+    /// Limits how many messages may be under way in a channel between two ranks. Messages still use all slots in turn, so
+    /// that a slot has left its reader's caches when it is written again. This does nothing once a message was sent.
+    ///
+    /// The receiver does not know the limit. If it holds the guards of so many messages and waits for another one, it waits
+    /// for ever, and does not get [`GuardsHeld`](crate::ErrorKind::GuardsHeld).
     #[doc(hidden)]
     pub fn set_window(&mut self, messages: u32) {
         self.ring.set_window(messages.into());
@@ -450,9 +451,9 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 }
 
-/// Calls a slow path with a message, or with a copy of it that is of no use afterwards if it is short. A program's
-/// message need not have an address then: the compiler keeps it in registers, and what is sent is stored
-/// once, into its slot. A message that is written twice waits for both, since stores go to memory one after another.
+/// Calls a slow path with a message, or with a copy of it if it is short. So the program's own message needs no address:
+/// the compiler can keep it in registers and store it once, into its slot. Stores go to memory one after another, so a
+/// message that was stored elsewhere first would have to wait for that.
 #[inline(always)]
 fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element]) -> R) -> R {
     match message.elements() {

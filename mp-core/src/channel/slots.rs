@@ -183,8 +183,8 @@ const HEADERS: usize =
 struct BlankLine([SlotHeader; HEADERS]);
 
 impl Slots<SlotHeader> {
-    /// No slot. Whoever looks for a message all the same finds none, wherever in a line the header of
-    /// its kind of message is.
+    /// Returns slots of which there are none. A receiver may look at the first one all the same. It finds no
+    /// message there, wherever in the line it looks for the header.
     pub(crate) fn blank() -> Self {
         #[cfg(not(loom))]
         static BLANK: BlankLine = BlankLine([const { SlotHeader::new() }; HEADERS]);

@@ -535,8 +535,9 @@ impl Rank {
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
 
-    /// Returns the bytes of a core's second-level cache, in which rings of long messages are not to stay: of the rank that
-    /// asks first, for all of the world, and no more than a 64th of the world's memory for each rank.
+    /// Returns how many bytes a core's second-level cache has. Rings of long messages are made larger than that. The rank
+    /// that asks first finds it out, and all ranks get its answer. It is at most 1/64 of each rank's share of the
+    /// world's memory.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory was overwritten.
