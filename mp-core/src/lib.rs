@@ -67,7 +67,10 @@ pub mod names {
 /// Memory of a world for algorithms of other crates: what critical sections are made of.
 pub mod memory {
     pub use crate::{
-        mpb::{consensus::Consensus, region::Region},
+        mpb::{
+            consensus::Consensus,
+            region::{KeptWord, Region},
+        },
         word::{Word, settle},
     };
     #[cfg(loom)]

@@ -5,7 +5,7 @@
 //! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
 //! see [`Region::wait`] and [`Region::wake`].
 
-use std::{fmt, ptr::NonNull, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{
     directory::{Opened, is_there},
@@ -49,6 +49,34 @@ pub struct Region {
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
+
+/// A word of a [`Region`], found once. It keeps the region open.
+#[derive(Clone)]
+pub struct KeptWord {
+    word: NonNull<Word>,
+    _opened: Arc<Opened>,
+}
+
+// SAFETY: the pointer leads to an atomic that the opened MPBs keep mapped.
+unsafe impl Send for KeptWord {}
+// SAFETY: as above.
+unsafe impl Sync for KeptWord {}
+
+impl Deref for KeptWord {
+    type Target = Word;
+
+    #[inline(always)]
+    fn deref(&self) -> &Word {
+        // SAFETY: `Region::keep` found it among the region's words, which stay where they are while it is open.
+        unsafe { self.word.as_ref() }
+    }
+}
+
+impl fmt::Debug for KeptWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Word::fmt(self, f)
+    }
+}
 
 impl Region {
     /// Opens a region of `words` words and `bytes` bytes, all zeros at first, by a name in the
@@ -110,6 +138,12 @@ impl Region {
     pub fn words(&self) -> &[Word] {
         // SAFETY: `open` made it of so many lines; lines are atomic words, as these are.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
+    }
+
+    /// Finds a word, for whoever wants it again and again. `None` if there is none of this number.
+    pub fn keep(&self, index: usize) -> Option<KeptWord> {
+        let word = NonNull::from(self.words().get(index)?);
+        Some(KeptWord { word, _opened: Arc::clone(&self.opened) })
     }
 
     /// The bytes behind the words, aligned to 128 bytes: how many and where. They are readable and

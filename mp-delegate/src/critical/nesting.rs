@@ -10,16 +10,30 @@ const SERVED: u64 = 1 << 63;
 /// Beside an object's number, which is an even one: by a handle that shares its seat, from when it has its turn on.
 pub(super) const SHARED: u64 = 1;
 
+/// The sections of a thread.
+struct Sections {
+    deep: Cell<usize>,
+    at_hand: [Cell<u64>; DEPTH],
+}
+
 thread_local! {
-    static DEEP: Cell<usize> = const { Cell::new(0) };
-    static SECTIONS: [Cell<u64>; DEPTH] = const { [const { Cell::new(0) }; DEPTH] };
+    static SECTIONS: Sections =
+        const { Sections { deep: Cell::new(0), at_hand: [const { Cell::new(0) }; DEPTH] } };
     static FURTHER: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Looks at the sections of this thread. `LocalKey`'s own `get` and `set` may become calls, each of which takes as
+/// long as the rest of an operation that nobody else is in the way of.
+#[inline(always)]
+fn here<T: Default>(look: impl FnOnce(&Sections) -> T) -> T {
+    // It has no destructor, so that there always is one.
+    SECTIONS.try_with(look).unwrap_or_default()
 }
 
 /// Whether this thread is in the middle of any operation.
 #[inline(always)]
 pub(super) fn is_deep() -> bool {
-    DEEP.get() != 0
+    here(|sections| sections.deep.get() != 0)
 }
 
 /// Whether an operation on the object would wait for one that this thread is in the middle of.
@@ -27,9 +41,10 @@ pub(super) fn is_deep() -> bool {
 #[cold]
 pub(super) fn refuses(object: u64, served: bool) -> bool {
     let within = |section: u64| section & !SERVED == object || served && section & SERVED != 0;
-    let at_hand = DEEP.get().min(DEPTH);
-    SECTIONS.with(|sections| sections[..at_hand].iter().any(|section| within(section.get())))
-        || FURTHER.with_borrow(|further| further.iter().any(|&section| within(section)))
+    here(|sections| {
+        let at_hand = sections.deep.get().min(DEPTH);
+        sections.at_hand[..at_hand].iter().any(|section| within(section.get()))
+    }) || FURTHER.with_borrow(|further| further.iter().any(|&section| within(section)))
 }
 
 /// The thread is in an operation on an object until this is dropped.
@@ -44,18 +59,16 @@ impl Inside {
     #[inline(always)]
     pub(super) fn enter(object: u64, served: bool) -> Self {
         let section = if served { object | SERVED } else { object };
-        let deep = DEEP.get();
-        if deep < DEPTH {
-            SECTIONS.with(|sections| {
+        here(|sections| {
+            let deep = sections.deep.get();
+            match sections.at_hand.get(deep) {
                 // Mostly the same as the last time, and a store less to wait for.
-                if sections[deep].get() != section {
-                    sections[deep].set(section);
-                }
-            });
-        } else {
-            enter_further(section);
-        }
-        DEEP.set(deep + 1);
+                Some(last) if last.get() == section => {}
+                Some(last) => last.set(section),
+                None => enter_further(section),
+            }
+            sections.deep.set(deep + 1);
+        });
         Self { section, _not_send: std::marker::PhantomData }
     }
 }
@@ -76,36 +89,36 @@ impl Drop for Inside {
 /// The end of what was [entered](Inside::enter) and forgotten, not by a server.
 #[inline(always)]
 pub(super) fn leave(section: u64) {
-    let last = DEEP.get().wrapping_sub(1);
-    // Nearly always the last one; guards of locks can be dropped in any order.
-    if SECTIONS.with(|sections| sections.get(last).is_some_and(|s| s.get() == section)) {
-        DEEP.set(last);
-    } else {
-        leave_another(section);
-    }
+    here(|sections| {
+        let last = sections.deep.get().wrapping_sub(1);
+        // Nearly always the last one; guards of locks can be dropped in any order.
+        if sections.at_hand.get(last).is_some_and(|s| s.get() == section) {
+            sections.deep.set(last);
+        } else {
+            leave_another(sections, section);
+        }
+    });
 }
 
 #[cold]
 #[inline(never)]
-fn leave_another(section: u64) {
-    let Some(last) = DEEP.get().checked_sub(1) else { return };
+fn leave_another(Sections { deep, at_hand }: &Sections, section: u64) {
+    let Some(last) = deep.get().checked_sub(1) else { return };
     let left = FURTHER.with_borrow_mut(|further| {
         if let Some(at) = further.iter().rposition(|&s| s == section) {
             further.remove(at);
             return true;
         }
-        SECTIONS.with(|sections| {
-            let at_hand = &sections[..DEPTH.min(last + 1)];
-            let Some(at) = at_hand.iter().rposition(|s| s.get() == section) else { return false };
-            at_hand[at..].windows(2).for_each(|pair| pair[0].set(pair[1].get()));
-            if !further.is_empty() {
-                sections[DEPTH - 1].set(further.remove(0));
-            }
-            true
-        })
+        let at_hand = &at_hand[..DEPTH.min(last + 1)];
+        let Some(at) = at_hand.iter().rposition(|s| s.get() == section) else { return false };
+        at_hand[at..].windows(2).for_each(|pair| pair[0].set(pair[1].get()));
+        if !further.is_empty() {
+            at_hand[DEPTH - 1].set(further.remove(0));
+        }
+        true
     });
     if left {
-        DEEP.set(last);
+        deep.set(last);
     }
 }
 

@@ -956,7 +956,7 @@ impl<O: Object> Core<O> {
         let guard = locked.acquire_within(limit).map_err(|stop| self.stopped(stop))?;
         match guard {
             // Not before: whoever had the lock may have panicked.
-            Some(_) if self.place.head(head::POISONED).peek() != 0 => Err(poisoned(&self.place)),
+            Some(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             guard => Ok(guard),
         }
     }
@@ -1145,21 +1145,23 @@ impl<O: Object> Core<O> {
         if nesting::is_deep() || self.broken.get().is_some() {
             self.check(false)?;
         }
-        let Self { place, algorithm, broken, .. } = self;
-        let Algorithm::Lock(locked) = algorithm else {
-            return Err(Error::bad(place.region.name(), "it is not protected by a lock"));
+        let Algorithm::Lock(locked) = &self.algorithm else {
+            return Err(self.bad("it is not protected by a lock"));
         };
         match locked.acquire() {
             // Not before: whoever had the lock may have panicked.
-            Ok(_) if place.head(head::POISONED).peek() != 0 => Err(poisoned(place)),
+            Ok(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             Ok(guard) => Ok(guard),
-            Err(stop) => {
-                if let Stop::Lost(rank) = stop {
-                    broken.set(Some(rank));
-                }
-                Err(Error::stopped(place.region.name(), stop))
-            }
+            Err(stop) => Err(self.stopped(stop)),
         }
+    }
+
+    /// Says that an operation did not come to its end, and gives up the lock.
+    #[cold]
+    #[inline(never)]
+    fn poisoned(&self, guard: Guard<'_, O>) -> Error {
+        drop(guard);
+        Error::from(ErrorKind::Poisoned { object: self.name().to_owned() })
     }
 }
 
@@ -1205,11 +1207,6 @@ fn within_mp<Op: Plain, Ret: Plain>(
         }
         return client.collect::<_, Op>(place, number);
     }
-}
-
-#[cold]
-fn poisoned(place: &Place) -> Error {
-    Error::from(ErrorKind::Poisoned { object: place.region.name().to_owned() })
 }
 
 #[inline(never)]

@@ -412,9 +412,9 @@ impl Place {
         &self.region.words()[first..first + BLOCK]
     }
 
-    /// The word of a seat's wish, among all.
-    pub(super) fn wish(&self, seat: Seat) -> usize {
-        head::WORDS + seat * BLOCK + seat::WISH
+    /// The number of one of a seat's words among all.
+    pub(super) fn index(&self, seat: Seat, word: usize) -> usize {
+        head::WORDS + seat * BLOCK + word
     }
 
     /// The seat that further handles of this rank share.
@@ -740,15 +740,15 @@ impl Site for Place {
 
     #[inline(always)]
     fn take_turn(&self, me: Seat) {
-        if turns::are_taken(self) {
-            turns::take(self, me);
+        if turns::are_taken(self, self.head(head::TURNS)) {
+            turns::take(self, self.head(head::TURN), me);
         }
     }
 
     #[inline(always)]
     fn end_turn(&self, me: Seat) {
         if self.waits.has_turn() {
-            turns::end(self, me);
+            turns::end(self, self.head(head::TURN), me);
         }
     }
 

@@ -25,7 +25,7 @@ use std::{cell::Cell, thread::yield_now, time::Duration};
 use mp_core::waits::looks;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::site::{Place, Seat, Site, head, seat};
+use super::site::{Place, Seat, Site, Word, head, seat};
 use crate::trace::now;
 
 /// Looks before the first nap where ranks share cores, others running between them: whoever has the turn
@@ -192,8 +192,8 @@ fn go_over(place: &Place, now: u64, waited: u64) {
 
 /// Whether turns are taken.
 #[inline(always)]
-pub(super) fn are_taken(place: &Place) -> bool {
-    place.head(head::TURNS).peek() != 0 || !place.spins()
+pub(super) fn are_taken(place: &Place, until: &Word) -> bool {
+    until.peek() != 0 || !place.spins()
 }
 
 /// Looks whether they still are.
@@ -226,35 +226,41 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Before an operation of a seat.
-#[inline(never)]
-pub(super) fn take(place: &Place, me: Seat) {
-    place.waits.has_turn.set(true);
-    let operations = &place.waits.operations;
-    operations.set(operations.get().wrapping_add(1));
-    if operations.get().is_multiple_of(OPERATIONS) {
-        look_at_the_clock(place);
+/// Before an operation of a seat. `turn` is the word that says whose turn it is.
+#[inline(always)]
+pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
+    let waits = &place.waits;
+    waits.has_turn.set(true);
+    let operations = waits.operations.get().wrapping_add(1);
+    waits.operations.set(operations);
+    let (seen, mine) = (turn.peek(), me as u64 + 1);
+    if operations.is_multiple_of(OPERATIONS) || seen != 0 && seen != mine {
+        look_up(place, seen != 0 && seen != mine);
     }
-    let (turn, mine) = (place.head(head::TURN), me as u64 + 1);
-    let seen = turn.peek();
-    if seen == mine {
-        return;
+    if seen != mine {
+        turn.set(mine);
     }
-    if seen != 0 {
-        give_way(place);
-    }
-    turn.set(mine);
 }
 
 /// After it.
-#[inline(never)]
-pub(super) fn end(place: &Place, me: Seat) {
+#[inline(always)]
+pub(super) fn end(place: &Place, turn: &Word, me: Seat) {
     place.waits.has_turn.set(false);
-    let turn = place.head(head::TURN);
     // Somebody may have taken it, and has to be left with it: two who take it from each other would
     // both be in the middle of something ever after.
     if turn.peek() == me as u64 + 1 {
         turn.set(0);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_up(place: &Place, is_taken: bool) {
+    if place.waits.operations.get().is_multiple_of(OPERATIONS) {
+        look_at_the_clock(place);
+    }
+    if is_taken {
+        give_way(place);
     }
 }
 
@@ -286,6 +292,10 @@ mod tests {
     fn place() -> Place {
         let rank = World::solo().unwrap();
         Place::new(open_region(&rank, OBJECTS, "turns", Place::own(2), 0).unwrap(), 2)
+    }
+
+    fn taken(place: &Place) -> bool {
+        are_taken(place, place.head(head::TURNS))
     }
 
     /// A wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
@@ -327,13 +337,13 @@ mod tests {
         };
         place.waits.measured(1_000_000);
         preempted(place.waits.few + 1);
-        assert!(!are_taken(&place), "it waited outside of operations");
+        assert!(!taken(&place), "it waited outside of operations");
         place.enter(0);
         preempted(place.waits.few);
         wait(&place, place.waits.few + 1, 1_000_000);
-        assert!(!are_taken(&place), "nothing was taken from it");
+        assert!(!taken(&place), "nothing was taken from it");
         preempted(place.waits.few + 1);
-        assert!(are_taken(&place));
+        assert!(taken(&place));
     }
 
     #[test]
@@ -344,20 +354,20 @@ mod tests {
         }
         place.waits.measured(100);
         wait(&place, place.waits.few + 1, 1_000_000);
-        assert!(!are_taken(&place), "it waited outside of operations");
+        assert!(!taken(&place), "it waited outside of operations");
         place.enter(0);
         wait(&place, place.waits.few, 1_000_000);
         wait(&place, place.waits.few + 1, 1_000);
-        assert!(!are_taken(&place), "not long");
+        assert!(!taken(&place), "not long");
         wait(&place, place.waits.few + 1, 1_000_000);
-        assert!(are_taken(&place));
+        assert!(taken(&place));
         let first = place.head(head::TURNS_TIME).peek();
         assert!(first >= 1_000_000 * WHILE, "{first}");
 
-        while are_taken(&place) {
-            take(&place, 0);
+        while taken(&place) {
+            place.take_turn(0);
             assert_eq!(place.head(head::TURN).peek(), 1);
-            end(&place, 0);
+            place.end_turn(0);
         }
         assert!(now() >= place.head(head::TURNS_END).peek());
         // As if at once, however long this thread did not run.

@@ -23,7 +23,7 @@ use mp_core::{
 use super::{
     combiners::{Combiner, Rescue, combine_again, combine_within},
     error::Stop,
-    locks::{self, AnyLock, Lock},
+    locks::{self, AnyLock, Lock, hyb::Hyb, quick::Quick, take_behind},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
@@ -245,6 +245,8 @@ pub(super) struct Locked<O: Object> {
     place: Place,
     me: Seat,
     lock: AnyLock,
+    /// The way to the lock where nobody else wants it.
+    quick: Option<Quick>,
     /// The object's number.
     id: u64,
     /// It was taken in the course of a panic, which so is not one in the middle of it.
@@ -254,18 +256,87 @@ pub(super) struct Locked<O: Object> {
 impl<O: Object> Locked<O> {
     pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Self {
         let id = place.region.id();
-        Self { value, place, me, lock, id, panicking: Cell::new(false) }
+        let quick = match &lock {
+            AnyLock::Hyb(lock) => Quick::new(&place, me, lock),
+            _ => None,
+        };
+        Self { value, place, me, lock, quick, id, panicking: Cell::new(false) }
     }
 
     /// Executes an operation with the lock.
     #[inline(always)]
     pub(super) fn apply(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
+        if self.quick.is_none() {
+            return self.apply_any(op);
+        }
+        let _inside = Inside::enter(self.id, false);
+        self.take()?;
+        let outcome = self.value.runner(&self.place)(self.me, op);
+        self.give();
+        Ok(outcome)
+    }
+
+    /// With locks that have no quick way: in one call.
+    #[inline(never)]
+    fn apply_any(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
         let Self { value, place, me, lock, id, .. } = self;
         match lock {
             AnyLock::Tas(lock) => under(lock, place, value, (*me, *id), op),
             AnyLock::Mcs(lock) => under(lock, place, value, (*me, *id), op),
             AnyLock::Clh(lock) => under(lock, place, value, (*me, *id), op),
             AnyLock::Hyb(lock) => under(lock, place, value, (*me, *id), op),
+        }
+    }
+
+    /// Waits until the seat has its turn, where turns are taken, and then the lock.
+    #[inline(always)]
+    fn take(&self) -> Result<(), Stop> {
+        let Some((lock, quick)) = self.quick() else { return self.take_any() };
+        match quick.take(lock, &self.place, self.me) {
+            Ok(()) => Ok(()),
+            Err(before) => self.wait_behind(lock, before),
+        }
+    }
+
+    #[inline(never)]
+    fn take_any(&self) -> Result<(), Stop> {
+        let Self { value, place, lock, me, .. } = self;
+        place.take_turn(*me);
+        let taken = lock.take(place, *me, || _ = value.repair(place));
+        taken.inspect_err(|_| place.end_turn(*me))
+    }
+
+    /// Gives up the lock, and the turn.
+    #[inline(always)]
+    fn give(&self) {
+        let quickly = |(lock, quick): (&Hyb, &Quick)| quick.give(lock, &self.place, self.me);
+        if !self.quick().is_some_and(quickly) {
+            self.hand_over();
+        }
+    }
+
+    /// Waits for a hybrid lock behind another seat.
+    #[cold]
+    #[inline(never)]
+    fn wait_behind(&self, lock: &Hyb, before: u64) -> Result<(), Stop> {
+        let Self { value, place, me, .. } = self;
+        let taken = take_behind(lock, place, (*me, before), || _ = value.repair(place));
+        taken.inspect_err(|_| place.end_turn(*me))
+    }
+
+    /// Gives up the lock and the turn, whoever waits.
+    #[inline(never)]
+    fn hand_over(&self) {
+        self.lock.give(&self.place, self.me);
+        self.place.end_turn(self.me);
+    }
+
+    /// The way to a hybrid lock.
+    #[inline(always)]
+    fn quick(&self) -> Option<(&Hyb, &Quick)> {
+        match (&self.lock, &self.quick) {
+            (AnyLock::Hyb(lock), Some(quick)) => Some((lock, quick)),
+            _ => None,
         }
     }
 
@@ -301,12 +372,38 @@ impl<O: Object> Locked<O> {
     /// Waits until the seat has the lock.
     #[inline(always)]
     pub(super) fn acquire(&self) -> Result<Guard<'_, O>, Stop> {
-        let Self { value, place, lock, me, .. } = self;
-        place.take_turn(*me);
         // Before the wait, in which the rank may bring on what calls this handle again.
         let inside = Inside::enter(self.id, false);
-        lock.take(place, *me, || _ = value.repair(place))?;
+        self.take()?;
         Ok(self.acquired(inside))
+    }
+
+    /// Whether an operation did not come to its end. For whoever has the lock.
+    #[inline(always)]
+    pub(super) fn is_poisoned(&self) -> bool {
+        match &self.quick {
+            Some(quick) => quick.is_poisoned(),
+            None => self.place.head(head::POISONED).peek() != 0,
+        }
+    }
+
+    /// Gives up the lock of a guard.
+    #[inline(never)]
+    fn release(&self) {
+        if panicking() {
+            self.note_panic();
+        }
+        self.give();
+        nesting::leave(self.id);
+    }
+
+    /// The thread panics while it has the lock.
+    #[cold]
+    #[inline(never)]
+    fn note_panic(&self) {
+        if !self.panicking.get() {
+            self.value.broke_off(&self.place);
+        }
     }
 
     /// Returns the guard of a seat that has the lock. Dropped, it leaves what was entered.
@@ -321,7 +418,7 @@ impl<O: Object> Locked<O> {
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn under<O: Object>(
     lock: &impl Lock,
     place: &Place,
@@ -365,13 +462,7 @@ impl<O: Object> DerefMut for Guard<'_, O> {
 impl<O: Object> Drop for Guard<'_, O> {
     #[inline(always)]
     fn drop(&mut self) {
-        let Locked { value, place, me, lock, id, panicking: was_panicking } = self.0;
-        if panicking() && !was_panicking.get() {
-            value.broke_off(place);
-        }
-        lock.give(place, *me);
-        place.end_turn(*me);
-        nesting::leave(*id);
+        self.0.release();
     }
 }
 

@@ -63,10 +63,38 @@ impl Hyb {
         Ok(())
     }
 
+    /// Which word is the lock's state.
+    pub(in crate::critical) fn state(&self) -> usize {
+        self.lock
+    }
+
+    /// Which word the successor's message comes to.
+    pub(in crate::critical) fn successor(&self) -> usize {
+        self.mailbox(self.me) + SUCCESSOR
+    }
+
+    /// Lines 8 and 9, with the lock's state; who is before this seat, if anybody is.
+    #[inline(always)]
+    pub(in crate::critical) fn swap(&self, state: &impl AnyWord) -> Result<(), u64> {
+        match state.swap(someone(self.me)) {
+            UNLOCKED => Ok(()),
+            before => Err(before),
+        }
+    }
+
+    /// Lines 20 to 22, with the lock's state and the successor's message; whether nobody waits, and the lock is given
+    /// up.
+    #[inline(always)]
+    pub(in crate::critical) fn give_back<W: AnyWord>(&self, state: &W, successor: &W) -> bool {
+        self.next.get() == 0
+            && successor.load() == 0
+            && state.exchange(someone(self.me), UNLOCKED).is_ok()
+    }
+
     /// The successor's message, if it is there; then the mailbox has room for the next one.
     #[inline(always)]
     fn take<S: Site>(&self, site: &S) -> Result<u64, Stop> {
-        let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
+        let successor = site.word(self.successor())?;
         let message = successor.load();
         if message != 0 {
             successor.set(0);
@@ -77,7 +105,7 @@ impl Hyb {
     /// Lines 10 to 14, behind a seat.
     #[cold]
     #[inline(never)]
-    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
+    pub(super) fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         if before == CLOSED {
             return Err(Stop::Void);
         }
@@ -111,7 +139,7 @@ impl Hyb {
         site.approach(self.me);
         if next == 0 {
             // 23
-            let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
+            let successor = site.word(self.successor())?;
             next = site.wait(self.me, None, successor, || {
                 Some(successor.load()).filter(|&next| next != 0)
             })?;
@@ -128,9 +156,10 @@ impl Lock for Hyb {
 
     #[inline(always)]
     fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        // 8, 9
-        let before = site.word(self.lock)?.swap(someone(self.me));
-        if before == UNLOCKED { Ok(()) } else { self.queue(site, before) }
+        match self.swap(site.word(self.lock)?) {
+            Ok(()) => Ok(()),
+            Err(before) => self.queue(site, before),
+        }
     }
 
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
@@ -140,15 +169,14 @@ impl Lock for Hyb {
 
     #[inline(always)]
     fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        // 16–19
-        let mut next = self.next.get();
-        if next == 0 {
-            // 20–22
-            next = self.take(site)?;
-            if next == 0 && site.word(self.lock)?.exchange(someone(self.me), UNLOCKED).is_ok() {
-                return Ok(());
-            }
+        if self.give_back(site.word(self.lock)?, site.word(self.successor())?) {
+            return Ok(());
         }
+        // 16–19
+        let next = match self.next.get() {
+            0 => self.take(site)?,
+            next => next,
+        };
         self.hand_over(site, next)
     }
 

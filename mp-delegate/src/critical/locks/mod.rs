@@ -5,6 +5,7 @@ pub(super) mod hyb;
 pub(super) mod mcs;
 #[cfg(all(test, loom))]
 mod model;
+pub(super) mod quick;
 pub(super) mod tas;
 
 use super::{
@@ -91,6 +92,22 @@ pub(super) fn take_within<S: Mortal, L: Lock>(
     }
 }
 
+/// [`take`] of a hybrid lock behind another seat.
+#[cold]
+#[inline(never)]
+pub(super) fn take_behind<S: Mortal>(
+    lock: &hyb::Hyb,
+    site: &S,
+    (me, before): (Seat, u64),
+    repair: impl FnMut(),
+) -> Result<(), Stop> {
+    if let Err(stop) = lock.queue(site, before) {
+        take_again(lock, site, me, stop, repair)?;
+    }
+    site.enter(me);
+    Ok(())
+}
+
 #[cold]
 #[inline(never)]
 fn take_again<S: Mortal, L: Lock>(
@@ -169,21 +186,19 @@ pub(super) enum AnyLock {
     Hyb(hyb::Hyb),
 }
 
-/// With the hybrid lock a guard is taken and given up in the caller's own code; the others are a
-/// call away, since all of them together would leave nothing of it inlined.
 impl AnyLock {
     /// See [`take`].
-    #[inline(always)]
     pub(super) fn take<S: Mortal>(
         &self,
         site: &S,
         me: Seat,
         repair: impl FnMut(),
     ) -> Result<(), Stop> {
-        if let Self::Hyb(lock) = self {
-            take(lock, site, me, repair)
-        } else {
-            self.take_other(site, me, repair)
+        match self {
+            Self::Tas(lock) => take(lock, site, me, repair),
+            Self::Mcs(lock) => take(lock, site, me, repair),
+            Self::Clh(lock) => take(lock, site, me, repair),
+            Self::Hyb(lock) => take(lock, site, me, repair),
         }
     }
 
@@ -204,23 +219,7 @@ impl AnyLock {
     }
 
     /// See [`give`].
-    #[inline(always)]
     pub(super) fn give<S: Mortal>(&self, site: &S, me: Seat) {
-        if let Self::Hyb(lock) = self { give(lock, site, me) } else { self.give_other(site, me) }
-    }
-
-    #[inline(never)]
-    fn take_other<S: Mortal>(&self, site: &S, me: Seat, repair: impl FnMut()) -> Result<(), Stop> {
-        match self {
-            Self::Tas(lock) => take(lock, site, me, repair),
-            Self::Mcs(lock) => take(lock, site, me, repair),
-            Self::Clh(lock) => take(lock, site, me, repair),
-            Self::Hyb(lock) => take(lock, site, me, repair),
-        }
-    }
-
-    #[inline(never)]
-    fn give_other<S: Mortal>(&self, site: &S, me: Seat) {
         match self {
             Self::Tas(lock) => give(lock, site, me),
             Self::Mcs(lock) => give(lock, site, me),

@@ -31,7 +31,7 @@ use mp_core::{
 use crate::critical::{
     error::Stop,
     object::{Fate, Outcome, words_of},
-    site::{AnyWord, Limit, Place, Seat, Site, head},
+    site::{AnyWord, Limit, Place, Seat, Site, head, seat},
 };
 
 /// Of the two channels between a client and a server. No other object's have it, also of the same name:
@@ -327,7 +327,7 @@ impl<Ret: Plain> Client<Ret> {
     ) -> Result<Self, mp_core::Error> {
         let way = Way { rank: rank.clone(), me, first: server, server };
         let (ask, told) = way.connect::<Op, Ret>(place, in_flight)?;
-        Ok(Self { wish: place.wish(me), ..Self::over(way, ask, told, in_flight) })
+        Ok(Self { wish: place.index(me, seat::WISH), ..Self::over(way, ask, told, in_flight) })
     }
 }
 
