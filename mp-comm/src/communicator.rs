@@ -530,8 +530,28 @@ impl Communicator {
         Ok((one, status))
     }
 
-    #[inline]
+    /// Receives. What a message of one line takes is inlined into the caller, as in [`send_in`](Self::send_in).
+    #[inline(always)]
     pub(crate) fn receive_in<T: Plain>(
+        &self,
+        stream: Stream,
+        into: &mut [T],
+        source: Source,
+        tag: Tag,
+        exact: bool,
+    ) -> Result<Status> {
+        if let Source::Rank(rank) = source
+            && let Ok(pattern) = self.pattern(stream, source, tag)
+            && let Some((tag, count)) =
+                self.engine.here().receive_at_once(&pattern, exact, true, into)
+        {
+            return Ok(Status { source: rank, tag, count, bytes: count * size_of::<T>() });
+        }
+        self.receive_otherwise(stream, into, source, tag, exact)
+    }
+
+    #[inline(never)]
+    fn receive_otherwise<T: Plain>(
         &self,
         stream: Stream,
         mut into: &mut [T],
@@ -541,7 +561,7 @@ impl Communicator {
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
         if let Source::Rank(source) = source
-            && let Some(received) = self.engine.here().receive_at_once(&pattern, exact, true, into)
+            && let Some(received) = self.engine.here().receive_directly(&pattern, exact, into)
         {
             let (tag, count) = received.map_err(|error| self.localized(error))?;
             return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });

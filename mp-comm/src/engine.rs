@@ -677,7 +677,7 @@ impl Engine {
         exact: bool,
         wait: bool,
         into: &mut [T],
-    ) -> Option<Result<(u32, usize)>> {
+    ) -> Option<(u32, usize)> {
         if !self.is_alone(0) || !self.desk.store.is_empty() {
             return None;
         }
@@ -689,21 +689,15 @@ impl Engine {
         let line = {
             let received = match wait {
                 // Until there are news, too.
-                true => {
-                    let wait = Wait::forever().until_news(self.heard);
-                    way.lines.receive_with(wait).map(Some)
-                }
+                true => way.lines.receive_with(Wait::forever().until_news(self.heard)).map(Some),
                 false => way.lines.try_receive(),
             };
             match received {
-                Err(error) if matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) => {
-                    return None;
-                }
                 Ok(None) => return None,
                 Ok(Some(words)) => {
                     let line = Line::of(&words);
                     if let Some(count) = take_line(line, pattern, fingerprint, exact, into) {
-                        return Some(Ok((line.tag(), count)));
+                        return Some((line.tag(), count));
                     }
                     Ok(*line)
                 }
@@ -711,21 +705,35 @@ impl Engine {
             }
         };
         match line {
-            Ok(line) => {
-                if wait
-                    && let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into)
-                {
-                    let into = bytemuck::cast_slice_mut(&mut into[..count]);
-                    match way.pull_directly(&self.rank, &line, into) {
-                        Ok(true) => return Some(Ok((line.tag(), count))),
-                        Ok(false) => {}
-                        Err(end) => return Some(Err(end.error(way.from))),
-                    }
-                }
-                way.put_back(line);
-            }
-            Err(error) => way.end = Some(error.into()),
+            Ok(line) => way.put_back(line),
+            Err(error) => way.note(error),
         }
+        None
+    }
+
+    /// Receives the message whose first line was [put back](Inward::put_back) and that is longer than a line, when there
+    /// is nothing else to do than wait for all of it. `None` when it is not so simple.
+    pub(crate) fn receive_directly<T: Plain>(
+        &mut self,
+        pattern: &Pattern,
+        exact: bool,
+        into: &mut [T],
+    ) -> Option<Result<(u32, usize)>> {
+        if !self.is_alone(0) || !self.desk.store.is_empty() {
+            return None;
+        }
+        let fingerprint = self.fingerprints.of::<T>();
+        let way = self.inward.get_mut(pattern.source? as usize)?.as_deref_mut()?;
+        let line = way.take_head()?;
+        if let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into) {
+            let into = bytemuck::cast_slice_mut(&mut into[..count]);
+            match way.pull_directly(&self.rank, &line, into) {
+                Ok(true) => return Some(Ok((line.tag(), count))),
+                Ok(false) => {}
+                Err(end) => return Some(Err(end.error(way.from))),
+            }
+        }
+        way.put_back(line);
         None
     }
 
@@ -1407,12 +1415,14 @@ fn take_line<T: Plain>(
     into: &mut [T],
 ) -> Option<usize> {
     let count = pattern.count_in(line, fingerprint, size_of::<T>(), Some(into.len()), exact)?;
-    let into: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..count]);
     let from = line.inline_bytes();
-    match into.len() {
-        // The usual length needs no call.
-        8 => into.copy_from_slice(&from[..8]),
-        len => into.copy_from_slice(&from[..len]),
+    match &mut into[..count] {
+        // The usual number needs no call.
+        [one] => *one = bytemuck::pod_read_unaligned(from.get(..size_of::<T>())?),
+        into => {
+            let into: &mut [u8] = bytemuck::cast_slice_mut(into);
+            into.copy_from_slice(&from[..into.len()]);
+        }
     }
     Some(count)
 }

@@ -197,6 +197,22 @@ impl Inward {
         self.head = Some(line);
     }
 
+    /// Takes the line that was put back, if nothing comes before its message.
+    pub(crate) fn take_head(&mut self) -> Option<Line> {
+        match self.body.is_none() && !self.finalized {
+            true => self.head.take(),
+            false => None,
+        }
+    }
+
+    /// Keeps the error of the channel, unless it only says that there are news.
+    #[cold]
+    pub(crate) fn note(&mut self, error: mp_core::Error) {
+        if !matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) {
+            self.end = Some(error.into());
+        }
+    }
+
     /// The message that nobody has taken yet, if there is one.
     pub(crate) fn head(&self, desk: &Desk) -> Option<Envelope> {
         let (_, envelope) = self.read_head(desk)?.ok()?;

@@ -534,7 +534,7 @@ impl Outward {
         let known = self.last == Some(fingerprint) || self.knows(fingerprint);
         known
             && self.queue.is_empty()
-            && self.channels.lines.try_send_in_place(|words| write(Line::of_mut(words))).is_ok()
+            && self.channels.lines.send_in_place_at_once(|words| write(Line::of_mut(words)))
     }
 
     /// Whether a message of this type could go at once, if there were room.

@@ -293,7 +293,7 @@ impl Communicator {
         };
         let mut engine = self.engine.here();
         if let Some(source) = pattern.source
-            && let Some(Ok((tag, count))) =
+            && let Some((tag, count)) =
                 engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
         {
             // No line has more than 255 elements.

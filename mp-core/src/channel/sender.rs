@@ -517,6 +517,15 @@ impl<T: Plain> Sender<T> {
         }
     }
 
+    /// [`send_in_place`](Self::send_in_place) if a slot is known to be free. Returns whether the message was sent: if not,
+    /// `write` was not called, or nobody is left who could receive it. What `write` takes with it can stay in registers,
+    /// because no other way needs it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn send_in_place_at_once(&mut self, write: impl FnOnce(&mut T)) -> bool {
+        self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
+    }
+
     /// As [`send_fast`](Self::send_fast).
     #[inline(always)]
     fn write_and_publish(&mut self, slot: NonNull<u8>, write: impl FnOnce(&mut T)) -> Result<()> {
