@@ -39,6 +39,8 @@ use crate::{
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Arc<Members>,
+    /// Ranks below this one have the same number in the world, for which no table has to be read.
+    alike: usize,
     /// The same two, for its requests.
     pub(crate) home: Rc<Home>,
     /// Agreed on by all members, and used by no other communicator of any of them.
@@ -106,12 +108,14 @@ impl Communicator {
         engine.work().add(context, &members);
         let news = engine.rank.news();
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
+        let alike = members.alike();
         let of = Self {
             heard: Cell::new(news.number().wrapping_sub(1)),
             news,
             home: Rc::new(Home { engine: Rc::clone(&engine), members: Arc::clone(&members) }),
             engine,
             members,
+            alike,
             context,
             kept,
             handed_down: RefCell::default(),
@@ -168,6 +172,9 @@ impl Communicator {
 
     #[inline(always)]
     pub(crate) fn to_world(&self, rank: usize) -> Result<u32> {
+        if rank < self.alike {
+            return Ok(rank as u32);
+        }
         match self.members.world(rank) {
             Some(world) => Ok(world),
             None => Err(ErrorKind::NoSuchRank { rank, size: self.size() }.into()),

@@ -101,6 +101,11 @@ impl Members {
         self.world.get(rank).copied()
     }
 
+    /// How many of the first ranks have the same number in the world.
+    pub(crate) fn alike(&self) -> usize {
+        self.world.iter().zip(0..).take_while(|&(&world, rank)| world == rank).count()
+    }
+
     pub(crate) fn all(&self) -> &[u32] {
         &self.world
     }
