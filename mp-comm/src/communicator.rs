@@ -215,7 +215,7 @@ impl Communicator {
             Source::Any => None,
             Source::Rank(rank) => Some(self.to_world(rank)?),
         };
-        Ok(Pattern { context: self.context_of(stream), source, tag: tag.wanted() })
+        Ok(Pattern::new(self.context_of(stream), source, tag.wanted()))
     }
 
     // --- sending ---
@@ -550,7 +550,7 @@ impl Communicator {
         if let Source::Rank(rank) = source
             && let Ok(pattern) = self.pattern(stream, source, tag)
             && let Some((tag, count)) =
-                self.engine.here().receive_at_once(&pattern, exact, true, into)
+                self.engine.here().receive_at_once(pattern, exact, true, into)
         {
             return Ok(Status { source: rank, tag, count, bytes: count * size_of::<T>() });
         }
@@ -568,7 +568,7 @@ impl Communicator {
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
         if let Source::Rank(source) = source
-            && let Some(received) = self.engine.here().receive_directly(&pattern, exact, into)
+            && let Some(received) = self.engine.here().receive_directly(pattern, exact, into)
         {
             let (tag, count) = received.map_err(|error| self.localized(error))?;
             return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
@@ -730,14 +730,14 @@ impl Communicator {
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
         loop {
-            if let Some(envelope) = engine.look_for(&pattern) {
+            if let Some(envelope) = engine.look_for(pattern) {
                 return Ok(self.status(&envelope));
             }
-            engine.desk.check_revoked(pattern.context)?;
-            if let Some(error) = engine.hopeless(&pattern, Some(&self.members)) {
+            engine.desk.check_revoked(pattern.context())?;
+            if let Some(error) = engine.hopeless(pattern, Some(&self.members)) {
                 return Err(self.localized(error));
             }
-            if engine.only_from_itself(&pattern, Some(&self.members)) {
+            if engine.only_from_itself(pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
             engine.sleep(&[], None).map_err(|error| self.localized(error))?;
@@ -756,10 +756,10 @@ impl Communicator {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
-        if let Some(envelope) = engine.look_for(&pattern) {
+        if let Some(envelope) = engine.look_for(pattern) {
             return Ok(Some(self.status(&envelope)));
         }
-        match engine.hopeless(&pattern, Some(&self.members)) {
+        match engine.hopeless(pattern, Some(&self.members)) {
             None => Ok(None),
             Some(error) => Err(self.localized(error)),
         }
@@ -866,7 +866,7 @@ mod tests {
             revoked(copy.send_slowly(copy.engine.work(), context, &[1u8], 0, 0, synchronous));
         }
         for source in [None, Some(0)] {
-            let pattern = Pattern { context, source, tag: None };
+            let pattern = Pattern::new(context, source, None);
             let mut byte = [0u8];
             let mut into = &mut byte[..];
             revoked(copy.receive_slowly::<u8>(pattern, Some(1), false, &mut into, None).map(drop));

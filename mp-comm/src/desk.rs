@@ -159,7 +159,7 @@ impl Desk {
             self.refuse(&arrived.envelope);
         }
         let waiting = self.receives.waiting();
-        let revoked = waiting.filter(|(_, wanted)| is_of(wanted.pattern.context));
+        let revoked = waiting.filter(|(_, wanted)| is_of(wanted.pattern.context()));
         let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
         let asked = asked.map(|(_, (_, place))| place);
         for place in revoked.map(|(place, _)| place).chain(asked).collect::<Vec<_>>() {
@@ -218,23 +218,24 @@ impl Desk {
         want: Want,
         members: &Arc<Members>,
     ) -> Result<usize> {
-        // Each branch builds its own value. One that both share would have an address, and would lie in memory.
         if !self.store.is_empty()
-            && let Some(place) = self.post_for_stored(Wanted::new(pattern, want, members))?
+            && let Some(place) = self.post_for_stored(pattern, want)?
         {
             return Ok(place);
         }
-        Ok(self.receives.post(Wanted::new(pattern, want, members)))
+        let among = pattern.source().is_none().then(|| Arc::clone(members));
+        Ok(self.receives.post(pattern, want, among))
     }
 
     /// Posts a receive for which a message has arrived; `None` if none has.
     #[cold]
-    fn post_for_stored(&mut self, wanted: Wanted) -> Result<Option<usize>> {
-        let Some((place, arrived)) = self.store.find(&wanted.pattern) else { return Ok(None) };
+    #[inline(never)]
+    fn post_for_stored(&mut self, pattern: Pattern, want: Want) -> Result<Option<usize>> {
+        let Some((place, arrived)) = self.store.find(pattern) else { return Ok(None) };
         let envelope = arrived.envelope;
         let theirs = || self.element(envelope.fingerprint);
-        let refused = wanted.want.refuses(&envelope, theirs);
-        if refused.is_some() && !wanted.pattern.is_together() {
+        let refused = want.refuses(&envelope, theirs);
+        if refused.is_some() && !pattern.is_together() {
             return refused.map_or(Ok(None), Err);
         }
         let Some(arrived) = self.take_stored(place) else { return Ok(None) };
@@ -245,7 +246,7 @@ impl Desk {
             }
             return Err(error);
         }
-        let place = self.receives.post(wanted);
+        let place = self.receives.post(pattern, want, None);
         if is_away {
             self.receives.set_coming(place);
             self.invite(&envelope, place);
@@ -276,7 +277,7 @@ impl Desk {
         let Some((place, Wanted { pattern, want, .. })) = self.receives.first() else {
             return false;
         };
-        if pattern.source.is_some_and(|source| source != from) {
+        if pattern.source().is_some_and(|source| source != from) {
             return false;
         }
         let Want { fingerprint, size, room, exact, .. } = *want;

@@ -201,14 +201,15 @@ impl Engine {
     /// opened at the other end.
     #[inline(always)]
     pub(crate) fn open_for(&mut self, pattern: Pattern, among: Option<&Members>) -> Result<()> {
-        match pattern.source {
+        match pattern.source() {
             Some(source) if self.inward[source as usize].is_some() => Ok(()),
             Some(source) => self.open_from(source),
-            None => self.listen_for(&pattern, among),
+            None => self.listen_for(pattern, among),
         }
     }
 
-    fn listen_for(&mut self, pattern: &Pattern, among: Option<&Members>) -> Result<()> {
+    #[inline(never)]
+    fn listen_for(&mut self, pattern: Pattern, among: Option<&Members>) -> Result<()> {
         let Some(members) = among.filter(|_| !self.only_from_itself(pattern, among)) else {
             return Ok(());
         };
@@ -673,7 +674,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn receive_at_once<T: Plain>(
         &mut self,
-        pattern: &Pattern,
+        pattern: Pattern,
         exact: bool,
         wait: bool,
         into: &mut [T],
@@ -682,7 +683,7 @@ impl Engine {
             return None;
         }
         let fingerprint = self.fingerprints.of::<T>();
-        let way = self.inward.get_mut(pattern.source? as usize)?.as_deref_mut()?;
+        let way = self.inward.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
         if !way.is_clear() {
             return None;
         }
@@ -715,7 +716,7 @@ impl Engine {
     /// is nothing else to do than wait for all of it. `None` when it is not so simple.
     pub(crate) fn receive_directly<T: Plain>(
         &mut self,
-        pattern: &Pattern,
+        pattern: Pattern,
         exact: bool,
         into: &mut [T],
     ) -> Option<Result<(u32, usize)>> {
@@ -723,7 +724,7 @@ impl Engine {
             return None;
         }
         let fingerprint = self.fingerprints.of::<T>();
-        let way = self.inward.get_mut(pattern.source? as usize)?.as_deref_mut()?;
+        let way = self.inward.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
         let line = way.take_head()?;
         if let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into) {
             let into = bytemuck::cast_slice_mut(&mut into[..count]);
@@ -759,7 +760,7 @@ impl Engine {
         want: Want,
         members: &Arc<Members>,
     ) -> Result<usize> {
-        self.desk.check_revoked(pattern.context)?;
+        self.desk.check_revoked(pattern.context())?;
         self.open_for(pattern, Some(members))?;
         let place = self.desk.post(pattern, want, members);
         if !self.desk.due.is_empty() {
@@ -772,11 +773,11 @@ impl Engine {
     }
 
     /// Looks for a message that the pattern takes, among all that has come.
-    pub(crate) fn look_for(&mut self, pattern: &Pattern) -> Option<Envelope> {
+    pub(crate) fn look_for(&mut self, pattern: Pattern) -> Option<Envelope> {
         if let Some((_, arrived)) = self.desk.store.find(pattern) {
             return Some(arrived.envelope);
         }
-        let mut call = Call { landings: &mut [], probe: Some(*pattern), alone: false };
+        let mut call = Call { landings: &mut [], probe: Some(pattern), alone: false };
         self.progress(&mut call);
         if let Some((_, arrived)) = self.desk.store.find(pattern) {
             return Some(arrived.envelope);
@@ -786,13 +787,13 @@ impl Engine {
     }
 
     /// Why nothing can come that the pattern takes, if nothing can.
-    pub(crate) fn hopeless(&self, pattern: &Pattern, among: Option<&Members>) -> Option<Error> {
+    pub(crate) fn hopeless(&self, pattern: Pattern, among: Option<&Members>) -> Option<Error> {
         let lost = self.lost.iter().chain(&self.desk.broken).copied();
         hopeless(pattern, among, self.me, lost, |rank| self.ended(rank))
     }
 
     /// Whether only this very rank can send what the pattern takes.
-    pub(crate) fn only_from_itself(&self, pattern: &Pattern, among: Option<&Members>) -> bool {
+    pub(crate) fn only_from_itself(&self, pattern: Pattern, among: Option<&Members>) -> bool {
         only_from_itself(pattern, among, self.me)
     }
 
@@ -800,7 +801,7 @@ impl Engine {
     fn waits_for_itself(&self, handle: Handle) -> bool {
         match handle {
             Handle::Receive(place) => self.desk.receives.wanted(place).is_some_and(|wanted| {
-                self.only_from_itself(&wanted.pattern, wanted.among.as_deref())
+                self.only_from_itself(wanted.pattern, wanted.among.as_deref())
             }),
             Handle::Send(place) => {
                 let sending = self.desk.sends.get(place);
@@ -1129,7 +1130,7 @@ impl Engine {
                 let Some(Wanted { pattern, among, .. }) = posted.waits_for() else {
                     return !posted.is_coming();
                 };
-                let Some(error) = self.hopeless(pattern, among.as_deref()) else { return false };
+                let Some(error) = self.hopeless(*pattern, among.as_deref()) else { return false };
                 self.desk.fail(place, error);
                 true
             }
@@ -1387,7 +1388,7 @@ impl Drop for Engine {
 fn fits<T: Plain>(
     line: &Line,
     from: u32,
-    pattern: &Pattern,
+    pattern: Pattern,
     fingerprint: u32,
     exact: bool,
     into: &[T],
@@ -1409,7 +1410,7 @@ fn fits<T: Plain>(
 #[inline(always)]
 fn take_line<T: Plain>(
     line: &Line,
-    pattern: &Pattern,
+    pattern: Pattern,
     fingerprint: u32,
     exact: bool,
     into: &mut [T],

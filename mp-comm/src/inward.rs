@@ -646,8 +646,8 @@ impl End {
 }
 
 /// Whether only rank `me` itself can send what the pattern takes, which from any source is `among` these.
-pub(crate) fn only_from_itself(pattern: &Pattern, among: Option<&Members>, me: u32) -> bool {
-    match pattern.source {
+pub(crate) fn only_from_itself(pattern: Pattern, among: Option<&Members>, me: u32) -> bool {
+    match pattern.source() {
         Some(source) => source == me,
         None => among.is_some_and(|members| members.all().iter().all(|&rank| rank == me)),
     }
@@ -657,13 +657,13 @@ pub(crate) fn only_from_itself(pattern: &Pattern, among: Option<&Members>, me: u
 /// one of the `lost` ranks, or of those that can send nothing more, is a member that was not acknowledged, and
 /// all that it had sent was looked at.
 pub(crate) fn hopeless<'a>(
-    pattern: &Pattern,
+    pattern: Pattern,
     among: Option<&Members>,
     me: u32,
     mut lost: impl Iterator<Item = u32>,
     end: impl Fn(u32) -> Option<&'a End>,
 ) -> Option<Error> {
-    if let Some(source) = pattern.source {
+    if let Some(source) = pattern.source() {
         return end(source).map(|end| end.error(source));
     }
     let members = among?;

@@ -24,6 +24,14 @@ pub(crate) struct Want {
 }
 
 impl Want {
+    const NOTHING: Self = Self {
+        fingerprint: 0,
+        size: 0,
+        room: None,
+        exact: false,
+        element: ElementType::unknown,
+    };
+
     /// Returns why this message can't be received so, if it can't. `theirs` is the sender's type.
     pub(crate) fn refuses(
         &self,
@@ -50,14 +58,6 @@ pub(crate) struct Wanted {
     pub(crate) want: Want,
     /// From any source: among whom that is.
     pub(crate) among: Option<Arc<Members>>,
-}
-
-impl Wanted {
-    #[inline(always)]
-    pub(crate) fn new(pattern: Pattern, want: Want, members: &Arc<Members>) -> Self {
-        let among = pattern.source.is_none().then(|| Arc::clone(members));
-        Self { pattern, want, among }
-    }
 }
 
 /// How far a receive has got.
@@ -137,8 +137,9 @@ impl Posted {
     fn came_whole(&self) -> Option<Arrived> {
         let &Came { source, tag, count, words } = self.came()?;
         let Wanted {
-            pattern: Pattern { context, .. }, want: Want { fingerprint, size, .. }, ..
+            pattern, want: Want { fingerprint, size, .. }, ..
         } = self.wanted;
+        let context = pattern.context();
         let bytes = count * size;
         let envelope = Envelope { context, source, tag, fingerprint, count, bytes, sync: 0 };
         Some(Arrived { envelope, content: Content::Inline(words) })
@@ -164,13 +165,17 @@ impl Default for Receives {
 }
 
 impl Receives {
-    /// Adds a receive that waits behind all others, and returns its place.
+    /// Adds a receive that waits behind all others, and returns its place. From any source, `among` says whom that is.
     #[inline(always)]
-    pub(crate) fn post(&mut self, wanted: Wanted) -> usize {
+    pub(crate) fn post(
+        &mut self,
+        pattern: Pattern,
+        want: Want,
+        among: Option<Arc<Members>>,
+    ) -> usize {
         let (before, after) = (self.last, NONE);
-        let Some(place) = self.free.pop() else { return self.post_in_new_place(wanted) };
+        let place = self.free.pop().unwrap_or_else(|| self.make_place());
         let posted = &mut self.places[place];
-        let Wanted { pattern, want, among } = wanted;
         posted.wanted.pattern = pattern;
         posted.wanted.want = want;
         if among.is_some() {
@@ -185,14 +190,10 @@ impl Receives {
     }
 
     #[cold]
-    fn post_in_new_place(&mut self, wanted: Wanted) -> usize {
-        let place = self.places.len();
-        let (stage, before, after) = (Stage::Waiting, self.last, NONE);
-        let (landing, came) = (LandingPlace::default(), Came::NOTHING);
-        self.places.push(Posted { stage, wanted, before, after, landing, came, ended: None });
-        self.link(before, place);
-        self.last = place;
-        place
+    #[inline(never)]
+    fn make_place(&mut self) -> usize {
+        self.places.push(Posted::FREE);
+        self.places.len() - 1
     }
 
     #[inline(always)]
@@ -327,8 +328,17 @@ impl Receives {
     }
 }
 
-impl Came {
-    const NOTHING: Self = Self { source: 0, tag: 0, count: 0, words: [0; _] };
+impl Posted {
+    /// A place in which there is no receive.
+    const FREE: Self = Self {
+        stage: Stage::Free,
+        wanted: Wanted { pattern: Pattern::NOTHING, want: Want::NOTHING, among: None },
+        before: NONE,
+        after: NONE,
+        landing: LandingPlace { call: 0, index: 0 },
+        came: Came { source: 0, tag: 0, count: 0, words: [0; _] },
+        ended: None,
+    };
 }
 
 /// Where a call that works for several receives has the landing of one of them.
@@ -346,11 +356,11 @@ mod tests {
     use super::*;
     use crate::wire::INLINE_BYTES;
 
-    fn wanted(tag: u32) -> Wanted {
-        let pattern = Pattern { context: 0, source: Some(0), tag: Some(tag) };
+    /// Posts a receive for this tag.
+    fn post(receives: &mut Receives, tag: u32) -> usize {
         let (size, element) = (8, ElementType::of::<u64> as fn() -> ElementType);
         let want = Want { fingerprint: 0, size, room: None, exact: false, element };
-        Wanted { pattern, want, among: None }
+        receives.post(Pattern::new(0, Some(0), Some(tag)), want, None)
     }
 
     /// What a receive in the model has come to.
@@ -373,7 +383,7 @@ mod tests {
                 let which = if model.is_empty() { 0 } else { which % model.len() };
                 let is = |is| model.get(which).is_some_and(|of| of.2 == is);
                 match what {
-                    0..=2 => model.push((receives.post(wanted(number)), number, Is::Waiting)),
+                    0..=2 => model.push((post(&mut receives, number), number, Is::Waiting)),
                     3 if is(Is::Waiting) => {
                         receives.set_coming(model[which].0);
                         model[which].2 = Is::Coming;
@@ -412,7 +422,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                let waiting = receives.waiting().map(|(place, of)| (place, of.pattern.tag));
+                let waiting = receives.waiting().map(|(place, of)| (place, of.pattern.tag()));
                 let expected = model.iter().filter(|(_, _, is)| *is == Is::Waiting);
                 let expected = expected.map(|&(place, tag, _)| (place, Some(tag)));
                 prop_assert_eq!(waiting.collect::<Vec<_>>(), expected.collect::<Vec<_>>());

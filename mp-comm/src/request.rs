@@ -292,9 +292,9 @@ impl Communicator {
             Err(error) => return ended(Err(error)),
         };
         let mut engine = self.engine.here();
-        if let Some(source) = pattern.source
+        if let Some(source) = pattern.source()
             && let Some((tag, count)) =
-                engine.receive_at_once(&pattern, false, false, buffer.elements_mut())
+                engine.receive_at_once(pattern, false, false, buffer.elements_mut())
         {
             // No line has more than 255 elements.
             return Begun::Line { source, tag, count: count as u32 };

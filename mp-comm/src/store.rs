@@ -11,37 +11,78 @@ use crate::{
 
 /// Which messages a receive or probe takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// It fits in two registers, so that no call has it in memory: one that was put together there and copied would wait for
+/// the stores that it was put together by.
 pub(crate) struct Pattern {
-    pub(crate) context: u32,
-    /// A rank of the world; `None` for any.
-    pub(crate) source: Option<u32>,
-    pub(crate) tag: Option<u32>,
+    /// Context and tag as in a [`Line`]; with tag 0 for any.
+    address: u64,
+    /// A rank of the world, or [`ANY`].
+    source: u32,
+    /// The bits of the tag that count: all, or none for any.
+    tag_mask: u32,
 }
 
+/// In place of a rank.
+const ANY: u32 = u32::MAX;
+
 impl Pattern {
+    pub(crate) const NOTHING: Self = Self { address: 0, source: 0, tag_mask: 0 };
+
+    /// A receive in a context, from a rank of the world and with a tag; `None` for any.
+    #[inline(always)]
+    pub(crate) fn new(context: u32, source: Option<u32>, tag: Option<u32>) -> Self {
+        Self {
+            address: wire::address(context, tag.unwrap_or(0)),
+            source: source.unwrap_or(ANY),
+            tag_mask: if tag.is_some() { u32::MAX } else { 0 },
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn context(self) -> u32 {
+        (self.address >> 32) as u32
+    }
+
+    /// A rank of the world; `None` for any.
+    #[inline(always)]
+    pub(crate) fn source(self) -> Option<u32> {
+        (self.source != ANY).then_some(self.source)
+    }
+
+    /// `None` for any.
+    #[inline(always)]
+    pub(crate) fn tag(self) -> Option<u32> {
+        (self.tag_mask != 0).then_some(self.address as u32)
+    }
+
     #[inline]
-    pub(crate) fn takes(&self, envelope: &Envelope) -> bool {
-        self.context == envelope.context
-            && self.source.is_none_or(|source| source == envelope.source)
-            && self.tag.is_none_or(|tag| tag == envelope.tag)
+    pub(crate) fn takes(self, envelope: &Envelope) -> bool {
+        self.is_at(wire::address(envelope.context, envelope.tag))
+            && self.source().is_none_or(|source| source == envelope.source)
+    }
+
+    /// Whether it takes messages of this context and tag.
+    #[inline(always)]
+    fn is_at(self, address: u64) -> bool {
+        let mask = u64::from(u32::MAX) << 32 | u64::from(self.tag_mask);
+        (address ^ self.address) & mask == 0
     }
 
     /// How many elements a line has that is a whole message, if this takes it, and if it has the type of this
     /// fingerprint, with elements of so many bytes, and fits: there is `room` for so many, or for any number.
     #[inline(always)]
     pub(crate) fn count_in(
-        &self,
+        self,
         line: &Line,
         fingerprint: u32,
         size: usize,
         room: Option<usize>,
         exact: bool,
     ) -> Option<usize> {
-        let wanted = wire::address(self.context, self.tag.unwrap_or(0));
-        let mask = if self.tag.is_some() { u64::MAX } else { !u64::from(u32::MAX) };
         let count = line.count();
         let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
-        let takes = (line.address() ^ wanted) & mask == 0
+        let takes = self.is_at(line.address())
             && line.what() == wire::inline_of(fingerprint)
             && fits
             && count * size <= INLINE_BYTES;
@@ -50,13 +91,13 @@ impl Pattern {
 
     /// Whether it is a receive of an operation that all ranks call together. What such a receive refuses
     /// is dropped: nobody else will ever ask for it, and the next operation must not find it.
-    pub(crate) fn is_together(&self) -> bool {
-        self.context & 1 == Stream::Together as u32
+    pub(crate) fn is_together(self) -> bool {
+        self.context() & 1 == Stream::Together as u32
     }
 
     /// Whether it takes anything from this rank.
-    pub(crate) fn looks_at(&self, source: u32) -> bool {
-        self.source.is_none_or(|wanted| wanted == source)
+    pub(crate) fn looks_at(self, source: u32) -> bool {
+        self.source().is_none_or(|wanted| wanted == source)
     }
 }
 
@@ -150,8 +191,8 @@ impl Store {
     }
 
     /// The oldest message that the pattern takes.
-    pub(crate) fn find(&self, pattern: &Pattern) -> Option<(u64, &Arrived)> {
-        let Pattern { context, source, tag } = *pattern;
+    pub(crate) fn find(&self, pattern: Pattern) -> Option<(u64, &Arrived)> {
+        let (context, source, tag) = (pattern.context(), pattern.source(), pattern.tag());
         if let (Some(source), Some(tag)) = (source, tag) {
             let place = *self.alike.get(&(context, source, tag))?.front()?;
             return Some((place, self.messages.get(&place)?));
@@ -204,7 +245,7 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let pattern = (0..2u32, proptest::option::of(0..3u32), proptest::option::of(0..3u32))
-            .prop_map(|(context, source, tag)| Step::Take(Pattern { context, source, tag }));
+            .prop_map(|(context, source, tag)| Step::Take(Pattern::new(context, source, tag)));
         let push = (0..2u32, 0..3u32, 0..3u32).prop_map(|(c, s, t)| Step::Push(c, s, t));
         let forget = (0..3u32).prop_map(Step::ForgetAway);
         proptest::collection::vec(prop_oneof![10 => push, 10 => pattern, 1 => forget], 0..200)
