@@ -24,13 +24,8 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    const NOTHING: Self = Self {
-        fingerprint: 0,
-        size: 0,
-        room: None,
-        exact: false,
-        element: ElementType::unknown,
-    };
+    const NOTHING: Self =
+        Self { fingerprint: 0, size: 0, room: None, exact: false, element: ElementType::unknown };
 
     /// Returns why this message can't be received so, if it can't. `theirs` is the sender's type.
     pub(crate) fn refuses(
@@ -136,9 +131,7 @@ impl Posted {
     /// Returns the message of one line as a message of any kind.
     fn came_whole(&self) -> Option<Arrived> {
         let &Came { source, tag, count, words } = self.came()?;
-        let Wanted {
-            pattern, want: Want { fingerprint, size, .. }, ..
-        } = self.wanted;
+        let Wanted { pattern, want: Want { fingerprint, size, .. }, .. } = self.wanted;
         let context = pattern.context();
         let bytes = count * size;
         let envelope = Envelope { context, source, tag, fingerprint, count, bytes, sync: 0 };

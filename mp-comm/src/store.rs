@@ -270,7 +270,7 @@ mod tests {
                     Step::Take(pattern) => {
                         let wanted = list.iter().position(|envelope| pattern.takes(envelope));
                         let wanted = wanted.map(|place| list.remove(place));
-                        let found = store.find(&pattern).map(|(place, _)| place);
+                        let found = store.find(pattern).map(|(place, _)| place);
                         let found = found.and_then(|place| store.take(place));
                         prop_assert_eq!(found.map(|arrived| arrived.envelope), wanted);
                     }

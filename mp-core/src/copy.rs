@@ -86,6 +86,37 @@ pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
     }
 }
 
+/// Copies `bytes` bytes past the caches, where the processor can: the lines that are written are in no cache afterwards.
+/// All of it comes before what is stored later.
+///
+/// # Safety
+/// Both ranges are valid for that many bytes, and do not overlap.
+pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        const STEP: usize = size_of::<__m128i>();
+        // Up to a line, so that each line is written as a whole.
+        let before = to.align_offset(64).min(bytes);
+        let whole = (bytes - before) / STEP * STEP;
+        to.copy_from_nonoverlapping(from, before);
+        for at in (before..before + whole).step_by(STEP) {
+            let piece = _mm_loadu_si128(from.add(at).cast().as_ptr());
+            _mm_stream_si128(to.add(at).cast().as_ptr(), piece);
+        }
+        let rest = before + whole;
+        to.add(rest).copy_from_nonoverlapping(from.add(rest), bytes - rest);
+        // These stores are not in order with others by themselves.
+        _mm_sfence();
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's.
+    unsafe {
+        to.copy_from_nonoverlapping(from, bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +134,17 @@ mod tests {
             }
             assert_eq!((to[0], to[bytes + 1]), (0xee, 0xee));
             assert!(to[1..=bytes] == from[1..=bytes]);
+            for start in [0, 1, 17, 63] {
+                let mut to = vec![0xee; start + bytes + 1];
+                // SAFETY: both ranges have that many bytes.
+                unsafe {
+                    let from = NonNull::from(&from[1..]).cast();
+                    copy_past_caches(from, NonNull::from(&mut to[start..]).cast(), bytes);
+                }
+                assert!(to[..start].iter().all(|&byte| byte == 0xee));
+                assert_eq!(to[start + bytes], 0xee);
+                assert!(to[start..start + bytes] == from[1..=bytes]);
+            }
             let mut again = vec![0; bytes];
             copy(&from[1..=bytes], &mut again);
             assert!(again == from[1..=bytes]);

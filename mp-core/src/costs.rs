@@ -41,6 +41,15 @@ pub(crate) fn ticks(time: Duration) -> u32 {
     turns(time, measured().ticks)
 }
 
+/// Returns about how long it takes to copy so many bytes past the caches and to read them again. `None` where there is
+/// no such copy.
+pub(crate) fn past_caches(bytes: usize) -> Option<Duration> {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    return Some(clock::past_caches(bytes));
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    None
+}
+
 #[inline]
 fn turns(time: Duration, in_a_while: u32) -> u32 {
     let nanos = time.as_nanos().min(1 << 32) as u64;
@@ -64,12 +73,16 @@ fn measured() -> Costs {
 mod clock {
     use std::{
         hint::{black_box, spin_loop},
+        ptr::NonNull,
         sync::OnceLock,
-        time::Instant,
+        time::{Duration, Instant},
     };
 
     use super::{Costs, WHILE};
-    use crate::sync::{AtomicU32, Ordering};
+    use crate::{
+        copy::{copy_bytes, copy_past_caches},
+        sync::{AtomicU32, Ordering},
+    };
 
     pub(super) static COSTS: OnceLock<Costs> = OnceLock::new();
 
@@ -129,6 +142,26 @@ mod clock {
         times.min().unwrap_or_default()
     }
 
+    /// See [`costs::past_caches`](super::past_caches). Measured when it is asked for the first time, in 50 µs.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn past_caches(bytes: usize) -> Duration {
+        const LEN: usize = 32 << 10;
+        static NANOS: OnceLock<u64> = OnceLock::new();
+        let nanos = *NANOS.get_or_init(|| {
+            let (from, mut to, mut back) = (vec![1_u8; LEN], vec![0_u8; LEN], vec![0_u8; LEN]);
+            let from = NonNull::from(&from[..]).cast();
+            let [to, back] = [&mut to, &mut back].map(|bytes| NonNull::from(&mut bytes[..]).cast());
+            shortest(|| {
+                // SAFETY: three vectors of this length.
+                unsafe {
+                    copy_past_caches(from, to, LEN);
+                    copy_bytes(to, back, LEN);
+                }
+            })
+        });
+        Duration::from_nanos((nanos as u128 * bytes as u128 / LEN as u128) as u64)
+    }
+
     fn counter() -> u64 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every x86-64 processor has the instruction; it touches no memory.
@@ -141,8 +174,6 @@ mod clock {
 
     #[cfg(test)]
     mod tests {
-        use std::time::Duration;
-
         use super::*;
         use crate::costs::{looks, pauses, turns};
 

@@ -15,6 +15,7 @@
 //! | `outlet` | a sending end that several threads fill |
 
 mod callers;
+mod copier;
 mod directory;
 mod farewell;
 #[cfg(all(test, loom))]

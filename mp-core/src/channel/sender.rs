@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    copier::{Copier, LONG},
     directory::{End, Opened},
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
@@ -45,6 +46,7 @@ pub struct Sender<M: Message + ?Sized> {
     opened: Opened,
     kind: Kind,
     wait: Wait,
+    copier: Copier,
     /// A claim that a [`Slot`] has; still here at the next call if the slot was leaked. In a ring
     /// between two ranks the place in the ring says the same.
     lent: Option<Claim>,
@@ -86,7 +88,8 @@ impl<M: Message + ?Sized> Sender<M> {
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Sender) };
         let wait = Wait::forever();
-        Self { ring, glance, opened, kind, wait, lent: None, message: PhantomData }
+        let copier = Copier::default();
+        Self { ring, glance, opened, kind, wait, copier, lent: None, message: PhantomData }
     }
 
     /// Takes the end apart, so that several threads can send through it; and how many messages
@@ -182,12 +185,12 @@ impl<M: Message + ?Sized> Sender<M> {
         }
         if M::SLICE {
             // SAFETY: as in `copy_and_publish`.
-            unsafe { copy_in(elements, self.ring.payload(slot)) };
+            unsafe { copy_in(&mut self.copier, elements, self.ring.payload(slot)) };
             self.ring.publish(slot);
         } else {
             let place = const { Place::of_single::<M::Element>() };
             // SAFETY: as in `copy_and_publish`; the payload's distance is less than the stride.
-            unsafe { copy_in(elements, slot.add(place.payload)) };
+            unsafe { copy_in(&mut self.copier, elements, slot.add(place.payload)) };
             self.ring.publish_in(slot, place);
         }
         if self.glance.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
@@ -238,7 +241,10 @@ impl<M: Message + ?Sized> Sender<M> {
         // SAFETY: the slot is this sender's until it is published; its payload has room for
         // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
         // memory that the caller can borrow.
-        unsafe { copy_in(elements, self.payload(claim, elements.len())) };
+        unsafe {
+            let payload = self.payload(claim, elements.len());
+            copy_in(&mut self.copier, elements, payload);
+        }
         self.publish(claim);
     }
 
@@ -467,9 +473,15 @@ fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element])
 /// # Safety
 /// `to` has room and alignment for the elements, and does not overlap them.
 #[inline(always)]
-unsafe fn copy_in<T: Plain>(elements: &[T], to: NonNull<u8>) {
+unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>) {
+    let (from, bytes) = (NonNull::from(elements).cast(), size_of_val(elements));
     // SAFETY: the caller's.
-    unsafe { copy_bytes(NonNull::from(elements).cast(), to, size_of_val(elements)) };
+    unsafe {
+        match bytes {
+            ..LONG => copy_bytes(from, to, bytes),
+            LONG.. => copier.copy(from, to, bytes),
+        }
+    }
 }
 
 impl<T: Plain> Sender<T> {

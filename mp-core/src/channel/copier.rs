@@ -1,0 +1,171 @@
+//! How a sender copies long messages into its slots: through the caches, or past them.
+//!
+//! A line of a slot that the receiver has read is still in the receiver's caches, and must be taken away from there
+//! before it is written again. Between cores whose caches are far from each other, that takes several times as long as
+//! the copy: 64 KiB took 25 µs, and 7 µs past the caches. Between cores that are near each other it is the other way
+//! round: 2.5 µs and 6.4 µs. No processor says which it is, and a virtual machine's host may move its cores at any time.
+//! So the sender takes the time of some of its copies, and compares it with what a copy past the caches costs on this
+//! machine. `docs/constants.md` has the figures.
+
+use std::{
+    ptr::NonNull,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    copy::{copy_bytes, copy_past_caches},
+    costs,
+};
+
+/// Bytes from which on a message is long. The time of a shorter copy is too short for the clock.
+pub(super) const LONG: usize = 2048;
+/// One copy through the caches of so many is timed.
+const TIMED: u32 = 16;
+/// So many slow copies, one after the other, are not slow by chance.
+const SLOW: u32 = 3;
+/// Copies past the caches before one through them is tried again: at first, and at most. It is twice as many each time.
+const STAY: u32 = 64;
+const STAY_MOST: u32 = 1024;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Copier {
+    way: Way,
+    /// Copies until the next one that is timed.
+    untimed: u32,
+    /// Slow ones since the last that was not.
+    slow: u32,
+    /// For how many copies it stayed past the caches.
+    stayed: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Through,
+    Past,
+}
+
+impl Copier {
+    /// Copies a long message.
+    ///
+    /// # Safety
+    /// Both ranges are valid for so many bytes, and do not overlap.
+    #[inline(never)]
+    pub(super) unsafe fn copy(&mut self, from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
+        match self.next() {
+            // SAFETY: the caller's.
+            (Way::Past, _) => unsafe { copy_past_caches(from, to, bytes) },
+            // SAFETY: the caller's.
+            (Way::Through, false) => unsafe { copy_bytes(from, to, bytes) },
+            (Way::Through, true) => {
+                let began = Instant::now();
+                // SAFETY: the caller's.
+                unsafe { copy_bytes(from, to, bytes) };
+                self.took(began.elapsed(), || costs::past_caches(bytes));
+            }
+        }
+    }
+
+    /// The way of the next copy, and whether it is timed.
+    fn next(&mut self) -> (Way, bool) {
+        if self.untimed > 0 {
+            self.untimed -= 1;
+            return (self.way, false);
+        }
+        // From `Past`, this is a try.
+        self.way = Way::Through;
+        (Way::Through, true)
+    }
+
+    /// A copy through the caches took so long. `past` says how long one past them takes, until the other side has read it.
+    fn took(&mut self, time: Duration, past: impl FnOnce() -> Option<Duration>) {
+        let is_slow = past().is_some_and(|past| time > past);
+        let was_past = self.stayed > 0;
+        match (is_slow, was_past) {
+            (true, _) if was_past || self.slow + 1 >= SLOW => {
+                self.stayed = (2 * self.stayed).clamp(STAY, STAY_MOST);
+                (self.way, self.untimed, self.slow) = (Way::Past, self.stayed, 0);
+            }
+            // The next one is timed, too.
+            (true, _) => self.slow += 1,
+            (false, _) => (self.stayed, self.untimed, self.slow) = (0, TIMED - 1, 0),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PAST: Duration = Duration::from_micros(7);
+
+    /// Copies so often, where one through the caches takes so long, and returns how many went past the caches.
+    fn copy(copier: &mut Copier, copies: u32, through: Duration) -> u32 {
+        let mut went_past = 0;
+        for _ in 0..copies {
+            match copier.next() {
+                (Way::Past, _) => went_past += 1,
+                (Way::Through, true) => copier.took(through, || Some(PAST)),
+                (Way::Through, false) => {}
+            }
+        }
+        went_past
+    }
+
+    #[test]
+    fn near_copies_stay_in_the_caches_and_hardly_any_is_timed() {
+        let mut copier = Copier::default();
+        assert_eq!(copy(&mut copier, 10_000, PAST), 0);
+        let timed = (0..1600).filter(|_| {
+            let (_, timed) = copier.next();
+            if timed {
+                copier.took(PAST / 3, || Some(PAST));
+            }
+            timed
+        });
+        assert_eq!(timed.count(), 100);
+    }
+
+    #[test]
+    fn far_copies_go_past_the_caches_but_for_a_few() {
+        let mut copier = Copier::default();
+        assert_eq!(copy(&mut copier, SLOW, 3 * PAST), 0);
+        assert_eq!(copy(&mut copier, STAY, 3 * PAST), STAY);
+        let past = copy(&mut copier, 100_000, 3 * PAST);
+        assert!(past > 99_800, "{past}");
+    }
+
+    #[test]
+    fn cores_that_are_moved_are_noticed_both_ways() {
+        let mut copier = Copier::default();
+        for _ in 0..3 {
+            copy(&mut copier, 5000, 3 * PAST);
+            assert_eq!(copier.way, Way::Past);
+            copy(&mut copier, STAY_MOST + 1, PAST / 3);
+            assert_eq!(copy(&mut copier, 5000, PAST / 3), 0);
+        }
+    }
+
+    #[test]
+    fn one_copy_in_which_the_core_was_taken_away_changes_nothing() {
+        let mut copier = Copier::default();
+        for _ in 0..100 {
+            while !copier.next().1 {}
+            copier.took(1000 * PAST, || Some(PAST));
+            while !copier.next().1 {}
+            copier.took(PAST / 3, || Some(PAST));
+        }
+        assert_eq!(copier.way, Way::Through);
+    }
+
+    #[test]
+    fn where_there_is_no_other_way_there_is_none() {
+        let mut copier = Copier::default();
+        for _ in 0..100 {
+            while !copier.next().1 {}
+            copier.took(1000 * PAST, || None);
+        }
+        assert_eq!(copier.way, Way::Through);
+    }
+}
