@@ -14,7 +14,7 @@ use crate::{
     outward::{End, Kept},
     posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
     store::{Arrived, Content, Pattern, Store},
-    wire::{Answer, Envelope, Line},
+    wire::{Answer, Envelope, Line, copy_inline},
 };
 
 /// The receive of a message that is to be dropped: there is none of this number.
@@ -458,13 +458,7 @@ impl Desk {
         buffer: &mut B,
     ) -> Option<(u32, u32, usize)> {
         let &Came { source, tag, count, ref words } = self.receives.get(place)?.came()?;
-        let into: &mut [u8] = bytemuck::cast_slice_mut(buffer.elements_mut().get_mut(..count)?);
-        let from: &[u8] = bytemuck::cast_slice(words);
-        match into.len() {
-            // The usual length needs no call.
-            8 => into.copy_from_slice(&from[..8]),
-            len => into.copy_from_slice(from.get(..len)?),
-        }
+        copy_inline(bytemuck::cast_slice(words), buffer.elements_mut().get_mut(..count)?)?;
         self.receives.remove(place);
         Some((source, tag, count))
     }

@@ -24,7 +24,7 @@ use crate::{
     posted::{Posted, Want, Wanted},
     store::{Arrived, Content, Pattern},
     survivors,
-    wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line},
+    wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };
 
 /// A request that is under way.
@@ -1416,15 +1416,7 @@ fn take_line<T: Plain>(
     into: &mut [T],
 ) -> Option<usize> {
     let count = pattern.count_in(line, fingerprint, size_of::<T>(), Some(into.len()), exact)?;
-    let from = line.inline_bytes();
-    match &mut into[..count] {
-        // The usual number needs no call.
-        [one] => *one = bytemuck::pod_read_unaligned(from.get(..size_of::<T>())?),
-        into => {
-            let into: &mut [u8] = bytemuck::cast_slice_mut(into);
-            into.copy_from_slice(&from[..into.len()]);
-        }
-    }
+    copy_inline(line.inline_bytes(), &mut into[..count])?;
     Some(count)
 }
 

@@ -10,6 +10,8 @@ pub(crate) struct Members {
     world: Vec<u32>,
     /// By world rank; `NOBODY` for those that are no members.
     local: Vec<u32>,
+    /// Ranks below this one have the same number in the world, for which no table has to be read.
+    alike: usize,
     pub(crate) me: usize,
     known: Mutex<Known>,
 }
@@ -39,7 +41,8 @@ impl Members {
     }
 
     fn of(world: Vec<u32>, local: Vec<u32>, me: usize) -> Self {
-        Self { world, local, me, known: Mutex::default() }
+        let alike = world.iter().zip(0..).take_while(|&(&world, rank)| world == rank).count();
+        Self { world, local, alike, me, known: Mutex::default() }
     }
 
     /// The same for another communicator.
@@ -103,14 +106,18 @@ impl Members {
 
     /// How many of the first ranks have the same number in the world.
     pub(crate) fn alike(&self) -> usize {
-        self.world.iter().zip(0..).take_while(|&(&world, rank)| world == rank).count()
+        self.alike
     }
 
     pub(crate) fn all(&self) -> &[u32] {
         &self.world
     }
 
+    #[inline(always)]
     pub(crate) fn local(&self, world: u32) -> Option<usize> {
+        if (world as usize) < self.alike {
+            return Some(world as usize);
+        }
         let rank = *self.local.get(world as usize)?;
         (rank != NOBODY).then_some(rank as usize)
     }

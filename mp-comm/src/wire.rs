@@ -29,6 +29,7 @@
 //! Who sends a `RENDEZVOUS`, and why: see [`eager`](crate::eager).
 
 use bytemuck::{Pod, Zeroable};
+use mp_core::Plain;
 
 /// Bytes of a line.
 pub(crate) const LINE: usize = 56;
@@ -120,6 +121,20 @@ pub(crate) enum Answer {
 
 /// The elements of a message that is one line, and what comes after them.
 pub(crate) type Inline = [u64; INLINE_BYTES / 8];
+
+/// Copies the elements of a message that is one line. `None` if they can't be there.
+#[inline(always)]
+pub(crate) fn copy_inline<T: Plain>(from: &[u8], into: &mut [T]) -> Option<()> {
+    match into {
+        // The usual number needs no call.
+        [one] => *one = bytemuck::pod_read_unaligned(from.get(..size_of::<T>())?),
+        into => {
+            let into: &mut [u8] = bytemuck::cast_slice_mut(into);
+            into.copy_from_slice(from.get(..into.len())?);
+        }
+    }
+    Some(())
+}
 
 /// What a channel of lines carries.
 pub(crate) type Words = [u64; LINE / 8];

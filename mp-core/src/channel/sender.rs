@@ -88,7 +88,7 @@ impl<M: Message + ?Sized> Sender<M> {
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Sender) };
         let wait = Wait::forever();
-        let copier = Copier::default();
+        let copier = Copier::new(opened.agreement.spec.degree);
         Self { ring, glance, opened, kind, wait, copier, lent: None, message: PhantomData }
     }
 

@@ -135,10 +135,8 @@ pub(crate) fn copy(from: &[Line], to: &[Line]) {
 /// itself are not joined into wider accesses.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod bulk {
-    use std::arch::asm;
-
     use super::{LINE_BYTES, Line};
-    use crate::copy::{STRING, STRING_STEP, is_string, move_string};
+    use crate::copy::{STRING, STRING_STEP, is_string, move_lines, move_string};
 
     #[inline(always)]
     pub(super) fn store(source: &[u8], to: &[Line]) {
@@ -187,35 +185,8 @@ mod bulk {
             // SAFETY: the caller's.
             return unsafe { move_string(from, to, bytes) };
         }
-        if bytes == 0 {
-            return;
-        }
-        // SAFETY: the caller's; at least one line.
-        unsafe {
-            asm!(
-                "2:",
-                "movups {a}, [{from}]",
-                "movups {b}, [{from} + 16]",
-                "movups {c}, [{from} + 32]",
-                "movups {d}, [{from} + 48]",
-                "movups [{to}], {a}",
-                "movups [{to} + 16], {b}",
-                "movups [{to} + 32], {c}",
-                "movups [{to} + 48], {d}",
-                "add {from}, 64",
-                "add {to}, 64",
-                "dec {lines}",
-                "jnz 2b",
-                from = inout(reg) from => _,
-                to = inout(reg) to => _,
-                lines = inout(reg) bytes / LINE_BYTES => _,
-                a = out(xmm_reg) _,
-                b = out(xmm_reg) _,
-                c = out(xmm_reg) _,
-                d = out(xmm_reg) _,
-                options(nostack),
-            );
-        }
+        // SAFETY: the caller's.
+        unsafe { move_lines(from, to, bytes / LINE_BYTES) };
     }
 }
 
