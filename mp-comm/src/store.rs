@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// Which messages a receive or probe takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 ///
 /// It fits in two registers, so that no call has it in memory: one that was put together there and copied would wait for
 /// the stores that it was put together by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// Context and tag as in a [`Line`]; with tag 0 for any.
     address: u64,
