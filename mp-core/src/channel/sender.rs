@@ -190,7 +190,16 @@ impl<M: Message + ?Sized> Sender<M> {
         } else {
             let place = const { Place::of_single::<M::Element>() };
             // SAFETY: as in `copy_and_publish`; the payload's distance is less than the stride.
-            unsafe { copy_in(&mut self.copier, elements, slot.add(place.payload)) };
+            unsafe {
+                let payload = slot.add(place.payload);
+                // Known when this is compiled, so that a short message need not be in memory for the other way.
+                match const { size_of::<M::Element>() } {
+                    ..LONG => {
+                        copy_bytes(NonNull::from(elements).cast(), payload, size_of::<M::Element>())
+                    }
+                    LONG.. => copy_in(&mut self.copier, elements, payload),
+                }
+            }
             self.ring.publish_in(slot, place);
         }
         if self.glance.quiet() { Fast::Sent } else { Fast::SentNotQuiet }
