@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns how many lines a chunk has among so many ranks: one that goes to a single rank, and one that goes to all.
+    /// Returns the number of lines in a chunk for a single rank, and in a chunk for all ranks.
     fn chunks(self, ranks: usize) -> [usize; 2] {
         [chunk_lines(ranks), SHARED].map(|usual| self.chunk_lines.unwrap_or(usual))
     }

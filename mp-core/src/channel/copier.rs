@@ -19,11 +19,12 @@ use crate::{
 
 /// Bytes from which on a message is long. The time of a shorter copy is too short for the clock.
 pub(super) const LONG: usize = 2048;
-/// One copy through the caches of so many is timed.
+/// The sender times one of so many copies through the caches.
 const TIMED: u64 = 16;
-/// So many slow copies, one after the other, are not slow by chance.
+/// The sender goes past the caches after so many slow copies in a row.
 const SLOW: u32 = 3;
-/// Copies past the caches before one through them is tried again: at first, and at most. It is twice as many each time.
+/// The sender makes so many copies past the caches before it tries one through them. The number doubles with each try
+/// that was slow, from the first of these to the second.
 const STAY: u64 = 64;
 const STAY_MOST: u64 = 256;
 
@@ -47,8 +48,8 @@ enum Way {
 }
 
 impl Copier {
-    /// For a ring of so many slots. Nothing is timed before each of them was written once: the first time takes longer,
-    /// because the system has to provide the memory.
+    /// Returns one for a ring of so many slots. It times no copy before each slot was written once: the first write to a
+    /// slot takes longer, because the system has to provide the memory.
     pub(super) fn new(slots: u64) -> Self {
         Self { untimed: slots, ..Self::default() }
     }
@@ -73,7 +74,7 @@ impl Copier {
         }
     }
 
-    /// The way of the next copy, and whether it is timed.
+    /// Returns the way of the next copy, and whether it is timed.
     fn next(&mut self) -> (Way, bool) {
         if self.untimed > 0 {
             self.untimed -= 1;
@@ -84,7 +85,8 @@ impl Copier {
         (Way::Through, true)
     }
 
-    /// A copy through the caches took so long. `past` says how long one past them takes, until the other side has read it.
+    /// Notes how long a copy through the caches took, and chooses the way of the next copies. `past` returns how long a
+    /// copy past the caches takes, reading included.
     fn took(&mut self, time: Duration, past: impl FnOnce() -> Option<Duration>) {
         let is_slow = past().is_some_and(|past| time > past);
         let was_past = self.stayed > 0;
