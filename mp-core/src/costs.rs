@@ -43,10 +43,13 @@ pub(crate) fn ticks(time: Duration) -> u32 {
 
 /// Returns about how long it takes to copy so many bytes past the caches and to read them again. `None` where there is
 /// no such copy.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 pub(crate) fn past_caches(bytes: usize) -> Option<Duration> {
-    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-    return Some(clock::past_caches(bytes));
-    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    Some(clock::past_caches(bytes))
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+pub(crate) fn past_caches(_bytes: usize) -> Option<Duration> {
     None
 }
 

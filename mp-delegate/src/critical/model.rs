@@ -332,6 +332,8 @@ impl Site for Model {
     }
 
     fn leave(&self, me: Seat) {
+        // Giving up the lock may have taken a wait, too.
+        self.0.since[me].set(None);
         self.0.inside[me].store(0);
     }
 

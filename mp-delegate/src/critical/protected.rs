@@ -777,7 +777,8 @@ impl<O: Object> Core<O> {
             value.ok_or_else(misfit)
         };
         let with = |lock| -> Result<Algorithm<O>> {
-            Ok(Algorithm::Lock(Box::new(Locked::new(value()?, place.clone(), me, lock))))
+            let locked = Locked::new(value()?, place.clone(), me, lock).ok_or_else(misfit)?;
+            Ok(Algorithm::Lock(Box::new(locked)))
         };
         // Servers look at no more seats than were ever taken.
         let seats = place.head(head::SEATS);

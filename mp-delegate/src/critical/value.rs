@@ -23,7 +23,7 @@ use mp_core::{
 use super::{
     combiners::{Combiner, Rescue, combine_again, combine_within},
     error::Stop,
-    locks::{self, AnyLock, Lock, hyb::Hyb, quick::Quick, take_behind},
+    locks::{self, AnyLock, Lock, quick::Quick, take_behind},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
@@ -246,7 +246,7 @@ pub(super) struct Locked<O: Object> {
     me: Seat,
     lock: AnyLock,
     /// The way to the lock where nobody else wants it.
-    quick: Option<Quick>,
+    quick: Quick,
     /// The object's number.
     id: u64,
     /// It was taken in the course of a panic, which so is not one in the middle of it.
@@ -254,90 +254,107 @@ pub(super) struct Locked<O: Object> {
 }
 
 impl<O: Object> Locked<O> {
-    pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Self {
+    /// `None` if the region is too short for the lock.
+    pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Option<Self> {
         let id = place.region.id();
-        let quick = match &lock {
-            AnyLock::Hyb(lock) => Quick::new(&place, me, lock),
-            _ => None,
-        };
-        Self { value, place, me, lock, quick, id, panicking: Cell::new(false) }
+        let quick = Quick::new(&place, me, lock.words())?;
+        Some(Self { value, place, me, lock, quick, id, panicking: Cell::new(false) })
     }
 
-    /// Executes an operation with the lock.
+    /// Executes an operation with the lock: with the usual lock here, with all others in one call.
     #[inline(always)]
     pub(super) fn apply(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
-        if self.quick.is_none() {
-            return self.apply_any(op);
+        match &self.lock {
+            AnyLock::Hyb(lock) => self.apply_by(lock, op),
+            _ => self.apply_any(op),
         }
-        let _inside = Inside::enter(self.id, false);
-        self.take()?;
-        let outcome = self.value.runner(&self.place)(self.me, op);
-        self.give();
-        Ok(outcome)
     }
 
-    /// With locks that have no quick way: in one call.
     #[inline(never)]
     fn apply_any(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
-        let Self { value, place, me, lock, id, .. } = self;
-        match lock {
-            AnyLock::Tas(lock) => under(lock, place, value, (*me, *id), op),
-            AnyLock::Mcs(lock) => under(lock, place, value, (*me, *id), op),
-            AnyLock::Clh(lock) => under(lock, place, value, (*me, *id), op),
-            AnyLock::Hyb(lock) => under(lock, place, value, (*me, *id), op),
+        match &self.lock {
+            AnyLock::Tas(lock) => self.apply_by(lock, op),
+            AnyLock::Mcs(lock) => self.apply_by(lock, op),
+            AnyLock::Clh(lock) => self.apply_by(lock, op),
+            AnyLock::Hyb(lock) => self.apply_by(lock, op),
         }
+    }
+
+    #[inline(always)]
+    fn apply_by(&self, lock: &impl Lock, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
+        let _inside = Inside::enter(self.id, false);
+        self.take_by(lock)?;
+        let outcome = self.value.runner(&self.place)(self.me, op);
+        self.give_by(lock);
+        Ok(outcome)
     }
 
     /// Waits until the seat has its turn, where turns are taken, and then the lock.
     #[inline(always)]
     fn take(&self) -> Result<(), Stop> {
-        let Some((lock, quick)) = self.quick() else { return self.take_any() };
-        match quick.take(lock, &self.place, self.me) {
-            Ok(()) => Ok(()),
-            Err(before) => self.wait_behind(lock, before),
+        match &self.lock {
+            AnyLock::Hyb(lock) => self.take_by(lock),
+            _ => self.take_any(),
         }
     }
 
     #[inline(never)]
     fn take_any(&self) -> Result<(), Stop> {
-        let Self { value, place, lock, me, .. } = self;
-        place.take_turn(*me);
-        let taken = lock.take(place, *me, || _ = value.repair(place));
-        taken.inspect_err(|_| place.end_turn(*me))
+        match &self.lock {
+            AnyLock::Tas(lock) => self.take_by(lock),
+            AnyLock::Mcs(lock) => self.take_by(lock),
+            AnyLock::Clh(lock) => self.take_by(lock),
+            AnyLock::Hyb(lock) => self.take_by(lock),
+        }
+    }
+
+    #[inline(always)]
+    fn take_by(&self, lock: &impl Lock) -> Result<(), Stop> {
+        let taken = self.quick.take(lock, &self.place, self.me);
+        taken.or_else(|before| self.wait_behind(lock, before))
     }
 
     /// Gives up the lock, and the turn.
     #[inline(always)]
     fn give(&self) {
-        let quickly = |(lock, quick): (&Hyb, &Quick)| quick.give(lock, &self.place, self.me);
-        if !self.quick().is_some_and(quickly) {
-            self.hand_over();
+        match &self.lock {
+            AnyLock::Hyb(lock) => self.give_by(lock),
+            _ => self.give_any(),
         }
     }
 
-    /// Waits for a hybrid lock behind another seat.
+    #[inline(never)]
+    fn give_any(&self) {
+        match &self.lock {
+            AnyLock::Tas(lock) => self.give_by(lock),
+            AnyLock::Mcs(lock) => self.give_by(lock),
+            AnyLock::Clh(lock) => self.give_by(lock),
+            AnyLock::Hyb(lock) => self.give_by(lock),
+        }
+    }
+
+    #[inline(always)]
+    fn give_by(&self, lock: &impl Lock) {
+        if !self.quick.give(lock, &self.place, self.me) {
+            self.hand_over(lock);
+        }
+    }
+
+    /// Waits for a lock behind another seat.
     #[cold]
     #[inline(never)]
-    fn wait_behind(&self, lock: &Hyb, before: u64) -> Result<(), Stop> {
+    fn wait_behind(&self, lock: &impl Lock, before: u64) -> Result<(), Stop> {
         let Self { value, place, me, .. } = self;
         let taken = take_behind(lock, place, (*me, before), || _ = value.repair(place));
         taken.inspect_err(|_| place.end_turn(*me))
     }
 
-    /// Gives up the lock and the turn, whoever waits.
+    /// Gives the lock to the next, and ends the turn.
+    #[cold]
     #[inline(never)]
-    fn hand_over(&self) {
-        self.lock.give(&self.place, self.me);
+    fn hand_over(&self, lock: &impl Lock) {
+        locks::hand_over(lock, &self.place, self.me);
         self.place.end_turn(self.me);
-    }
-
-    /// The way to a hybrid lock.
-    #[inline(always)]
-    fn quick(&self) -> Option<(&Hyb, &Quick)> {
-        match (&self.lock, &self.quick) {
-            (AnyLock::Hyb(lock), Some(quick)) => Some((lock, quick)),
-            _ => None,
-        }
     }
 
     /// The same if nobody has it, now or before the limit is over. Turns are left to those who queue up.
@@ -352,7 +369,7 @@ impl<O: Object> Locked<O> {
             return Ok(None);
         }
         let outcome = value.runner(place)(*me, op);
-        lock.give(place, *me);
+        self.give();
         Ok(Some(outcome))
     }
 
@@ -381,10 +398,7 @@ impl<O: Object> Locked<O> {
     /// Whether an operation did not come to its end. For whoever has the lock.
     #[inline(always)]
     pub(super) fn is_poisoned(&self) -> bool {
-        match &self.quick {
-            Some(quick) => quick.is_poisoned(),
-            None => self.place.head(head::POISONED).peek() != 0,
-        }
+        self.quick.is_poisoned()
     }
 
     /// Gives up the lock of a guard.
@@ -416,20 +430,6 @@ impl<O: Object> Locked<O> {
         }
         Guard(self, PhantomData)
     }
-}
-
-#[inline(always)]
-fn under<O: Object>(
-    lock: &impl Lock,
-    place: &Place,
-    value: &Value<O>,
-    (me, id): (Seat, u64),
-    op: O::Op,
-) -> Result<Outcome<O::Ret>, Stop> {
-    let _inside = Inside::enter(id, false);
-    let _turn = Turn::take(place, me);
-    let repair = || _ = value.repair(place);
-    locks::locked(lock, place, me, repair, || value.runner(place)(me, op))
 }
 
 /// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.

@@ -14,6 +14,8 @@ use crate::critical::{
 const LOCKED: usize = 0;
 /// Who may sleep until then.
 const WAITER: usize = 1;
+/// In place of the tail's word where the seat's own names no node: neither a node nor [`CLOSED`].
+const NO_NODE: u64 = NODES;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -53,8 +55,7 @@ impl Clh {
 
     /// Writes down which node the seat has, and locks that node. Returns what was written.
     #[inline(always)]
-    fn prepare<S: Site>(&self, site: &S) -> Result<u64, Stop> {
-        let own = site.word(self.own)?;
+    fn prepare<S: Site>(&self, site: &S, own: &S::Word) -> Result<u64, Stop> {
         let held = held(own, self.me);
         own.set(held);
         let node = site.words(self.node(node_in(held)), 2)?;
@@ -65,10 +66,27 @@ impl Clh {
 }
 
 impl Lock for Clh {
+    fn words(&self) -> [usize; 3] {
+        [self.tail, self.own, self.own]
+    }
+
     #[inline(always)]
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        let held = self.prepare(site)?;
-        let before = site.word(self.tail)?.swap(held - 1);
+    fn come<S: Site>(&self, site: &S, [tail, own, _]: [&S::Word; 3]) -> Result<(), u64> {
+        let held = self.prepare(site, own).map_err(|_| NO_NODE)?;
+        let before = tail.swap(held - 1);
+        // Of a tail that is closed or broken this is no node, and nobody's.
+        let locked =
+            site.word(self.node((before & NODES) as usize) + LOCKED).map_err(|_| before)?;
+        if before & NODES > self.seats as u64 || locked.load() != 0 {
+            return Err(before);
+        }
+        self.before.set(before);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         if before & NODES > self.seats as u64 {
             return Err(if before == CLOSED { Stop::Void } else { Stop::Corrupt });
         }
@@ -76,9 +94,6 @@ impl Lock for Clh {
         let [locked, waiter] = site.words(self.node((before & NODES) as usize), 2)? else {
             return Err(Stop::Corrupt);
         };
-        if locked.load() == 0 {
-            return Ok(());
-        }
         // Before the last look: whoever gives the lock up afterwards finds it.
         waiter.store(someone(self.me));
         site.wait(self.me, None, locked, || (locked.load() == 0).then_some(()))
@@ -94,7 +109,7 @@ impl Lock for Clh {
         if site.word(self.node(before) + LOCKED)?.load() != 0 {
             return Ok(false);
         }
-        let held = self.prepare(site)?;
+        let held = self.prepare(site, site.word(self.own)?)?;
         // If it is unchanged, nobody has used that node since the look.
         if tail.exchange(seen, held - 1).is_err() {
             return Ok(false);
@@ -103,20 +118,28 @@ impl Lock for Clh {
         Ok(true)
     }
 
+    /// Whoever waits looks at the seat's node, so that nothing more is to be done for it but to wake it.
     #[inline(always)]
-    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        let own = site.word(self.own)?;
-        let held = own.peek();
-        let node = site.words(self.node(node_in(held)), 2)?;
-        node[LOCKED].store(0);
+    fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
+        let Ok([locked, waiter]) = site.words(self.node(node_in(own.peek())), 2) else {
+            return false;
+        };
+        locked.store(0);
         site.fence();
-        let waiter = node[WAITER].peek();
+        let waiter = waiter.peek();
         // The node before is nobody's any more.
         own.set(taken_over(self.before.get()));
         if waiter != 0 {
             site.wake(who(waiter));
         }
-        Ok(())
+        true
+    }
+
+    /// The seat's word names no node.
+    #[cold]
+    #[inline(never)]
+    fn hand_over<S: Site>(&self, _site: &S) -> Result<(), Stop> {
+        Err(Stop::Corrupt)
     }
 
     fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {

@@ -62,50 +62,29 @@ impl Hyb {
         site.wake(to);
         Ok(())
     }
+}
 
-    /// Which word is the lock's state.
-    pub(in crate::critical) fn state(&self) -> usize {
-        self.lock
+impl Lock for Hyb {
+    const TERSE: bool = true;
+
+    fn words(&self) -> [usize; 3] {
+        let successor = self.mailbox(self.me) + SUCCESSOR;
+        [self.lock, successor, successor]
     }
 
-    /// Which word the successor's message comes to.
-    pub(in crate::critical) fn successor(&self) -> usize {
-        self.mailbox(self.me) + SUCCESSOR
-    }
-
-    /// Lines 8 and 9, with the lock's state; who is before this seat, if anybody is.
+    /// Lines 8 and 9.
     #[inline(always)]
-    pub(in crate::critical) fn swap(&self, state: &impl AnyWord) -> Result<(), u64> {
-        match state.swap(someone(self.me)) {
+    fn come<S: Site>(&self, _site: &S, [lock, ..]: [&S::Word; 3]) -> Result<(), u64> {
+        match lock.swap(someone(self.me)) {
             UNLOCKED => Ok(()),
             before => Err(before),
         }
     }
 
-    /// Lines 20 to 22, with the lock's state and the successor's message; whether nobody waits, and the lock is given
-    /// up.
-    #[inline(always)]
-    pub(in crate::critical) fn give_back<W: AnyWord>(&self, state: &W, successor: &W) -> bool {
-        self.next.get() == 0
-            && successor.load() == 0
-            && state.exchange(someone(self.me), UNLOCKED).is_ok()
-    }
-
-    /// The successor's message, if it is there; then the mailbox has room for the next one.
-    #[inline(always)]
-    fn take<S: Site>(&self, site: &S) -> Result<u64, Stop> {
-        let successor = site.word(self.successor())?;
-        let message = successor.load();
-        if message != 0 {
-            successor.set(0);
-        }
-        Ok(message)
-    }
-
     /// Lines 10 to 14, behind a seat.
     #[cold]
     #[inline(never)]
-    pub(super) fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         if before == CLOSED {
             return Err(Stop::Void);
         }
@@ -131,15 +110,27 @@ impl Hyb {
         Ok(())
     }
 
-    /// Lines 17, 23 and 24, to the next seat, or whose message is on its way if it is 0.
+    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
+        let lock = site.word(self.lock)?;
+        Ok(lock.peek() == UNLOCKED && lock.exchange(UNLOCKED, someone(self.me)).is_ok())
+    }
+
+    /// Lines 20 to 22.
+    #[inline(always)]
+    fn go<S: Site>(&self, _site: &S, [lock, successor, _]: [&S::Word; 3]) -> bool {
+        self.next.get() == 0
+            && successor.load() == 0
+            && lock.exchange(someone(self.me), UNLOCKED).is_ok()
+    }
+
+    /// Lines 16 to 19, 23 and 24.
     #[cold]
     #[inline(never)]
-    fn hand_over<S: Site>(&self, site: &S, mut next: u64) -> Result<(), Stop> {
-        self.next.set(0);
-        site.approach(self.me);
+    fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
+        let mut next = self.next.replace(0);
         if next == 0 {
-            // 23
-            let successor = site.word(self.successor())?;
+            // 16, 23
+            let successor = site.word(self.mailbox(self.me) + SUCCESSOR)?;
             next = site.wait(self.me, None, successor, || {
                 Some(successor.load()).filter(|&next| next != 0)
             })?;
@@ -148,36 +139,6 @@ impl Hyb {
         // 17, 24
         let seat = (next & NUMBERS).checked_sub(1).ok_or(Stop::Corrupt)?;
         self.send(site, seat as Seat, ALLOW, next >> NUMBER_AT)
-    }
-}
-
-impl Lock for Hyb {
-    const TERSE: bool = true;
-
-    #[inline(always)]
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        match self.swap(site.word(self.lock)?) {
-            Ok(()) => Ok(()),
-            Err(before) => self.queue(site, before),
-        }
-    }
-
-    fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
-        let lock = site.word(self.lock)?;
-        Ok(lock.peek() == UNLOCKED && lock.exchange(UNLOCKED, someone(self.me)).is_ok())
-    }
-
-    #[inline(always)]
-    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        if self.give_back(site.word(self.lock)?, site.word(self.successor())?) {
-            return Ok(());
-        }
-        // 16–19
-        let next = match self.next.get() {
-            0 => self.take(site)?,
-            next => next,
-        };
-        self.hand_over(site, next)
     }
 
     fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop> {

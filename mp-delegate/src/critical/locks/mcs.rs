@@ -35,22 +35,31 @@ impl Mcs {
 }
 
 impl Lock for Mcs {
+    fn words(&self) -> [usize; 3] {
+        let mine = self.node(self.me);
+        [self.tail, mine + NEXT, mine + LOCKED]
+    }
+
     #[inline(always)]
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        let mine = site.words(self.node(self.me), 2)?;
-        mine[NEXT].set(0);
-        mine[LOCKED].set(1);
-        let before = site.word(self.tail)?.swap(someone(self.me));
-        if before == 0 {
-            return Ok(());
+    fn come<S: Site>(&self, _site: &S, [tail, next, locked]: [&S::Word; 3]) -> Result<(), u64> {
+        next.set(0);
+        locked.set(1);
+        match tail.swap(someone(self.me)) {
+            0 => Ok(()),
+            before => Err(before),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         if before == CLOSED {
             return Err(Stop::Void);
         }
         let before = who(before);
         site.word(self.node(before).wrapping_add(NEXT))?.store(someone(self.me));
         site.wake(before);
-        let locked = &mine[LOCKED];
+        let locked = site.word(self.node(self.me) + LOCKED)?;
         site.wait(self.me, Some(before), locked, || (locked.load() == 0).then_some(()))
     }
 
@@ -66,16 +75,16 @@ impl Lock for Mcs {
     }
 
     #[inline(always)]
-    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    fn go<S: Site>(&self, _site: &S, [tail, next, _]: [&S::Word; 3]) -> bool {
+        next.load() == 0 && tail.exchange(someone(self.me), 0).is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let next = site.word(self.node(self.me) + NEXT)?;
-        let mut after = next.load();
-        if after == 0 {
-            if site.word(self.tail)?.exchange(someone(self.me), 0).is_ok() {
-                return Ok(());
-            }
-            // Somebody is between the swap and the store.
-            after = site.wait(self.me, None, next, || Some(next.load()).filter(|&n| n != 0))?;
-        }
+        // Perhaps somebody is between the swap and the store.
+        let after = site.wait(self.me, None, next, || Some(next.load()).filter(|&n| n != 0))?;
         site.word(self.node(who(after)).wrapping_add(LOCKED))?.store(0);
         site.wake(who(after));
         Ok(())

@@ -23,39 +23,144 @@ pub(super) trait Lock {
     /// Whether those who wait have places, which the dead may leave empty.
     const QUEUES: bool = true;
 
-    /// Waits until nobody else has it. [`Stop::Void`]: somebody died in the queue, and the seat's place
-    /// in it is given up.
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop>;
+    /// Which words the seat looks at each time that it takes the lock or gives it up: the lock's own, and two of the
+    /// seat's, if it has as many.
+    fn words(&self) -> [usize; 3];
+
+    /// Takes the lock if nobody has it, and else a place in its queue, if there is one: then what [`queue`](Self::queue)
+    /// is to know. `words` are those of [`words`](Self::words).
+    fn come<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> Result<(), u64>;
+
+    /// Waits until nobody else has it, behind what the seat found as it came. [`Stop::Void`]: somebody died in the
+    /// queue, and the seat's place in it is given up.
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop>;
 
     /// Takes it if nobody has it or waits for it; whether it did.
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Gives it to the next, if there is one. `Void` as above: it is given up.
-    fn release<S: Site>(&self, site: &S) -> Result<(), Stop>;
+    /// Gives it up if nobody waits for it, or if that makes no difference; whether it did.
+    fn go<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> bool;
+
+    /// Gives it to the next. `Void` as above: it is given up.
+    fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop>;
 
     /// Whoever comes from now on finds it closed. See `heal.rs`.
     fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop>;
 
     /// Makes everything new; false if somebody came since it was closed.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
+
+    /// Waits until nobody else has it.
+    #[inline(always)]
+    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
+        match self.come(site, words(self, site)?) {
+            Ok(()) => Ok(()),
+            Err(before) => self.queue(site, before),
+        }
+    }
+
+    /// Gives it up, to the next if there is one.
+    #[inline(always)]
+    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
+        if self.go(site, words(self, site)?) { Ok(()) } else { self.hand_over(site) }
+    }
 }
 
-/// Waits until the seat has the lock, past those who die. After one that had it the value is to be
-/// repaired.
+/// Finds the words of a lock.
 #[inline(always)]
-pub(super) fn take<S: Mortal, L: Lock>(
+fn words<'a, S: Site>(lock: &(impl Lock + ?Sized), site: &'a S) -> Result<[&'a S::Word; 3], Stop> {
+    let [lock, first, second] = lock.words();
+    Ok([site.word(lock)?, site.word(first)?, site.word(second)?])
+}
+
+/// Says that the seat comes, and takes the lock if nobody has it. What it found there, if somebody has: then
+/// [`take_behind`].
+#[inline(always)]
+pub(super) fn come<S: Site>(
+    lock: &impl Lock,
+    site: &S,
+    mark: &S::Word,
+    words: [&S::Word; 3],
+) -> Result<(), u64> {
+    mark.store(seat::APPROACHES);
+    lock.come(site, words)?;
+    // Before what is written to the value, for those who find this rank dead.
+    mark.note(seat::ENTERED);
+    Ok(())
+}
+
+/// Gives the lock up if nobody waits for it; whether it did. If not, then [`hand_over`].
+#[inline(always)]
+pub(super) fn go<S: Site, L: Lock>(
     lock: &L,
+    site: &S,
+    mark: &S::Word,
+    words: [&S::Word; 3],
+) -> bool {
+    if !L::TERSE {
+        mark.store(seat::APPROACHES);
+    }
+    let is_gone = lock.go(site, words);
+    if is_gone {
+        mark.store(0);
+    }
+    is_gone
+}
+
+/// Waits until the seat has the lock, behind what it found as it came and past those who die. After one that had the
+/// lock the value is to be repaired.
+#[cold]
+#[inline(never)]
+pub(super) fn take_behind<S: Mortal>(
+    lock: &impl Lock,
+    site: &S,
+    (me, before): (Seat, u64),
+    mut repair: impl FnMut(),
+) -> Result<(), Stop> {
+    let mut taken = lock.queue(site, before);
+    while let Err(Stop::Void) = taken {
+        heal(&mut Guarded { lock, repair: &mut repair }, site, me, false, None)?;
+        site.approach(me);
+        taken = lock.acquire(site);
+    }
+    taken?;
+    site.enter(me);
+    Ok(())
+}
+
+/// Gives the lock to the next. What is wrong with the lock is found by the next who takes it.
+#[cold]
+#[inline(never)]
+pub(super) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {
+    if L::TERSE {
+        site.approach(me);
+    }
+    if let Ok(()) | Err(Stop::Void) = lock.hand_over(site) {
+        site.leave(me);
+    }
+}
+
+/// Waits until the seat has the lock, as [`Quick`](quick::Quick) does with words that it has found.
+#[cfg(test)]
+pub(super) fn take<S: Mortal>(
+    lock: &impl Lock,
     site: &S,
     me: Seat,
     repair: impl FnMut(),
 ) -> Result<(), Stop> {
-    let mark = site.come(me);
-    if let Err(stop) = lock.acquire(site) {
-        take_again(lock, site, me, stop, repair)?;
+    match come(lock, site, site.mark(me), words(lock, site)?) {
+        Ok(()) => Ok(()),
+        Err(before) => take_behind(lock, site, (me, before), repair),
     }
-    // Before what is written to the value, for those who find this rank dead.
-    mark.note(seat::ENTERED);
-    Ok(())
+}
+
+/// Gives up the lock, after [`take`].
+#[cfg(test)]
+pub(super) fn give<S: Mortal>(lock: &impl Lock, site: &S, me: Seat) {
+    let words = words(lock, site).expect("it has words");
+    if !go(lock, site, site.mark(me), words) {
+        hand_over(lock, site, me);
+    }
 }
 
 /// Takes the lock if nobody has it or waits for it, now or before the limit is over, past those who died as far as
@@ -92,42 +197,6 @@ pub(super) fn take_within<S: Mortal, L: Lock>(
     }
 }
 
-/// [`take`] of a hybrid lock behind another seat.
-#[cold]
-#[inline(never)]
-pub(super) fn take_behind<S: Mortal>(
-    lock: &hyb::Hyb,
-    site: &S,
-    (me, before): (Seat, u64),
-    repair: impl FnMut(),
-) -> Result<(), Stop> {
-    if let Err(stop) = lock.queue(site, before) {
-        take_again(lock, site, me, stop, repair)?;
-    }
-    site.enter(me);
-    Ok(())
-}
-
-#[cold]
-#[inline(never)]
-fn take_again<S: Mortal, L: Lock>(
-    lock: &L,
-    site: &S,
-    me: Seat,
-    mut stop: Stop,
-    mut repair: impl FnMut(),
-) -> Result<(), Stop> {
-    while let Stop::Void = stop {
-        heal(&mut Guarded { lock, repair: &mut repair }, site, me, false, None)?;
-        site.approach(me);
-        match lock.acquire(site) {
-            Err(another) => stop = another,
-            acquired => return acquired,
-        }
-    }
-    Err(stop)
-}
-
 /// A lock, and the value behind it.
 struct Guarded<'a, L, R> {
     lock: &'a L,
@@ -151,32 +220,6 @@ impl<S: Mortal, L: Lock, R: FnMut()> Ward<S> for Guarded<'_, L, R> {
     }
 }
 
-/// Gives it up. What is wrong with the lock is found by the next who takes it.
-#[inline(always)]
-pub(super) fn give<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {
-    if !L::TERSE {
-        site.approach(me);
-    }
-    if let Ok(()) | Err(Stop::Void) = lock.release(site) {
-        site.leave(me);
-    }
-}
-
-/// Executes an operation with the lock.
-#[inline(always)]
-pub(super) fn locked<S: Mortal, T>(
-    lock: &impl Lock,
-    site: &S,
-    me: Seat,
-    repair: impl FnMut(),
-    run: impl FnOnce() -> T,
-) -> Result<T, Stop> {
-    take(lock, site, me, repair)?;
-    let result = run();
-    give(lock, site, me);
-    Ok(result)
-}
-
 /// A lock of some kind.
 #[derive(Debug)]
 pub(super) enum AnyLock {
@@ -187,18 +230,13 @@ pub(super) enum AnyLock {
 }
 
 impl AnyLock {
-    /// See [`take`].
-    pub(super) fn take<S: Mortal>(
-        &self,
-        site: &S,
-        me: Seat,
-        repair: impl FnMut(),
-    ) -> Result<(), Stop> {
+    /// See [`Lock::words`].
+    pub(super) fn words(&self) -> [usize; 3] {
         match self {
-            Self::Tas(lock) => take(lock, site, me, repair),
-            Self::Mcs(lock) => take(lock, site, me, repair),
-            Self::Clh(lock) => take(lock, site, me, repair),
-            Self::Hyb(lock) => take(lock, site, me, repair),
+            Self::Tas(lock) => lock.words(),
+            Self::Mcs(lock) => lock.words(),
+            Self::Clh(lock) => lock.words(),
+            Self::Hyb(lock) => lock.words(),
         }
     }
 
@@ -215,16 +253,6 @@ impl AnyLock {
             Self::Mcs(lock) => take_within(lock, site, me, limit, repair),
             Self::Clh(lock) => take_within(lock, site, me, limit, repair),
             Self::Hyb(lock) => take_within(lock, site, me, limit, repair),
-        }
-    }
-
-    /// See [`give`].
-    pub(super) fn give<S: Mortal>(&self, site: &S, me: Seat) {
-        match self {
-            Self::Tas(lock) => give(lock, site, me),
-            Self::Mcs(lock) => give(lock, site, me),
-            Self::Clh(lock) => give(lock, site, me),
-            Self::Hyb(lock) => give(lock, site, me),
         }
     }
 

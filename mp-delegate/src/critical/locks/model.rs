@@ -6,12 +6,25 @@ use std::ops::Range;
 use loom::thread;
 use mp_core::Wait;
 
-use super::{Lock, clh::Clh, give, hyb::Hyb, locked, mcs::Mcs, take, take_within, tas::Tas};
+use super::{Lock, clh::Clh, give, hyb::Hyb, mcs::Mcs, take, take_within, tas::Tas};
 use crate::critical::{
     error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     site::{Limit, Seat},
 };
+
+/// Executes an operation with the lock.
+fn locked<T>(
+    lock: &impl Lock,
+    model: &Model,
+    me: Seat,
+    run: impl FnOnce() -> T,
+) -> Result<T, Stop> {
+    take(lock, model, me, || model.repair())?;
+    let result = run();
+    give(lock, model, me);
+    Ok(result)
+}
 
 /// How many seats take a lock how often, and how many preemptions are tried.
 #[derive(Clone, Copy)]
@@ -37,7 +50,7 @@ fn takes_turns<L: Lock>(
         let lock = lock(me);
         for time in 0..times {
             let op = (100 * me + time) as u64;
-            locked(&lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
+            locked(&lock, model, me, || model.execute(me, op)).unwrap();
         }
     });
     assert_eq!((model.counted(), model.repairs()), (seats * times, 0));
@@ -48,7 +61,7 @@ fn takes_turns<L: Lock>(
 fn ask<L: Lock>(lock: L, model: &Model, me: Seat, times: usize) {
     for time in 0..times {
         let op = (100 * me + time) as u64;
-        locked(&lock, model, me, || model.repair(), || model.execute(me, op)).unwrap();
+        locked(&lock, model, me, || model.execute(me, op)).unwrap();
         model.note(op, Ended::Done);
     }
 }
@@ -132,7 +145,7 @@ fn outlives_a_rank<L: Lock>(words: usize, lock: impl Fn(usize) -> L + Copy + 'st
             model.go(0);
         }
         let op = 100 * me as u64;
-        match locked(&lock(me), model, me, || model.repair(), || model.execute(me, op)) {
+        match locked(&lock(me), model, me, || model.execute(me, op)) {
             Ok(()) => model.note(op, Ended::Done),
             Err(Stop::Lost(0)) => model.note(op, Ended::Lost),
             Err(other) => panic!("{other:?}"),

@@ -1,9 +1,9 @@
-//! The way to a [hybrid lock](super::hyb) that nobody else wants: the same steps on words that were found once, so
-//! that a guard is taken and given up in few instructions of the caller's own code.
+//! A seat's way to a lock on words that were found once, so that a guard is taken and given up in few instructions where
+//! nobody else wants the lock.
 
-use mp_core::memory::KeptWord;
+use mp_core::memory::{KeptWord, Word};
 
-use super::hyb::Hyb;
+use super::{Lock, come, go};
 use crate::critical::{
     site::{Place, Seat, head, seat},
     turns,
@@ -13,57 +13,55 @@ use crate::critical::{
 pub(in crate::critical) struct Quick {
     /// The seat's mark.
     mark: KeptWord,
-    lock: KeptWord,
-    /// Where the successor's message comes.
-    successor: KeptWord,
+    /// The lock's [words](Lock::words).
+    lock: [KeptWord; 3],
     turns: KeptWord,
     turn: KeptWord,
     poisoned: KeptWord,
 }
 
 impl Quick {
-    pub(in crate::critical) fn new(place: &Place, me: Seat, lock: &Hyb) -> Option<Self> {
+    /// Finds the words. `None` if the region is too short for them.
+    pub(in crate::critical) fn new(place: &Place, me: Seat, lock: [usize; 3]) -> Option<Self> {
         let keep = |index| place.region.keep(index);
+        let [state, first, second] = lock;
         Some(Self {
             mark: keep(place.index(me, seat::MARK))?,
-            lock: keep(lock.state())?,
-            successor: keep(lock.successor())?,
+            lock: [keep(state)?, keep(first)?, keep(second)?],
             turns: keep(head::TURNS)?,
             turn: keep(head::TURN)?,
             poisoned: keep(head::POISONED)?,
         })
     }
 
-    /// Takes the seat's turn, where turns are taken, and then the lock, or a place in its queue: who is before it there.
     #[inline(always)]
-    pub(in crate::critical) fn take(&self, lock: &Hyb, place: &Place, me: Seat) -> Result<(), u64> {
+    fn lock(&self) -> [&Word; 3] {
+        self.lock.each_ref().map(|word| &**word)
+    }
+
+    /// Takes the seat's turn, where turns are taken, and then the lock, if nobody has it. What it found there, if somebody
+    /// has.
+    #[inline(always)]
+    pub(in crate::critical) fn take(
+        &self,
+        lock: &impl Lock,
+        place: &Place,
+        me: Seat,
+    ) -> Result<(), u64> {
         if turns::are_taken(place, &self.turns) {
             turns::take(place, &self.turn, me);
         }
-        self.mark.store(seat::APPROACHES);
-        lock.swap(&*self.lock)?;
-        // Before what is written to the value, for those who find this rank dead.
-        self.mark.note(seat::ENTERED);
-        Ok(())
+        come(lock, place, &self.mark, self.lock())
     }
 
     /// Gives up the lock, if nobody waits for it, and the turn; whether it did.
     #[inline(always)]
-    pub(in crate::critical) fn give(&self, lock: &Hyb, place: &Place, me: Seat) -> bool {
-        let given = lock.give_back(&*self.lock, &*self.successor);
-        if given {
-            self.mark.store(0);
-            self.end_turn(place, me);
-        }
-        given
-    }
-
-    /// Ends the seat's turn, if it has one.
-    #[inline(always)]
-    pub(in crate::critical) fn end_turn(&self, place: &Place, me: Seat) {
-        if place.waits.has_turn() {
+    pub(in crate::critical) fn give(&self, lock: &impl Lock, place: &Place, me: Seat) -> bool {
+        let is_gone = go(lock, place, &self.mark, self.lock());
+        if is_gone && place.waits.has_turn() {
             turns::end(place, &self.turn, me);
         }
+        is_gone
     }
 
     /// Whether an operation did not come to its end. For whoever has the lock.

@@ -29,14 +29,21 @@ impl Tas {
 impl Lock for Tas {
     const QUEUES: bool = false;
 
+    fn words(&self) -> [usize; 3] {
+        [self.word; 3]
+    }
+
     #[inline(always)]
-    fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    fn come<S: Site>(&self, _site: &S, [word, ..]: [&S::Word; 3]) -> Result<(), u64> {
+        word.exchange(0, someone(self.me))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
         let word = site.word(self.word)?;
         let mine = someone(self.me);
-        if word.exchange(0, mine).is_ok() {
-            return Ok(());
-        }
-        let owner = Some(word.peek() & !SLEEPERS).filter(|&owner| owner != 0).map(who);
+        let owner = Some(before & !SLEEPERS).filter(|&owner| owner != 0).map(who);
         site.wait(self.me, owner, word, || {
             loop {
                 let seen = word.load();
@@ -58,7 +65,13 @@ impl Lock for Tas {
     }
 
     #[inline(always)]
-    fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    fn go<S: Site>(&self, _site: &S, [word, ..]: [&S::Word; 3]) -> bool {
+        word.exchange(someone(self.me), 0).is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
         if site.word(self.word)?.swap(0) & SLEEPERS != 0 {
             site.wake_all();
         }
