@@ -53,18 +53,7 @@ impl Ticket {
     fn forget(mut self) {
         self.is_over = true;
     }
-}
 
-impl Drop for Ticket {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.abandon();
-        }
-    }
-}
-
-impl Ticket {
     #[inline(never)]
     fn abandon(&self) {
         let Place { home, handle } = &self.place;
@@ -73,6 +62,15 @@ impl Ticket {
             Handle::Receive(place) => engine.desk.abandon(place),
             Handle::Send(place) => engine.desk.abandon_send(place),
         });
+    }
+}
+
+impl Drop for Ticket {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.abandon();
+        }
     }
 }
 
@@ -236,9 +234,7 @@ impl Communicator {
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
                 let place = engine.desk.sends.insert(Sending::new(to, envelope.context));
-                let owned =
-                    kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
-                engine.not_sent(place, owned, error);
+                engine.not_sent(place, owned(kept), error);
                 return Ok(Some(place));
             }
         };
@@ -252,8 +248,7 @@ impl Communicator {
             Some(place) => place,
             None => engine.ticket(to, envelope.context, false)?.0,
         };
-        let owned = kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)));
-        engine.queue(to, course, owned, Some(place));
+        engine.queue(to, course, owned(kept), Some(place));
         Ok(Some(place))
     }
 
@@ -314,6 +309,11 @@ impl Communicator {
             Some(Err(error)) => ended(Err(self.localized(error))),
         }
     }
+}
+
+/// Takes the buffer for the desk.
+fn owned<B: Buffer + 'static>(kept: &mut Option<B>) -> Kept {
+    kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)))
 }
 
 /// What the call that begins a receive has come to.

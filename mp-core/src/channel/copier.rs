@@ -88,16 +88,15 @@ impl Copier {
     /// Notes how long a copy through the caches took, and chooses the way of the next copies. `past` returns how long a
     /// copy past the caches takes, reading included.
     fn took(&mut self, time: Duration, past: impl FnOnce() -> Option<Duration>) {
-        let is_slow = past().is_some_and(|past| time > past);
-        let was_past = self.stayed > 0;
-        match (is_slow, was_past) {
-            (true, _) if was_past || self.slow + 1 >= SLOW => {
-                self.stayed = (2 * self.stayed).clamp(STAY, STAY_MOST);
-                (self.way, self.untimed, self.slow) = (Way::Past, self.stayed, 0);
-            }
-            // The next one is timed, too.
-            (true, _) => self.slow += 1,
-            (false, _) => (self.stayed, self.untimed, self.slow) = (0, TIMED - 1, 0),
+        if !past().is_some_and(|past| time > past) {
+            (self.stayed, self.untimed, self.slow) = (0, TIMED - 1, 0);
+            return;
+        }
+        // If it does not turn to the other way now, the next copy is timed, too.
+        self.slow += 1;
+        if self.stayed > 0 || self.slow >= SLOW {
+            self.stayed = (2 * self.stayed).clamp(STAY, STAY_MOST);
+            (self.way, self.untimed, self.slow) = (Way::Past, self.stayed, 0);
         }
     }
 }

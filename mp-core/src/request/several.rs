@@ -29,8 +29,15 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     let first = requests.iter_mut().position(|request| request.under_way().is_some());
     let Some(first) = first else { return Ok(()) };
     let rest = &mut requests[first..];
-    let settled = work(rest, Wait::forever().or_failure(), Until::All)?.0;
-    settle(rest, &settled);
+    let wait = Wait::forever().or_failure();
+    let parted = Parted::of(rest)?;
+    if parted.is_of_one_engine() {
+        parted.drive_all(wait)?;
+        rest.iter_mut().for_each(Pending::settle);
+    } else {
+        let (settled, _) = work(rest, wait, Until::All)?;
+        settle(rest, &settled);
+    }
     Ok(())
 }
 
@@ -263,6 +270,25 @@ impl<'a> Parted<'a> {
         }
         let reason = "requests of different ranks or worlds can't be waited for together";
         Err(ErrorKind::BadWorld(reason.to_owned()).into())
+    }
+
+    /// Returns whether one engine carries on all that are under way.
+    fn is_of_one_engine(&self) -> bool {
+        self.driven.is_empty() && self.watched.is_empty()
+    }
+
+    /// Has the engine work until all of its requests are done.
+    fn drive_all(mut self, wait: Wait) -> Result<()> {
+        let (Some(rank), Some(main)) = (&self.rank, self.main) else { return Ok(()) };
+        let beside = Beside { rank, watched: &[], driven: &[], settled: &[] };
+        // Those that were done are not asked again.
+        let mut left = self.handles.iter().peekable();
+        let mut are_done = |engine: &mut dyn Driven| {
+            while left.next_if(|&&handle| engine.is_done(handle)).is_some() {}
+            left.peek().is_none()
+        };
+        main.drive(&self.handles, &mut self.landings, wait, &beside, &mut are_done)?;
+        Ok(())
     }
 
     /// The places of all that are under way.
