@@ -261,22 +261,14 @@ impl<O: Object> Locked<O> {
         Some(Self { value, place, me, lock, quick, id, panicking: Cell::new(false) })
     }
 
-    /// Executes an operation with the lock: with the usual lock here, with all others in one call.
+    /// Executes an operation with the lock.
     #[inline(always)]
     pub(super) fn apply(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
         match &self.lock {
             AnyLock::Hyb(lock) => self.apply_by(lock, op),
-            _ => self.apply_any(op),
-        }
-    }
-
-    #[inline(never)]
-    fn apply_any(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
-        match &self.lock {
             AnyLock::Tas(lock) => self.apply_by(lock, op),
             AnyLock::Mcs(lock) => self.apply_by(lock, op),
             AnyLock::Clh(lock) => self.apply_by(lock, op),
-            AnyLock::Hyb(lock) => self.apply_by(lock, op),
         }
     }
 
@@ -294,17 +286,9 @@ impl<O: Object> Locked<O> {
     fn take(&self) -> Result<(), Stop> {
         match &self.lock {
             AnyLock::Hyb(lock) => self.take_by(lock),
-            _ => self.take_any(),
-        }
-    }
-
-    #[inline(never)]
-    fn take_any(&self) -> Result<(), Stop> {
-        match &self.lock {
             AnyLock::Tas(lock) => self.take_by(lock),
             AnyLock::Mcs(lock) => self.take_by(lock),
             AnyLock::Clh(lock) => self.take_by(lock),
-            AnyLock::Hyb(lock) => self.take_by(lock),
         }
     }
 
