@@ -332,7 +332,7 @@ impl Site for Model {
     }
 
     fn leave(&self, me: Seat) {
-        // Giving up the lock may have taken a wait, too.
+        // `hand_over` may have waited, and set this.
         self.0.since[me].set(None);
         self.0.inside[me].store(0);
     }

@@ -245,7 +245,7 @@ pub(super) struct Locked<O: Object> {
     place: Place,
     me: Seat,
     lock: AnyLock,
-    /// The way to the lock where nobody else wants it.
+    /// The seat's way to the lock, on words that were found once.
     quick: Quick,
     /// The object's number.
     id: u64,
@@ -307,6 +307,7 @@ impl<O: Object> Locked<O> {
         }
     }
 
+    /// Gives up any lock, in a call of its own: with all of them in one place, giving up a hybrid lock takes longer.
     #[inline(never)]
     fn give_any(&self) {
         match &self.lock {
@@ -341,7 +342,8 @@ impl<O: Object> Locked<O> {
         self.place.end_turn(self.me);
     }
 
-    /// The same if nobody has it, now or before the limit is over. Turns are left to those who queue up.
+    /// Executes an operation if nobody has the lock, now or before the limit is over. Takes no turn: turns are for
+    /// those who queue up.
     pub(super) fn apply_within(
         &self,
         op: O::Op,

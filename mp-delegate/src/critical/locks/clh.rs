@@ -14,7 +14,7 @@ use crate::critical::{
 const LOCKED: usize = 0;
 /// Who may sleep until then.
 const WAITER: usize = 1;
-/// In place of the tail's word where the seat's own names no node: neither a node nor [`CLOSED`].
+/// Stands for the tail's word if the seat's own word names no node. It is neither a node nor [`CLOSED`].
 const NO_NODE: u64 = NODES;
 
 /// See the [module](self).
@@ -74,7 +74,7 @@ impl Lock for Clh {
     fn come<S: Site>(&self, site: &S, [tail, own, _]: [&S::Word; 3]) -> Result<(), u64> {
         let held = self.prepare(site, own).map_err(|_| NO_NODE)?;
         let before = tail.swap(held - 1);
-        // Of a tail that is closed or broken this is no node, and nobody's.
+        // If the tail is closed or broken, `before` names no node. Then `queue` says what is wrong.
         let locked =
             site.word(self.node((before & NODES) as usize) + LOCKED).map_err(|_| before)?;
         if before & NODES > self.seats as u64 || locked.load() != 0 {
@@ -118,7 +118,7 @@ impl Lock for Clh {
         Ok(true)
     }
 
-    /// Whoever waits looks at the seat's node, so that nothing more is to be done for it but to wake it.
+    /// Gives the lock up whether a seat waits or not: that seat looks at this one's node, and is only woken.
     #[inline(always)]
     fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
         let Ok([locked, waiter]) = site.words(self.node(node_in(own.peek())), 2) else {

@@ -16,8 +16,8 @@ use super::{
 
 /// What all locks do. A lock is one seat's view of it: nothing is shared but the words.
 pub(super) trait Lock {
-    /// Whether it says by itself when it does not have the lock any more, and where nobody waits for it
-    /// does not: who dies as it gives it up is taken for one that has it.
+    /// Whether a seat keeps its mark, that it has the lock, while it gives up a lock for which nobody waits. A seat that
+    /// dies in that step is taken for one that has the lock.
     const TERSE: bool = false;
 
     /// Whether those who wait have places, which the dead may leave empty.
@@ -27,21 +27,23 @@ pub(super) trait Lock {
     /// seat's, if it has as many.
     fn words(&self) -> [usize; 3];
 
-    /// Takes the lock if nobody has it, and else a place in its queue, if there is one: then what [`queue`](Self::queue)
-    /// is to know. `words` are those of [`words`](Self::words).
+    /// Takes the lock if nobody has it. Otherwise takes a place in the queue, where there is one, and returns what
+    /// [`queue`](Self::queue) needs. A queue that is closed and words that are broken are returned in the same way. `words` are
+    /// those of [`words`](Self::words).
     fn come<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> Result<(), u64>;
 
-    /// Waits until nobody else has it, behind what the seat found as it came. [`Stop::Void`]: somebody died in the
-    /// queue, and the seat's place in it is given up.
+    /// Waits for the lock behind `before`, which [`come`](Self::come) has returned. Returns [`Stop::Void`] when somebody died
+    /// in the queue. The seat's place in it is given up then.
     fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop>;
 
     /// Takes it if nobody has it or waits for it; whether it did.
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Gives it up if nobody waits for it, or if that makes no difference; whether it did.
+    /// Gives the lock up in one step, and returns whether that was possible. Most locks can if nobody waits.
     fn go<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> bool;
 
-    /// Gives it to the next. `Void` as above: it is given up.
+    /// Gives up a lock that [`go`](Self::go) could not give up: mostly to the next in the queue. After [`Stop::Void`] it is
+    /// given up as well.
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop>;
 
     /// Whoever comes from now on finds it closed. See `heal.rs`.
@@ -50,7 +52,7 @@ pub(super) trait Lock {
     /// Makes everything new; false if somebody came since it was closed.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Waits until nobody else has it.
+    /// Takes the lock, and waits if somebody has it.
     #[inline(always)]
     fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         match self.come(site, words(self, site)?) {
@@ -59,7 +61,8 @@ pub(super) trait Lock {
         }
     }
 
-    /// Gives it up, to the next if there is one.
+    /// Gives the lock up, whether somebody waits or not. Changes no mark: at a site where ranks die, use the functions
+    /// [`go`] and [`hand_over`].
     #[inline(always)]
     fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         if self.go(site, words(self, site)?) { Ok(()) } else { self.hand_over(site) }
@@ -73,8 +76,7 @@ fn words<'a, S: Site>(lock: &(impl Lock + ?Sized), site: &'a S) -> Result<[&'a S
     Ok([site.word(lock)?, site.word(first)?, site.word(second)?])
 }
 
-/// Says that the seat comes, and takes the lock if nobody has it. What it found there, if somebody has: then
-/// [`take_behind`].
+/// Marks the seat as one that comes, and takes the lock if nobody has it. Otherwise returns what [`take_behind`] needs.
 #[inline(always)]
 pub(super) fn come<S: Site>(
     lock: &impl Lock,
@@ -89,7 +91,7 @@ pub(super) fn come<S: Site>(
     Ok(())
 }
 
-/// Gives the lock up if nobody waits for it; whether it did. If not, then [`hand_over`].
+/// Gives the lock up in one step, and returns whether that was possible. If not, the caller calls [`hand_over`].
 #[inline(always)]
 pub(super) fn go<S: Site, L: Lock>(
     lock: &L,
@@ -107,8 +109,8 @@ pub(super) fn go<S: Site, L: Lock>(
     is_gone
 }
 
-/// Waits until the seat has the lock, behind what it found as it came and past those who die. After one that had the
-/// lock the value is to be repaired.
+/// Waits for the lock behind `before`, which [`come`] has returned. Heals the lock after a death, and calls `repair` if the
+/// dead seat had the value.
 #[cold]
 #[inline(never)]
 pub(super) fn take_behind<S: Mortal>(
@@ -128,7 +130,7 @@ pub(super) fn take_behind<S: Mortal>(
     Ok(())
 }
 
-/// Gives the lock to the next. What is wrong with the lock is found by the next who takes it.
+/// Gives up a lock that [`go`] could not give up. Reports no broken lock: the next seat that takes it finds that.
 #[cold]
 #[inline(never)]
 pub(super) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {
@@ -140,7 +142,7 @@ pub(super) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {
     }
 }
 
-/// Waits until the seat has the lock, as [`Quick`](quick::Quick) does with words that it has found.
+/// Takes the lock, with the steps that [`Quick`](quick::Quick) takes on words that it has found once.
 #[cfg(test)]
 pub(super) fn take<S: Mortal>(
     lock: &impl Lock,

@@ -39,8 +39,8 @@ impl Quick {
         self.lock.each_ref().map(|word| &**word)
     }
 
-    /// Takes the seat's turn, where turns are taken, and then the lock, if nobody has it. What it found there, if somebody
-    /// has.
+    /// Takes the seat's turn, where turns are taken, and then the lock if nobody has it. Otherwise returns what
+    /// [`take_behind`](super::take_behind) needs.
     #[inline(always)]
     pub(in crate::critical) fn take(
         &self,
@@ -54,7 +54,7 @@ impl Quick {
         come(lock, place, &self.mark, self.lock())
     }
 
-    /// Gives up the lock, if nobody waits for it, and the turn; whether it did.
+    /// Gives up the lock in one step, and then the turn. Returns whether that was possible.
     #[inline(always)]
     pub(in crate::critical) fn give(&self, lock: &impl Lock, place: &Place, me: Seat) -> bool {
         let is_gone = go(lock, place, &self.mark, self.lock());
