@@ -150,33 +150,67 @@ pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
 }
 
 /// Copies `bytes` bytes past the caches, where the processor can: the lines that are written are in no cache afterwards.
-/// All of it comes before what is stored later.
+/// All of it comes after what was stored before, and before what is stored later.
 ///
 /// # Safety
 /// Both ranges are valid for that many bytes, and do not overlap.
 pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's, for three parts of the ranges.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-        const STEP: usize = size_of::<__m128i>();
         // Up to a line, so that each line is written as a whole.
         let before = to.align_offset(64).min(bytes);
-        let whole = (bytes - before) / STEP * STEP;
+        let lines = (bytes - before) / 64;
         to.copy_from_nonoverlapping(from, before);
-        for at in (before..before + whole).step_by(STEP) {
-            let piece = _mm_loadu_si128(from.add(at).cast().as_ptr());
-            _mm_stream_si128(to.add(at).cast().as_ptr(), piece);
-        }
-        let rest = before + whole;
+        move_lines_past_caches(from.add(before).as_ptr(), to.add(before).as_ptr(), lines);
+        let rest = before + 64 * lines;
         to.add(rest).copy_from_nonoverlapping(from.add(rest), bytes - rest);
-        // These stores are not in order with others by themselves.
-        _mm_sfence();
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: the caller's.
     unsafe {
         to.copy_from_nonoverlapping(from, bytes)
+    }
+}
+
+/// Copies so many times 64 bytes past the caches, to an address that is a multiple of 64.
+///
+/// # Safety
+/// As [`move_lines`]; `to` is aligned.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(crate) unsafe fn move_lines_past_caches(from: *const u8, to: *const u8, lines: usize) {
+    if lines == 0 {
+        return;
+    }
+    // These stores are not in order with others by themselves, so there is a fence before and after them.
+    // SAFETY: the caller's; at least one line.
+    unsafe {
+        std::arch::asm!(
+            "sfence",
+            "2:",
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
+            "movntps [{to}], {a}",
+            "movntps [{to} + 16], {b}",
+            "movntps [{to} + 32], {c}",
+            "movntps [{to} + 48], {d}",
+            "add {from}, 64",
+            "add {to}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            "sfence",
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            lines = inout(reg) lines => _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
     }
 }
 

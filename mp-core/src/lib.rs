@@ -8,6 +8,7 @@ mod buffer;
 pub mod calibrate;
 mod channel;
 mod context;
+mod copier;
 mod copy;
 mod costs;
 mod error;

@@ -20,7 +20,7 @@ mod fold;
 mod shared;
 
 pub(crate) use fold::fold;
-pub(crate) use shared::{LINE_BYTES, Line, PAYLOAD, copy, get, put};
+pub(crate) use shared::{LINE_BYTES, Line, PAYLOAD, copy, get, put, put_past_caches};
 
 use std::time::Duration;
 

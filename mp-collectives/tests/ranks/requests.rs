@@ -156,8 +156,7 @@ fn requests_of_every_kind_are_awaited() {
     }
 }
 
-/// A request is waited for by itself, so that it can't be asked of another object; and one of another rank is
-/// told from those of this one.
+/// Requests of two ranks are refused, whatever their kinds and whichever comes first.
 #[test]
 fn requests_of_two_ranks_are_not_waited_for_together() {
     let _watchdog = Watchdog::start();
@@ -165,16 +164,70 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
         .run(|rank| {
             let solo = World::solo()?;
             let (here, there) = (Communicator::world(rank), Communicator::own(&solo));
-            let mut both = [
-                here.immediate_receive([0u8], 1 - rank.id(), 1),
-                there.immediate_receive([0u8], 0, 1),
-            ];
-            let refused = wait_all(&mut both);
-            ensure!(
-                matches!(refused.as_ref().map_err(Error::kind), Err(ErrorKind::BadWorld(_))),
-                "{refused:?}"
-            );
-            Ok(())
+            here.set_immediate(Progress::InCalls, Settings::default())?;
+            let mut received = here.immediate_receive([0u8], 1 - rank.id(), 1);
+            if rank.id() == 0 {
+                // Nothing of this is done before rank 1 goes on.
+                let mut barrier = here.immediate()?.barrier();
+                let mut elsewhere = there.immediate_receive([0u8], 0, 1);
+                refused(&mut [&mut received, &mut elsewhere])?;
+                refused(&mut [&mut elsewhere, &mut received])?;
+                refused(&mut [&mut barrier, &mut elsewhere])?;
+                refused(&mut [&mut elsewhere, &mut barrier])?;
+                refused(&mut [&mut received, &mut barrier, &mut elsewhere])?;
+                here.send(&[7u8], 1, 1)?;
+                ensure!(received.wait()?.0 == [8], "the answer");
+                return barrier.wait();
+            }
+            ensure!(received.wait()?.0 == [7], "the message");
+            here.send(&[8u8], 0, 1)?;
+            here.immediate()?.barrier().wait()
         })
         .unwrap();
+}
+
+fn refused(requests: &mut [&mut dyn Pending]) -> Result<()> {
+    let refused = wait_all(requests);
+    ensure!(
+        matches!(refused.as_ref().map_err(Error::kind), Err(ErrorKind::BadWorld(_))),
+        "{refused:?}"
+    );
+    Ok(())
+}
+
+/// A persistent request that is not started has nothing to wait for, wherever it stands among others.
+#[test]
+fn requests_that_are_not_started_are_passed_over() {
+    for ranks in [1, 2, 3] {
+        on_all(ranks, |rank| {
+            let (me, size) = (rank.id(), rank.size());
+            let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+            let world = Communicator::world(rank);
+            let mut idle = [0, 1, 2].map(|_| world.persistent_receive(vec![0u16; 7], before, 9));
+            let mut started = world.persistent_receive(vec![0u16; 7], before, 3);
+            let mut sent = world.persistent_send(vec![me as u16; 7], next, 3);
+            for round in 0..3 {
+                started.start()?;
+                let mut received = world.immediate_receive([0u8; 3], before, 1);
+                sent.start()?;
+                let mut small = world.immediate_send([round as u8; 3], next, 1);
+                let [first, second, third] = &mut idle;
+                wait_all::<&mut dyn Pending>(&mut [
+                    first,
+                    &mut received,
+                    second,
+                    &mut started,
+                    &mut small,
+                    third,
+                    &mut sent,
+                ])?;
+                ensure!(received.wait()?.0 == [round as u8; 3], "round {round}");
+                ensure!(started.wait()?.source == before, "round {round}");
+                ensure!(started.buffer_mut()? == &vec![before as u16; 7], "round {round}");
+                small.wait()?;
+                sent.wait()?;
+            }
+            Ok(())
+        });
+    }
 }

@@ -13,10 +13,8 @@
 //! | `callers` | who has opened a channel of a name to this rank |
 //! | `sender`, `receiver`, `select` | what users hold |
 //! | `outlet` | a sending end that several threads fill |
-//! | `copier` | which way a sender copies long messages |
 
 mod callers;
-mod copier;
 mod directory;
 mod farewell;
 #[cfg(all(test, loom))]

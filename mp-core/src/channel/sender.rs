@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::{
-    copier::{Copier, LONG},
     directory::{End, Opened},
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
@@ -20,7 +19,8 @@ use super::{
 use crate::{
     buffer::SharedBuffer,
     context::Context,
-    copy::copy_bytes,
+    copier::{Copier, LONG, Way},
+    copy::{copy_bytes, copy_past_caches},
     error::{Error, ErrorKind, Result, SendError},
     plain::{Message, Plain},
     wait::{Doing, Flag, Operation, Wait},
@@ -488,9 +488,21 @@ unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>
     unsafe {
         match bytes {
             ..LONG => copy_bytes(from, to, bytes),
-            LONG.. => copier.copy(from, to, bytes),
+            LONG.. => copy_in_long(copier, from, to, bytes),
         }
     }
+}
+
+/// # Safety
+/// Both ranges are valid for so many bytes, and do not overlap.
+#[inline(never)]
+unsafe fn copy_in_long(copier: &mut Copier, from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
+    copier.copy(bytes, |way| match way {
+        // SAFETY: the caller's.
+        Way::Through => unsafe { copy_bytes(from, to, bytes) },
+        // SAFETY: the caller's.
+        Way::Past => unsafe { copy_past_caches(from, to, bytes) },
+    });
 }
 
 impl<T: Plain> Sender<T> {

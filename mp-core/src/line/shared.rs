@@ -106,6 +106,16 @@ pub(crate) fn put(source: &[u8], to: &[Line]) {
     bulk::store(whole, to);
 }
 
+/// As [`put`], past the caches, where the processor can. The lines are in no cache afterwards.
+pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
+    fence(Ordering::Release);
+    let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
+    if let Some(last) = to.get(whole.len() / LINE_BYTES) {
+        store(rest, &last.0);
+    }
+    bulk::store_past_caches(whole, to);
+}
+
 /// Copies lines to private memory, as much as it takes.
 #[inline]
 pub(crate) fn get(from: &[Line], target: &mut [u8]) {
@@ -136,13 +146,22 @@ pub(crate) fn copy(from: &[Line], to: &[Line]) {
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod bulk {
     use super::{LINE_BYTES, Line};
-    use crate::copy::{STRING, STRING_STEP, is_string, move_lines, move_string};
+    use crate::copy::{
+        STRING, STRING_STEP, is_string, move_lines, move_lines_past_caches, move_string,
+    };
 
     #[inline(always)]
     pub(super) fn store(source: &[u8], to: &[Line]) {
         let bytes = source.len().min(size_of_val(to));
         // SAFETY: the source has so many bytes, and so have the lines.
         unsafe { copy_apart(source.as_ptr(), to.as_ptr().cast(), bytes) };
+    }
+
+    #[inline(always)]
+    pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
+        let lines = source.len().min(size_of_val(to)) / LINE_BYTES;
+        // SAFETY: the source has so many lines, and so have the lines, which are aligned.
+        unsafe { move_lines_past_caches(source.as_ptr(), to.as_ptr().cast(), lines) };
     }
 
     #[inline(always)]
@@ -205,6 +224,12 @@ mod words {
         }
     }
 
+    /// Stores as [`store`] does: here is no other way.
+    #[inline]
+    pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
+        store(source, to);
+    }
+
     #[inline]
     pub(super) fn load(from: &[Line], target: &mut [u8]) {
         for (line, bytes) in from.iter().zip(target.as_chunks_mut::<LINE_BYTES>().0) {
@@ -240,16 +265,19 @@ mod tests {
         for length in lengths {
             let source = bytes(length + 1);
             let there = lines(52);
-            // Sources and targets lie anywhere.
-            put(&source[1..], &there[1..]);
-            let mut target = vec![0xee; length + 2];
-            get(&there[1..], &mut target[1..=length]);
-            assert_eq!(target[1..=length], source[1..]);
-            assert_eq!((target[0], target[length + 1]), (0xee, 0xee));
-            // Not a line more than needed.
-            let used = length.div_ceil(LINE_BYTES);
-            let untouched = [0].into_iter().chain(used + 1..52);
-            assert!(untouched.into_iter().all(|line| there[line].flag() == 0));
+            for put in [put, put_past_caches] {
+                there.iter().for_each(|line| line.set_flag(0));
+                // Sources and targets lie anywhere.
+                put(&source[1..], &there[1..]);
+                let mut target = vec![0xee; length + 2];
+                get(&there[1..], &mut target[1..=length]);
+                assert_eq!(target[1..=length], source[1..]);
+                assert_eq!((target[0], target[length + 1]), (0xee, 0xee));
+                // Not a line more than needed.
+                let used = length.div_ceil(LINE_BYTES);
+                let untouched = [0].into_iter().chain(used + 1..52);
+                assert!(untouched.into_iter().all(|line| there[line].flag() == 0));
+            }
         }
     }
 
@@ -257,7 +285,7 @@ mod tests {
     fn word_by_word_is_the_same() {
         for count in [0, 1, 2, 31, 32, 33] {
             let (there, source) = (lines(40), bytes(count * LINE_BYTES));
-            words::store(&source, &there[1..]);
+            words::store_past_caches(&source, &there[1..]);
             let mut target = vec![0; source.len()];
             get(&there[1..], &mut target);
             assert_eq!(target, source);

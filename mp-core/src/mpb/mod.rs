@@ -65,7 +65,7 @@ pub(crate) mod spec;
 use std::{
     cell::Cell,
     fmt,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -79,6 +79,7 @@ pub use self::{
 };
 use crate::{
     context::Context,
+    copier::{Copier, LONG, Way},
     error::{Error, ErrorKind, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
@@ -88,6 +89,9 @@ use crate::{
 
 /// The most bytes that a line holds beside a flag: 56.
 pub const PAYLOAD_BYTES: usize = PAYLOAD;
+
+/// An MPB has been written once, at the latest, after a put for each so many bytes of it.
+const UNTIMED: usize = 32 << 10;
 
 /// A line of some rank's MPB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +124,8 @@ pub struct Mpb {
     /// Tells the rank's waits apart.
     waits: AtomicU32,
     seats: Seats,
+    /// Of long puts.
+    copier: Mutex<Copier>,
 }
 
 /// Looks now and then, during long waits for flags, whether there is still something to wait for: see
@@ -174,7 +180,9 @@ impl Mpb {
         let looks = AtomicU32::new(opened.context.looks());
         let waits = AtomicU32::new(0);
         let seats = Seats::default();
-        Ok(Self { opened, asymmetry, wait: Wait::forever(), watch: None, looks, waits, seats })
+        let wait = Wait::forever();
+        let copier = Mutex::new(Copier::new((opened.lines * LINE_BYTES / UNTIMED) as u64));
+        Ok(Self { opened, asymmetry, wait, watch: None, looks, waits, seats, copier })
     }
 
     /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
@@ -250,8 +258,21 @@ impl Mpb {
     #[inline]
     pub fn put(&self, source: &[u8], to: Line) -> Result<()> {
         let lines = self.opened.lines(to.rank, to.line, source.len().div_ceil(LINE_BYTES))?;
-        line::put(source, lines);
+        match source.len() {
+            ..LONG => line::put(source, lines),
+            LONG.. => self.put_long(source, lines),
+        }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn put_long(&self, source: &[u8], to: &[line::Line]) {
+        // While another thread of the rank copies, this one does not wait for it.
+        let Ok(mut copier) = self.copier.try_lock() else { return line::put(source, to) };
+        copier.copy(source.len(), |way| match way {
+            Way::Through => line::put(source, to),
+            Way::Past => line::put_past_caches(source, to),
+        });
     }
 
     /// Copies `count` lines from line `from` of the own MPB to an MPB. Within the own MPB they may

@@ -30,14 +30,14 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     let Some(first) = first else { return Ok(()) };
     let rest = &mut requests[first..];
     let wait = Wait::forever().or_failure();
+    let count = rest.len();
     let parted = Parted::of(rest)?;
     if parted.is_of_one_engine() {
         parted.drive_all(wait)?;
-        rest.iter_mut().for_each(Pending::settle);
     } else {
-        let (settled, _) = work(rest, wait, Until::All)?;
-        settle(rest, &settled);
+        bring_about(parted, &vec![Cell::new(true); count], wait, Until::All)?;
     }
+    rest.iter_mut().for_each(Pending::settle);
     Ok(())
 }
 
@@ -241,13 +241,14 @@ impl<'a> Parted<'a> {
             match request.under_way() {
                 None => {}
                 Some(UnderWay::Driven { driver, handle, landing }) => {
-                    if std::ptr::addr_eq(*parted.main.get_or_insert(driver), driver) {
+                    if parted.main.is_none() {
+                        parted.is_of(&driver.rank())?;
+                        parted.main = Some(driver);
+                    }
+                    if parted.main.is_some_and(|main| std::ptr::addr_eq(main, driver)) {
                         parted.places.push(place);
                         parted.handles.push(handle);
                         parted.landings.extend(landing.map(|landing| (handle, landing)));
-                        if parted.rank.is_none() {
-                            parted.is_of(&driver.rank())?;
-                        }
                     } else {
                         parted.is_of(&driver.rank())?;
                         parted.driven.push((place, driver, handle));
@@ -317,9 +318,7 @@ fn work<P: Pending>(
     let settled: Vec<Cell<bool>> =
         requests.iter().map(|request| Cell::new(request.is_active())).collect();
     let active = settled.iter().filter(|settled| settled.get()).count();
-    let parted = Parted::of(requests)?;
-    parted.places().for_each(|place| settled[place].set(false));
-    bring_about(parted, &settled, wait, until)?;
+    bring_about(Parted::of(requests)?, &settled, wait, until)?;
     Ok((settled, active))
 }
 
@@ -330,8 +329,9 @@ fn settle<P: Pending>(requests: &mut [P], settled: &[Cell<bool>]) -> Vec<usize> 
     requests.map(|(place, request)| (place, request.settle()).0).collect()
 }
 
-/// Works until enough of those are settled that are under way, or are already.
+/// Works until enough requests are settled. Those under way are not, whatever `settled` says of them before.
 fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Until) -> Result<()> {
+    parted.places().for_each(|place| settled[place].set(false));
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
     let Some(rank) = &rank else { return Ok(()) };
     let set = |place: usize, is_done: bool| {

@@ -42,23 +42,33 @@ impl Clh {
         Self { tail: first, nodes, own, me, seats, before: Cell::new(0) }
     }
 
-    /// The node that a seat has.
+    /// Returns the node that a seat has.
     fn node_of<S: Site>(&self, site: &S, seat: Seat) -> Result<usize, Stop> {
         let own = site.word(self.nodes + BLOCK * (1 + self.seats + seat))?.load();
         Ok(if own == 0 { seat + 1 } else { node_in(own) })
     }
 
-    /// Nodes are 1 + a seat at first, and 0 is the one that nobody has.
-    fn node(&self, node: usize) -> usize {
-        self.nodes.wrapping_add(node.wrapping_mul(BLOCK))
+    /// Returns the words of a node. Node 0 is the one that nobody has at first; the others are 1 + a seat.
+    #[inline(always)]
+    fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
+        if node > self.seats {
+            return Err(Stop::Corrupt);
+        }
+        site.words(self.nodes + node * BLOCK, 2)
+    }
+
+    /// Returns the words of the node that the tail names.
+    #[inline(always)]
+    fn node_before<'a, S: Site>(&self, site: &'a S, before: u64) -> Result<&'a [S::Word], Stop> {
+        self.node(site, (before & NODES) as usize)
     }
 
     /// Writes down which node the seat has, and locks that node. Returns what was written.
     #[inline(always)]
     fn prepare<S: Site>(&self, site: &S, own: &S::Word) -> Result<u64, Stop> {
         let held = held(own, self.me);
+        let node = self.node(site, node_in(held))?;
         own.set(held);
-        let node = site.words(self.node(node_in(held)), 2)?;
         node[WAITER].set(0);
         node[LOCKED].set(1);
         Ok(held)
@@ -75,9 +85,8 @@ impl Lock for Clh {
         let held = self.prepare(site, own).map_err(|_| NO_NODE)?;
         let before = tail.swap(held - 1);
         // If the tail is closed or broken, `before` names no node. Then `queue` says what is wrong.
-        let locked =
-            site.word(self.node((before & NODES) as usize) + LOCKED).map_err(|_| before)?;
-        if before & NODES > self.seats as u64 || locked.load() != 0 {
+        let node = self.node_before(site, before).map_err(|_| before)?;
+        if node[LOCKED].load() != 0 {
             return Err(before);
         }
         self.before.set(before);
@@ -87,26 +96,21 @@ impl Lock for Clh {
     #[cold]
     #[inline(never)]
     fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop> {
-        if before & NODES > self.seats as u64 {
-            return Err(if before == CLOSED { Stop::Void } else { Stop::Corrupt });
+        if before == CLOSED {
+            return Err(Stop::Void);
         }
+        let node = self.node_before(site, before)?;
         self.before.set(before);
-        let [locked, waiter] = site.words(self.node((before & NODES) as usize), 2)? else {
-            return Err(Stop::Corrupt);
-        };
         // Before the last look: whoever gives the lock up afterwards finds it.
-        waiter.store(someone(self.me));
+        node[WAITER].store(someone(self.me));
+        let locked = &node[LOCKED];
         site.wait(self.me, None, locked, || (locked.load() == 0).then_some(()))
     }
 
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
         let tail = site.word(self.tail)?;
         let seen = tail.load();
-        let before = (seen & NODES) as usize;
-        if before > self.seats {
-            return if seen == CLOSED { Ok(false) } else { Err(Stop::Corrupt) };
-        }
-        if site.word(self.node(before) + LOCKED)?.load() != 0 {
+        if seen == CLOSED || self.node_before(site, seen)?[LOCKED].load() != 0 {
             return Ok(false);
         }
         let held = self.prepare(site, site.word(self.own)?)?;
@@ -121,12 +125,10 @@ impl Lock for Clh {
     /// Gives the lock up whether a seat waits or not: that seat looks at this one's node, and is only woken.
     #[inline(always)]
     fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
-        let Ok([locked, waiter]) = site.words(self.node(node_in(own.peek())), 2) else {
-            return false;
-        };
-        locked.store(0);
+        let Ok(node) = self.node(site, node_in(own.peek())) else { return false };
+        node[LOCKED].store(0);
         site.fence();
-        let waiter = waiter.peek();
+        let waiter = node[WAITER].peek();
         // The node before is nobody's any more.
         own.set(taken_over(self.before.get()));
         if waiter != 0 {
@@ -153,7 +155,7 @@ impl Lock for Clh {
         let taken =
             (0..self.seats).map(|seat| self.node_of(site, seat)).collect::<Result<Vec<_>, _>>()?;
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
-        site.word(self.node(free) + LOCKED)?.set(0);
+        self.node(site, free)?[LOCKED].set(0);
         Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
     }
 }
@@ -184,6 +186,29 @@ mod tests {
         assert!(matches!(got, Err(Stop::Void)), "{got:?}: two have it");
         place.word(own).unwrap().store(3);
         assert!(matches!(one.acquire(&place), Err(Stop::Corrupt)));
+    }
+
+    /// A seat's word that names no node never lets the seat write to another word.
+    #[test]
+    fn a_broken_word_of_a_seat_is_told() {
+        let rank = World::solo().unwrap();
+        let own = Place::own(2);
+        let place =
+            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let lock = Clh::new(own, 2, 1);
+        let word = place.word(lock.own).unwrap();
+        let tail = place.word(own).unwrap();
+        for broken in [1 << 24, 4, NODES, u64::MAX] {
+            word.store(broken);
+            let before = tail.load();
+            assert!(matches!(lock.acquire(&place), Err(Stop::Corrupt)), "{broken:#x}");
+            assert!(matches!(lock.try_acquire(&place), Err(Stop::Corrupt)), "{broken:#x}");
+            assert_eq!((word.load(), tail.load()), (broken, before));
+        }
+        word.store(0);
+        lock.acquire(&place).unwrap();
+        word.store(1 << 24);
+        assert!(matches!(lock.release(&place), Err(Stop::Corrupt)));
     }
 
     /// Whoever tries takes a tail that is unchanged for one that was never gone: not even a seat that has taken the

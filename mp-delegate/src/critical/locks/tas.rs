@@ -66,15 +66,14 @@ impl Lock for Tas {
 
     #[inline(always)]
     fn go<S: Site>(&self, _site: &S, [word, ..]: [&S::Word; 3]) -> bool {
-        word.exchange(someone(self.me), 0).is_ok()
+        word.swap(0) & SLEEPERS == 0
     }
 
+    /// The lock is free since [`go`](Lock::go).
     #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        if site.word(self.word)?.swap(0) & SLEEPERS != 0 {
-            site.wake_all();
-        }
+        site.wake_all();
         Ok(())
     }
 

@@ -1,36 +1,30 @@
-//! How a sender copies long messages into its slots: through the caches, or past them.
+//! How much data is copied to shared memory, from where another core reads it: through the caches, or past them.
 //!
-//! A line of a slot that the receiver has read is still in the receiver's caches, and must be taken away from there
+//! A line that the reader has read is still in the reader's caches, and must be taken away from there
 //! before it is written again. Between cores whose caches are far from each other, that takes several times as long as
 //! the copy: 64 KiB took 25 µs, and 7 µs past the caches. Between cores that are near each other it is the other way
 //! round: 2.5 µs and 6.4 µs. No processor says which it is, and a virtual machine's host may move its cores at any time.
-//! So the sender takes the time of some of its copies, and compares it with what a copy past the caches costs on this
+//! So the writer takes the time of some of its copies, and compares it with what a copy past the caches costs on this
 //! machine. `docs/constants.md` has the figures.
 
-use std::{
-    ptr::NonNull,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::{
-    copy::{copy_bytes, copy_past_caches},
-    costs,
-};
+use crate::costs;
 
-/// Bytes from which on a message is long. The time of a shorter copy is too short for the clock.
-pub(super) const LONG: usize = 2048;
-/// The sender times one of so many copies through the caches.
+/// Bytes from which on a copy is long. The time of a shorter one is too short for the clock.
+pub(crate) const LONG: usize = 2048;
+/// The writer times one of so many copies through the caches.
 const TIMED: u64 = 16;
-/// The sender goes past the caches after so many slow copies in a row.
+/// The writer goes past the caches after so many slow copies in a row.
 const SLOW: u32 = 3;
-/// The sender makes so many copies past the caches before it tries one through them. The number doubles with each try
+/// The writer makes so many copies past the caches before it tries one through them. The number doubles with each try
 /// that was slow, from the first of these to the second.
 const STAY: u64 = 64;
 const STAY_MOST: u64 = 256;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Copier {
+pub(crate) struct Copier {
     way: Way,
     /// Copies until the next one that is timed.
     untimed: u64,
@@ -40,38 +34,33 @@ pub(super) struct Copier {
     stayed: u64,
 }
 
+/// The way of one copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
+    /// Through the caches.
     #[default]
     Through,
+    /// Past them.
     Past,
 }
 
 impl Copier {
-    /// Returns one for a ring of so many slots. It times no copy before each slot was written once: the first write to a
-    /// slot takes longer, because the system has to provide the memory.
-    pub(super) fn new(slots: u64) -> Self {
-        Self { untimed: slots, ..Self::default() }
+    /// Returns one that times none of its first `untimed` copies: the first write to memory takes longer, because the
+    /// system has to provide it.
+    pub(crate) fn new(untimed: u64) -> Self {
+        Self { untimed, ..Self::default() }
     }
 
-    /// Copies a long message.
-    ///
-    /// # Safety
-    /// Both ranges are valid for so many bytes, and do not overlap.
-    #[inline(never)]
-    pub(super) unsafe fn copy(&mut self, from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
-        match self.next() {
-            // SAFETY: the caller's.
-            (Way::Past, _) => unsafe { copy_past_caches(from, to, bytes) },
-            // SAFETY: the caller's.
-            (Way::Through, false) => unsafe { copy_bytes(from, to, bytes) },
-            (Way::Through, true) => {
-                let began = Instant::now();
-                // SAFETY: the caller's.
-                unsafe { copy_bytes(from, to, bytes) };
-                self.took(began.elapsed(), || costs::past_caches(bytes));
-            }
+    /// Has so many bytes copied in the way that it chooses.
+    #[inline]
+    pub(crate) fn copy(&mut self, bytes: usize, copy: impl FnOnce(Way)) {
+        let (way, is_timed) = self.next();
+        if !is_timed {
+            return copy(way);
         }
+        let began = Instant::now();
+        copy(way);
+        self.took(began.elapsed(), || costs::past_caches(bytes));
     }
 
     /// Returns the way of the next copy, and whether it is timed.
@@ -88,7 +77,7 @@ impl Copier {
     /// Notes how long a copy through the caches took, and chooses the way of the next copies. `past` returns how long a
     /// copy past the caches takes, reading included.
     fn took(&mut self, time: Duration, past: impl FnOnce() -> Option<Duration>) {
-        if !past().is_some_and(|past| time > past) {
+        if past().is_none_or(|past| time <= past) {
             (self.stayed, self.untimed, self.slow) = (0, TIMED - 1, 0);
             return;
         }
