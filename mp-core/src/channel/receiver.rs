@@ -153,7 +153,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// just under way is met without a pause, and goes on without a detour.
     #[inline(never)]
     fn appears(&self) -> bool {
-        (0..self.looks.get()).any(|_| self.ring.ready())
+        self.ring.appears(self.looks.get())
     }
 
     /// The next message if it is there and lies in the ring between two ranks.

@@ -482,6 +482,17 @@ impl RingReceiver {
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
+    /// Looks so many times whether the next message is there, and returns whether it is.
+    #[inline(always)]
+    pub(crate) fn appears(&self, looks: u32) -> bool {
+        // SAFETY: one of the ring's slots.
+        let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
+        let number = (self.next.get() as u32).wrapping_add(1);
+        // Relaxed: only `receive` reads the message.
+        let is_there = || (header.seq.load(Ordering::Relaxed) == number).then_some(());
+        costs::look(looks, is_there).is_some()
+    }
+
     /// What a wait for a message should watch.
     pub(crate) fn watched(&self) -> *const () {
         self.cursor.slot().as_ptr().cast()

@@ -121,10 +121,8 @@ impl Bell {
             true => (costs::pauses(CROWDED), costs::pauses(CROWDED)),
             false => (costs::looks(FIRST), costs::pauses(PER_CLOCK)),
         };
-        for _ in 0..first {
-            if ready() {
-                return;
-            }
+        if costs::look(first, || ready().then_some(())).is_some() {
+            return;
         }
         let started = Instant::now();
         while policy == WaitPolicy::Spin || started.elapsed() < SPIN {

@@ -80,6 +80,7 @@ pub use self::{
 use crate::{
     context::Context,
     copier::{Copier, LONG, Way},
+    costs,
     error::{Error, ErrorKind, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
@@ -555,17 +556,14 @@ impl Mpb {
         together: bool,
     ) -> Result<u64> {
         let flag = self.opened.line(self.rank(), line)?;
-        let mut value = flag.flag();
-        let mut looks = self.looks.load(Ordering::Relaxed);
-        while !reached(value) {
-            if looks == 0 {
+        let poll = || Some(flag.flag()).filter(|&value| reached(value));
+        match costs::look(1 + self.looks.load(Ordering::Relaxed), poll) {
+            Some(value) => Ok(value),
+            None => {
                 let wait = wait.unwrap_or(self.wait);
-                return self.wait_slowly(wait, setter, line, &reached, together);
+                self.wait_slowly(wait, setter, line, &reached, together)
             }
-            looks -= 1;
-            value = flag.flag();
         }
-        Ok(value)
     }
 
     #[cold]

@@ -285,12 +285,10 @@ impl Region {
         watched: Option<&Word>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
-        for _ in 0..self.looks().max(self.least) {
-            if let Some(answer) = poll() {
-                return Ok(answer);
-            }
+        match costs::look(self.looks().max(self.least), &mut poll) {
+            Some(answer) => Ok(answer),
+            None => Self::wait_for_any(&[(self, place)], on, watched, poll),
         }
-        Self::wait_for_any(&[(self, place)], on, watched, poll)
     }
 
     /// A number that tells a wait from the rank's others, for [`raise`](Self::raise).

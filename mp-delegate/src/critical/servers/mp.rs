@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use mp_core::{
     Channel, Plain, Rank, Receiver, Select, Sender, Wait, names::Namespace, progress::ring,
-    waits::looks,
+    waits::{look, looks},
 };
 
 use crate::critical::{
@@ -606,8 +606,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     fn receive(&mut self) -> Result<(), Stop> {
         let Self { told, answers, looks, .. } = self;
         // Those of the channel are few where ranks share cores; the server may have one for itself.
-        let mut looks = 0..*looks;
-        while told.seems_empty() && looks.next().is_some() {}
+        look(*looks, || (!told.seems_empty()).then_some(()));
         match told.receive(|response| answers.decode(response)).flatten() {
             Ok(()) => Ok(()),
             Err(stop) => self.give_up(stop),
