@@ -45,14 +45,20 @@ pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
         if let Some(answer) = poll() {
             return Some(answer);
         }
-        // SAFETY: the instruction ends after all loads before it, and changes nothing. Every x86-64 processor has it.
-        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-        #[allow(unsafe_code, reason = "an instruction for which there is no safe function")]
-        unsafe {
-            std::arch::asm!("lfence", options(nostack, preserves_flags));
-        }
+        end_look();
     }
     None
+}
+
+/// Waits for the loads of a look, so that no other one begins before: see [`look`].
+#[inline(always)]
+pub fn end_look() {
+    // SAFETY: the instruction ends after all loads before it, and changes nothing. Every x86-64 processor has it.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    #[allow(unsafe_code, reason = "an instruction for which there is no safe function")]
+    unsafe {
+        std::arch::asm!("lfence", options(nostack, preserves_flags));
+    }
 }
 
 /// Returns how far the processor's counter of time gets in so long.

@@ -85,7 +85,7 @@ pub mod memory {
 /// particular, and how many turns of a loop a time is on this machine. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
     pub use crate::{
-        costs::{look, looks, pauses},
+        costs::{end_look, look, looks, pauses},
         wait::{Listener, News, listen, tell_messages},
     };
 }

@@ -10,7 +10,7 @@ use std::{
 use mp_core::{
     Rank,
     memory::{Region, Word},
-    waits::pauses,
+    waits::{end_look, looks, pauses},
 };
 
 use super::{
@@ -185,8 +185,9 @@ impl Server {
 
     fn rounds(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
         loop {
-            let (mut idle, looks) = (0, self.looks());
-            while idle <= looks {
+            let (looks, pauses) = self.patience();
+            let mut idle = 0;
+            while idle <= looks + pauses {
                 if round(&mut self.objects)? {
                     idle = 0;
                     if !go_on() {
@@ -194,7 +195,10 @@ impl Server {
                     }
                 } else {
                     idle += 1;
-                    std::hint::spin_loop();
+                    match idle <= looks {
+                        true => end_look(),
+                        false => std::hint::spin_loop(),
+                    }
                 }
             }
             if !go_on() || !self.rest()? {
@@ -224,14 +228,19 @@ impl Server {
         self.objects.iter_mut().for_each(|object| object.push());
     }
 
-    /// How often it looks in vain, with a pause after each look, before it rests.
-    fn looks(&self) -> u32 {
+    /// Returns how often it looks in vain before it rests: first without a pause, then with a pause after each look.
+    fn patience(&self) -> (u32, u32) {
+        /// A request may be just under way.
+        const FIRST: Duration = Duration::from_nanos(1400);
         /// As a wake-up takes.
         const SPIN: Duration = Duration::from_micros(20);
         /// Where ranks share cores, as a client that runs takes to come back.
         const LEAST: Duration = Duration::from_nanos(900);
-        let time = |place: &Place| if place.spins() { SPIN } else { LEAST };
-        self.objects.first().map_or(0, |object| pauses(time(object.place())))
+        match self.objects.first() {
+            None => (0, 0),
+            Some(object) if object.place().spins() => (looks(FIRST), pauses(SPIN)),
+            Some(_) => (0, pauses(LEAST)),
+        }
     }
 
     /// Waits until there is something to do; false when there never will be.

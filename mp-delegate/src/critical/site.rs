@@ -569,6 +569,30 @@ impl Place {
         }
         None
     }
+
+    /// Waits after a look in vain.
+    #[inline(never)]
+    fn wait_on<T>(
+        &self,
+        me: Seat,
+        on: Option<Seat>,
+        watched: &Word,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<T, Stop> {
+        let on = on.map(|seat| self.rank_of(seat));
+        let mut observed = turns::Observed::default();
+        let answer = self.region.wait(me, on, Some(watched), || {
+            if let Some(answer) = poll() {
+                return Some(Ok(answer));
+            }
+            observed.look(self);
+            let broken = self.broken()?;
+            // What was done before the end is visible by now.
+            Some(poll().ok_or(broken))
+        })?;
+        observed.end(self, me);
+        answer
+    }
 }
 
 /// Between looks at what nobody wakes for.
@@ -685,19 +709,10 @@ impl Site for Place {
         watched: &Word,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop> {
-        let on = on.map(|seat| self.rank_of(seat));
-        let mut observed = turns::Observed::default();
-        let answer = self.region.wait(me, on, Some(watched), || {
-            if let Some(answer) = poll() {
-                return Some(Ok(answer));
-            }
-            observed.look(self);
-            let broken = self.broken()?;
-            // What was done before the end is visible by now.
-            Some(poll().ok_or(broken))
-        })?;
-        observed.end(self, me);
-        answer
+        match poll() {
+            Some(answer) => Ok(answer),
+            None => self.wait_on(me, on, watched, poll),
+        }
     }
 
     fn wait_until<T>(

@@ -23,7 +23,7 @@ use mp_core::{
 use super::{
     combiners::{Combiner, Rescue, combine_again, combine_within},
     error::Stop,
-    locks::{self, AnyLock, Lock, quick::Quick, take_behind},
+    locks::{self, AnyLock, Lock, quick::Quick, take_behind, with_lock},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     once::once,
@@ -264,12 +264,7 @@ impl<O: Object> Locked<O> {
     /// Executes an operation with the lock.
     #[inline(always)]
     pub(super) fn apply(&self, op: O::Op) -> Result<Outcome<O::Ret>, Stop> {
-        match &self.lock {
-            AnyLock::Hyb(lock) => self.apply_by(lock, op),
-            AnyLock::Tas(lock) => self.apply_by(lock, op),
-            AnyLock::Mcs(lock) => self.apply_by(lock, op),
-            AnyLock::Clh(lock) => self.apply_by(lock, op),
-        }
+        with_lock!(&self.lock, lock => self.apply_by(lock, op))
     }
 
     #[inline(always)]
@@ -284,12 +279,7 @@ impl<O: Object> Locked<O> {
     /// Waits until the seat has its turn, where turns are taken, and then the lock.
     #[inline(always)]
     fn take(&self) -> Result<(), Stop> {
-        match &self.lock {
-            AnyLock::Hyb(lock) => self.take_by(lock),
-            AnyLock::Tas(lock) => self.take_by(lock),
-            AnyLock::Mcs(lock) => self.take_by(lock),
-            AnyLock::Clh(lock) => self.take_by(lock),
-        }
+        with_lock!(&self.lock, lock => self.take_by(lock))
     }
 
     #[inline(always)]
@@ -310,12 +300,7 @@ impl<O: Object> Locked<O> {
     /// Gives up any lock, in a call of its own: with all of them in one place, giving up a hybrid lock takes longer.
     #[inline(never)]
     fn give_any(&self) {
-        match &self.lock {
-            AnyLock::Tas(lock) => self.give_by(lock),
-            AnyLock::Mcs(lock) => self.give_by(lock),
-            AnyLock::Clh(lock) => self.give_by(lock),
-            AnyLock::Hyb(lock) => self.give_by(lock),
-        }
+        with_lock!(&self.lock, lock => self.give_by(lock))
     }
 
     #[inline(always)]

@@ -156,10 +156,11 @@ impl CcSynch {
         &self,
         site: &S,
         own: &S::Word,
-        current: u64,
+        (current, held): (u64, u64),
+        op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop> {
-        let combined = self.combine(site, node_of(current), run);
+        let combined = self.combine(site, node_in(held), op, run);
         if let Some(lock) = &self.lock {
             // As after every operation with a lock: it was executed.
             let _ = lock.release(site);
@@ -177,19 +178,18 @@ impl CcSynch {
         Ok(outcome)
     }
 
-    /// Executes what is in the list from `first` on, which is the own request. The outcome of that,
-    /// and the node whose owner comes next.
+    /// Executes the own request, and what is in the list from node `last` on, which is behind it. Returns the outcome of
+    /// the own one, and the node whose owner comes next.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
-        first: usize,
+        mut last: usize,
+        op: &Op,
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<(Outcome<Ret>, usize), Stop> {
-        let mine = self.node::<_, Op, Ret>(site, first)?;
         site.enter(self.me);
-        let outcome = run(self.me, get(&mine[OP..]));
-        let mut last = who(mine[NEXT].peek());
+        let outcome = run(self.me, *op);
         for _ in 0..self.max_ops {
             let node = self.node::<_, Op, Ret>(site, last)?;
             let Some(next) = node[NEXT].load().checked_sub(1) else { break };
@@ -273,7 +273,7 @@ impl Combiner for CcSynch {
         if let Some(lock) = &self.lock {
             lock.acquire(site)?;
         }
-        self.lead(site, own, current, run)
+        self.lead(site, own, (current, held), op, run)
     }
 
     fn try_attempt<S: Site, Op: Plain, Ret: Plain>(
@@ -309,7 +309,7 @@ impl Combiner for CcSynch {
             return Ok(None);
         }
         self.ask(mine, op, held);
-        self.lead(site, own, seen, run).map(Some)
+        self.lead(site, own, (seen, held), op, run).map(Some)
     }
 
     fn has_asked(&self) -> bool {

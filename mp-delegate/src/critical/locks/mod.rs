@@ -222,6 +222,19 @@ impl<S: Mortal, L: Lock, R: FnMut()> Ward<S> for Guarded<'_, L, R> {
     }
 }
 
+/// Does something with a lock, of whatever kind it is.
+macro_rules! with_lock {
+    ($any:expr, $lock:ident => $what:expr) => {
+        match $any {
+            AnyLock::Tas($lock) => $what,
+            AnyLock::Mcs($lock) => $what,
+            AnyLock::Clh($lock) => $what,
+            AnyLock::Hyb($lock) => $what,
+        }
+    };
+}
+pub(super) use with_lock;
+
 /// A lock of some kind.
 #[derive(Debug)]
 pub(super) enum AnyLock {
@@ -234,12 +247,7 @@ pub(super) enum AnyLock {
 impl AnyLock {
     /// See [`Lock::words`].
     pub(super) fn words(&self) -> [usize; 3] {
-        match self {
-            Self::Tas(lock) => lock.words(),
-            Self::Mcs(lock) => lock.words(),
-            Self::Clh(lock) => lock.words(),
-            Self::Hyb(lock) => lock.words(),
-        }
+        with_lock!(self, lock => lock.words())
     }
 
     /// See [`take_within`].
@@ -250,34 +258,19 @@ impl AnyLock {
         limit: Option<&Limit>,
         repair: impl FnMut(),
     ) -> Result<bool, Stop> {
-        match self {
-            Self::Tas(lock) => take_within(lock, site, me, limit, repair),
-            Self::Mcs(lock) => take_within(lock, site, me, limit, repair),
-            Self::Clh(lock) => take_within(lock, site, me, limit, repair),
-            Self::Hyb(lock) => take_within(lock, site, me, limit, repair),
-        }
+        with_lock!(self, lock => take_within(lock, site, me, limit, repair))
     }
 
     /// Where nobody dies: in simulations.
     #[cfg(all(feature = "simulated", not(loom)))]
     pub(super) fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        match self {
-            Self::Tas(lock) => lock.acquire(site),
-            Self::Mcs(lock) => lock.acquire(site),
-            Self::Clh(lock) => lock.acquire(site),
-            Self::Hyb(lock) => lock.acquire(site),
-        }
+        with_lock!(self, lock => lock.acquire(site))
     }
 
     /// As `acquire`.
     #[cfg(all(feature = "simulated", not(loom)))]
     pub(super) fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
-        match self {
-            Self::Tas(lock) => lock.release(site),
-            Self::Mcs(lock) => lock.release(site),
-            Self::Clh(lock) => lock.release(site),
-            Self::Hyb(lock) => lock.release(site),
-        }
+        with_lock!(self, lock => lock.release(site))
     }
 }
 

@@ -24,7 +24,9 @@
 use std::time::Duration;
 
 use mp_core::{
-    Channel, Plain, Rank, Receiver, Select, Sender, Wait, names::Namespace, progress::ring,
+    Channel, Plain, Rank, Receiver, Select, Sender, Wait,
+    names::Namespace,
+    progress::ring,
     waits::{look, looks},
 };
 
