@@ -6,17 +6,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
+use mp_core::waits::look;
 use onchip_benches::content::{fill, is_filled};
 use onchip_benches::work::Work;
 use onchip_benches::{collective, cpus};
 use rtrb::RingBuffer;
 
-use crate::plan::{Collective, Emitting, Large, Overlap, timed};
+use crate::plan::{Collective, Emitting, Large, Overlap, PingPong, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Setup, Side, Trouble};
 use crate::rows::delegate::overlap::lines;
 use crate::stats::median;
+
+/// A word to and fro with the looks that the library waits by, each of which begins after the one before: two words in
+/// two lines, or one word.
+pub fn pingpong(plan: PingPong, lines: usize) -> Side {
+    let name = if lines == 1 { "one line" } else { "two lines" };
+    Side::new(name, "spin", move |setup| take_pingpong(setup, plan, lines).map(Into::into))
+}
+
+fn take_pingpong(setup: &Setup, plan: PingPong, lines: usize) -> Result<f64, Trouble> {
+    let words: [CachePadded<AtomicU64>; 2] = Default::default();
+    let [there, back] = [&words[0], &words[lines - 1]];
+    let wait = |word: &AtomicU64, value| {
+        let is_there = || (word.load(Ordering::Acquire) == value).then_some(());
+        while look(1000, is_there).is_none() {}
+    };
+    let measure = || {
+        let mut sent = 0;
+        plan.timed(|| -> Result<(), Trouble> {
+            there.store(sent + 1, Ordering::Release);
+            wait(back, sent + 2);
+            sent += 2;
+            Ok(())
+        })
+    };
+    let answer = || {
+        for trip in 0..plan.all_trips() {
+            wait(there, 2 * trip + 1);
+            back.store(2 * trip + 2, Ordering::Release);
+        }
+    };
+    Ok(median(&cpus::side_by_side(setup.cpus, measure, answer).0?))
+}
 
 type Memory = Box<[u64]>;
 

@@ -7,7 +7,7 @@ use crate::plan::PingPong;
 use crate::probe;
 use crate::rivals::iceoryx2::{self, Size};
 use crate::rivals::mpi::{self, Library};
-use crate::rivals::{Checked, rtrb};
+use crate::rivals::{Checked, raw, rtrb};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
 
@@ -49,6 +49,20 @@ pub fn rows() -> Vec<Row> {
             "pingpong.rtrb.floor".into(),
             "for comparison: rtrb beside the raw cache line",
             rtrb::pingpong(PLAN),
+            floor(),
+            Bound::Context,
+        ),
+        row(
+            "pingpong.fenced.two-lines".into(),
+            "for comparison: raw words, with a fence after each look, beside those without",
+            raw::pingpong(PLAN, 2),
+            floor(),
+            Bound::Context,
+        ),
+        row(
+            "pingpong.fenced.one-line".into(),
+            "the same where both directions have one line",
+            raw::pingpong(PLAN, 1),
             floor(),
             Bound::Context,
         ),
