@@ -1,4 +1,4 @@
-//! How much data is copied to shared memory, from where another core reads it: through the caches, or past them.
+//! Which way long messages are copied to shared memory, where another core reads them: through the caches, or past them.
 //!
 //! A line that the reader has read is still in the reader's caches, and must be taken away from there
 //! before it is written again. Between cores whose caches are far from each other, that takes several times as long as
@@ -51,7 +51,7 @@ impl Copier {
         Self { untimed, ..Self::default() }
     }
 
-    /// Has so many bytes copied in the way that it chooses.
+    /// Chooses a way for so many bytes, and calls `copy` with it.
     #[inline]
     pub(crate) fn copy(&mut self, bytes: usize, copy: impl FnOnce(Way)) {
         let (way, is_timed) = self.next();

@@ -149,8 +149,8 @@ pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
     }
 }
 
-/// Copies `bytes` bytes past the caches, where the processor can: the lines that are written are in no cache afterwards.
-/// All of it comes after what was stored before, and before what is stored later.
+/// Copies `bytes` bytes past the caches, where the processor can: whole lines are in no cache afterwards. As with other
+/// copies, what is stored later by a Release comes after it.
 ///
 /// # Safety
 /// Both ranges are valid for that many bytes, and do not overlap.

@@ -37,8 +37,8 @@ pub fn looks(time: Duration) -> u32 {
 /// Looks with `poll` up to so many times, without a pause, until it answers. Each look begins after the one before.
 ///
 /// By itself, a processor begins dozens of looks ahead of time. When another core writes the word, it has to take all of
-/// them back and begin them again. 8 bytes to and fro take a quarter less time with a fence after each look (`cargo bench
-/// --bench ratios -- pingpong.threads.floor`).
+/// them back and begin them again. On a channel, 8 bytes to and fro took a quarter less time with a fence after each look.
+/// `docs/constants.md` has the figures, also of where a fence makes it slower.
 #[inline(always)]
 pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..looks {
@@ -55,7 +55,6 @@ pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
 pub fn end_look() {
     // SAFETY: the instruction ends after all loads before it, and changes nothing. Every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-    #[allow(unsafe_code, reason = "an instruction for which there is no safe function")]
     unsafe {
         std::arch::asm!("lfence", options(nostack, preserves_flags));
     }
@@ -131,7 +130,9 @@ mod clock {
         let pauses = in_a_while(reading, 16, |turns| (0..turns).for_each(|_| spin_loop()));
         let word = AtomicU32::new(0);
         let looks = in_a_while(reading, 64, |turns| {
-            black_box(look(turns, || (word.load(Ordering::Relaxed) == black_box(1)).then_some(())));
+            black_box(look(turns, || {
+                (black_box(&word).load(Ordering::Relaxed) == 1).then_some(())
+            }));
         });
         let nanos = (began.0.elapsed().as_nanos() as u64).max(1);
         let ticks = counter().saturating_sub(began.1).saturating_mul(WHILE) / nanos;

@@ -177,11 +177,11 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
                 refused(&mut [&mut received, &mut barrier, &mut elsewhere])?;
                 here.send(&[7u8], 1, 1)?;
                 ensure!(received.wait()?.0 == [8], "the answer");
-                return barrier.wait();
+                return Ok(barrier.wait()?);
             }
             ensure!(received.wait()?.0 == [7], "the message");
             here.send(&[8u8], 0, 1)?;
-            here.immediate()?.barrier().wait()
+            Ok(here.immediate()?.barrier().wait()?)
         })
         .unwrap();
 }

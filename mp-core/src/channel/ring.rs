@@ -482,7 +482,8 @@ impl RingReceiver {
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
-    /// Looks so many times whether the next message is there, and returns whether it is.
+    /// Looks so many times whether the next message is there, and returns whether it is. It finds the slot once, where
+    /// [`ready`](Self::ready) would find it for each look.
     #[inline(always)]
     pub(crate) fn appears(&self, looks: u32) -> bool {
         // SAFETY: one of the ring's slots.

@@ -493,6 +493,8 @@ unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>
     }
 }
 
+/// Copies a long message in the way that the copier chooses.
+///
 /// # Safety
 /// Both ranges are valid for so many bytes, and do not overlap.
 #[inline(never)]

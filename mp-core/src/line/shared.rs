@@ -96,6 +96,16 @@ fn load(from: &[AtomicU64], target: &mut [u8]) {
 /// [`get`] pair, and cost nothing on x86.
 #[inline]
 pub(crate) fn put(source: &[u8], to: &[Line]) {
+    put_by(source, to, bulk::store);
+}
+
+/// As [`put`], past the caches, where the processor can: whole lines are in no cache afterwards.
+pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
+    put_by(source, to, bulk::store_past_caches);
+}
+
+#[inline(always)]
+fn put_by(source: &[u8], to: &[Line], store_lines: impl FnOnce(&[u8], &[Line])) {
     fence(Ordering::Release);
     let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
     // What is left over goes first: the processor looks ahead from there into a string
@@ -103,17 +113,7 @@ pub(crate) fn put(source: &[u8], to: &[Line]) {
     if let Some(last) = to.get(whole.len() / LINE_BYTES) {
         store(rest, &last.0);
     }
-    bulk::store(whole, to);
-}
-
-/// As [`put`], past the caches, where the processor can. The lines are in no cache afterwards.
-pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
-    fence(Ordering::Release);
-    let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
-    if let Some(last) = to.get(whole.len() / LINE_BYTES) {
-        store(rest, &last.0);
-    }
-    bulk::store_past_caches(whole, to);
+    store_lines(whole, to);
 }
 
 /// Copies lines to private memory, as much as it takes.
@@ -160,7 +160,7 @@ mod bulk {
     #[inline(always)]
     pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
         let lines = source.len().min(size_of_val(to)) / LINE_BYTES;
-        // SAFETY: the source has so many lines, and so have the lines, which are aligned.
+        // SAFETY: the source has so many bytes, and so have the lines, which are aligned.
         unsafe { move_lines_past_caches(source.as_ptr(), to.as_ptr().cast(), lines) };
     }
 
@@ -264,9 +264,8 @@ mod tests {
         let lengths = if cfg!(miri) { 0..=2 * LINE_BYTES } else { 0..=50 * LINE_BYTES };
         for length in lengths {
             let source = bytes(length + 1);
-            let there = lines(52);
             for put in [put, put_past_caches] {
-                there.iter().for_each(|line| line.set_flag(0));
+                let there = lines(52);
                 // Sources and targets lie anywhere.
                 put(&source[1..], &there[1..]);
                 let mut target = vec![0xee; length + 2];

@@ -91,7 +91,8 @@ use crate::{
 /// The most bytes that a line holds beside a flag: 56.
 pub const PAYLOAD_BYTES: usize = PAYLOAD;
 
-/// An MPB has been written once, at the latest, after a put for each so many bytes of it.
+/// A rank times none of its first long puts: one for each so many bytes of an MPB. The first write to memory takes longer,
+/// because the system has to provide it.
 const UNTIMED: usize = 32 << 10;
 
 /// A line of some rank's MPB.
@@ -125,7 +126,7 @@ pub struct Mpb {
     /// Tells the rank's waits apart.
     waits: AtomicU32,
     seats: Seats,
-    /// Of long puts.
+    /// Chooses the way of long puts, to whichever rank they go.
     copier: Mutex<Copier>,
 }
 
@@ -182,7 +183,7 @@ impl Mpb {
         let waits = AtomicU32::new(0);
         let seats = Seats::default();
         let wait = Wait::forever();
-        let copier = Mutex::new(Copier::new((opened.lines * LINE_BYTES / UNTIMED) as u64));
+        let copier = Mutex::new(Copier::new((opened.lines * LINE_BYTES).div_ceil(UNTIMED) as u64));
         Ok(Self { opened, asymmetry, wait, watch: None, looks, waits, seats, copier })
     }
 
@@ -268,7 +269,7 @@ impl Mpb {
 
     #[inline(never)]
     fn put_long(&self, source: &[u8], to: &[line::Line]) {
-        // While another thread of the rank copies, this one does not wait for it.
+        // While another thread of the rank copies, this one does not wait for it: it copies through the caches.
         let Ok(mut copier) = self.copier.try_lock() else { return line::put(source, to) };
         copier.copy(source.len(), |way| match way {
             Way::Through => line::put(source, to),

@@ -241,11 +241,14 @@ impl<'a> Parted<'a> {
             match request.under_way() {
                 None => {}
                 Some(UnderWay::Driven { driver, handle, landing }) => {
-                    if parted.main.is_none() {
-                        parted.is_of(&driver.rank())?;
-                        parted.main = Some(driver);
-                    }
-                    if parted.main.is_some_and(|main| std::ptr::addr_eq(main, driver)) {
+                    let main = match parted.main {
+                        Some(main) => main,
+                        None => {
+                            parted.is_of(&driver.rank())?;
+                            *parted.main.insert(driver)
+                        }
+                    };
+                    if std::ptr::addr_eq(main, driver) {
                         parted.places.push(place);
                         parted.handles.push(handle);
                         parted.landings.extend(landing.map(|landing| (handle, landing)));
@@ -329,7 +332,7 @@ fn settle<P: Pending>(requests: &mut [P], settled: &[Cell<bool>]) -> Vec<usize> 
     requests.map(|(place, request)| (place, request.settle()).0).collect()
 }
 
-/// Works until enough requests are settled. Those under way are not, whatever `settled` says of them before.
+/// Marks all requests that are under way as not settled, and works until enough are.
 fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Until) -> Result<()> {
     parted.places().for_each(|place| settled[place].set(false));
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;

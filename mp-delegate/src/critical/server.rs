@@ -230,7 +230,7 @@ impl Server {
 
     /// Returns how often it looks in vain before it rests: first without a pause, then with a pause after each look.
     fn patience(&self) -> (u32, u32) {
-        /// A request may be just under way.
+        /// A request may be just under way. With many clients this lasts longer: each turn looks at all of them.
         const FIRST: Duration = Duration::from_nanos(1400);
         /// As a wake-up takes.
         const SPIN: Duration = Duration::from_micros(20);

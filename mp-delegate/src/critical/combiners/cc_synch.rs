@@ -126,6 +126,9 @@ impl CcSynch {
     /// Of operations and results that are always the same: their length is known to the compiler.
     #[inline(always)]
     fn node<'a, S: Site, Op, Ret>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
+        if node > self.list.seats {
+            return Err(Stop::Corrupt);
+        }
         let words = const { node_words::<Op, Ret>() };
         site.words(self.list.nodes().wrapping_add(node.wrapping_mul(words)), words)
     }
@@ -150,7 +153,7 @@ impl CcSynch {
     }
 
     /// Executes what is in the list from the own node on, at its head and with the lock of groups; then gives up
-    /// both.
+    /// both. `current` names the own node, `held` the one behind it.
     #[inline(always)]
     fn lead<S: Site, Op: Plain, Ret: Plain>(
         &self,

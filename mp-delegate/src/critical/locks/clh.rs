@@ -28,6 +28,8 @@ pub(in crate::critical) struct Clh {
     seats: usize,
     /// The node of whoever had the lock before, as the tail named it.
     before: Cell<u64>,
+    /// The node that was locked last.
+    locked: Cell<usize>,
 }
 
 impl Clh {
@@ -39,7 +41,7 @@ impl Clh {
     pub(in crate::critical) fn new(first: usize, seats: usize, me: Seat) -> Self {
         let nodes = first + BLOCK;
         let own = nodes + BLOCK * (1 + seats + me);
-        Self { tail: first, nodes, own, me, seats, before: Cell::new(0) }
+        Self { tail: first, nodes, own, me, seats, before: Cell::new(0), locked: Cell::new(0) }
     }
 
     /// Returns the node that a seat has.
@@ -69,6 +71,7 @@ impl Clh {
         let held = held(own, self.me);
         let node = self.node(site, node_in(held))?;
         own.set(held);
+        self.locked.set(node_in(held));
         node[WAITER].set(0);
         node[LOCKED].set(1);
         Ok(held)
@@ -125,7 +128,7 @@ impl Lock for Clh {
     /// Gives the lock up whether a seat waits or not: that seat looks at this one's node, and is only woken.
     #[inline(always)]
     fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
-        let Ok(node) = self.node(site, node_in(own.peek())) else { return false };
+        let Ok(node) = self.node(site, self.locked.get()) else { return false };
         node[LOCKED].store(0);
         site.fence();
         let waiter = node[WAITER].peek();
@@ -137,7 +140,7 @@ impl Lock for Clh {
         true
     }
 
-    /// The seat's word names no node.
+    /// There is no node that could be given up.
     #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&self, _site: &S) -> Result<(), Stop> {
@@ -205,10 +208,16 @@ mod tests {
             assert!(matches!(lock.try_acquire(&place), Err(Stop::Corrupt)), "{broken:#x}");
             assert_eq!((word.load(), tail.load()), (broken, before));
         }
+        // Broken while the seat has the lock, it keeps nobody from taking the lock later.
         word.store(0);
         lock.acquire(&place).unwrap();
         word.store(1 << 24);
-        assert!(matches!(lock.release(&place), Err(Stop::Corrupt)));
+        lock.release(&place).unwrap();
+        let other = Clh::new(own, 2, 0);
+        for lock in [&other, &lock, &other] {
+            lock.acquire(&place).unwrap();
+            lock.release(&place).unwrap();
+        }
     }
 
     /// Whoever tries takes a tail that is unchanged for one that was never gone: not even a seat that has taken the

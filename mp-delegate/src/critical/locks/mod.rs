@@ -39,10 +39,10 @@ pub(super) trait Lock {
     /// Takes it if nobody has it or waits for it; whether it did.
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Gives the lock up in one step, and returns whether that was possible. Most locks can if nobody waits.
+    /// Gives the lock up in one step, and returns whether that was all there is to do. Mostly it is if nobody waits.
     fn go<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> bool;
 
-    /// Gives up a lock that [`go`](Self::go) could not give up: mostly to the next in the queue. After [`Stop::Void`] it is
+    /// Does what [`go`](Self::go) has left to do: mostly gives the lock to the next in the queue. After [`Stop::Void`] it is
     /// given up as well.
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop>;
 

@@ -69,7 +69,7 @@ impl Lock for Tas {
         word.swap(0) & SLEEPERS == 0
     }
 
-    /// The lock is free since [`go`](Lock::go).
+    /// Wakes those who sleep: [`go`](Lock::go) has freed the lock.
     #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
