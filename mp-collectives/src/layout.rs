@@ -18,7 +18,7 @@ pub enum Blocks<'a> {
 /// Blocks of so many elements, one after the other.
 ///
 /// ```
-/// use mp_collectives::exchange::packed;
+/// use onchip::exchange::packed;
 ///
 /// assert_eq!(packed([2, 0, 3]), [0..2, 2..2, 2..5]);
 /// ```

@@ -8,9 +8,9 @@ use mp_core::{Rank, Result};
 /// [`Rank`] stands for, or [some](Members::of).
 ///
 /// ```
-/// use mp_collectives::Members;
-/// use mp_collectives::barrier::{Barriers, Settings};
-/// use mp_core::World;
+/// use onchip::Members;
+/// use onchip::barrier::{Barriers, Settings};
+/// use onchip::World;
 ///
 /// World::threads(5).run(|rank| {
 ///     let mut all = Barriers::open(rank, "all", Settings::default())?;
@@ -19,7 +19,7 @@ use mp_core::{Rank, Result};
 ///     half.wait()?;
 ///     all.wait()
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {

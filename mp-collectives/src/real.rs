@@ -21,8 +21,8 @@ use crate::two_sided::NoRoom;
 /// algorithm from beginning to end.
 ///
 /// ```
-/// use mp_collectives::{RealMpb, broadcast::{OcBcast, Options}, complete};
-/// use mp_core::{World, mpb::Mpbs};
+/// use onchip::broadcast::{OcBcast, Options, RealMpb, complete};
+/// use onchip::{World, mpb::Mpbs};
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     let mut mpb = RealMpb::new(rank.mpb("broadcast", Mpbs::lines(256))?);
@@ -32,7 +32,7 @@ use crate::two_sided::NoRoom;
 ///     Ok(String::from_utf8_lossy(&message).into_owned())
 /// })?;
 /// assert_eq!(got, ["to all of you"; 3]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RealMpb<M = mpb::Mpb> {

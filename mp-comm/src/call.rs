@@ -11,7 +11,7 @@ use crate::{ElementType, digest::digest};
 /// same: what [`Joint::check`](crate::Joint::check) compares.
 ///
 /// ```
-/// use mp_comm::Call;
+/// use onchip::communicator::Call;
 ///
 /// let call = Call::new("reduce").root(0).elements::<f64>(4).operation("Sum");
 /// assert_eq!(call.to_string(), "reduce of 4 f64 with Sum and root 0");

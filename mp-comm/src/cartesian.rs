@@ -14,9 +14,9 @@ use crate::{
 /// coordinate changes fastest. It can be used as a [`Communicator`].
 ///
 /// ```
-/// use mp_comm::{Communicator, balanced};
+/// use onchip::communicator::{Communicator, balanced};
 ///
-/// mp_core::World::threads(6).run(|rank| {
+/// onchip::World::threads(6).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let grid = world.cartesian(&balanced(6, &[0, 0])?, &[true, false])?;
 ///     let grid = grid.expect("the grid has a place for every rank");
@@ -30,7 +30,7 @@ use crate::{
 ///     assert_eq!((whole_row.size(), whole_row.rank()), (2, column));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Cartesian {
@@ -195,10 +195,10 @@ impl Cartesian {
 /// (`MPI_Dims_create`). Dimensions that are not 0 stay as they are.
 ///
 /// ```
-/// assert_eq!(mp_comm::balanced(12, &[0, 0])?, [4, 3]);
-/// assert_eq!(mp_comm::balanced(12, &[0, 2, 0])?, [3, 2, 2]);
-/// assert!(mp_comm::balanced(12, &[5, 0]).is_err());
-/// # Ok::<(), mp_comm::Error>(())
+/// assert_eq!(onchip::communicator::balanced(12, &[0, 0])?, [4, 3]);
+/// assert_eq!(onchip::communicator::balanced(12, &[0, 2, 0])?, [3, 2, 2]);
+/// assert!(onchip::communicator::balanced(12, &[5, 0]).is_err());
+/// # Ok::<(), onchip::communicator::Error>(())
 /// ```
 ///
 /// # Errors
@@ -234,7 +234,7 @@ fn factors(number: usize, count: usize, most: usize) -> Option<Vec<usize>> {
 /// more or less: the first ones have more.
 ///
 /// ```
-/// assert_eq!((0..3).map(|part| mp_comm::share(8, 3, part)).collect::<Vec<_>>(), [0..3, 3..6, 6..8]);
+/// assert_eq!((0..3).map(|part| onchip::communicator::share(8, 3, part)).collect::<Vec<_>>(), [0..3, 3..6, 6..8]);
 /// ```
 ///
 /// # Panics

@@ -231,9 +231,9 @@ impl Communicator {
     /// of more than 40 bytes while it exceeds the limit, waits for its receive.
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// mp_core::World::threads(2).run(|rank| {
+    /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     if world.rank() == 0 {
     ///         world.send(&[1.5, 2.5], 1, 7)?;
@@ -244,7 +244,7 @@ impl Communicator {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -468,9 +468,9 @@ impl Communicator {
     /// looked for a message from them.
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// mp_core::World::threads(2).run(|rank| {
+    /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     world.set_unexpected_limit(1 << 20);
     ///     if world.rank() == 0 {
@@ -492,7 +492,7 @@ impl Communicator {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     pub fn set_unexpected_limit(&self, bytes: usize) {
         self.engine.work().set_unexpected_limit(bytes);

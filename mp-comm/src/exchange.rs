@@ -18,9 +18,9 @@ use crate::{
 /// immediate sends and receives of what is only borrowed, which are done when the borrow ends.
 ///
 /// ```
-/// use mp_comm::Communicator;
+/// use onchip::Communicator;
 ///
-/// mp_core::World::threads(3).run(|rank| {
+/// onchip::World::threads(3).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let (me, size) = (world.rank(), world.size());
 ///     let mine = vec![me as u32; 50_000];
@@ -34,7 +34,7 @@ use crate::{
 ///     assert_eq!(right[0], (me as u32 + 1) % 3);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[must_use = "nothing is sent or received before `run`"]
 pub struct Exchange<'a> {

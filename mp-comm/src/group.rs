@@ -6,9 +6,9 @@ use crate::error::{ErrorKind, Result};
 /// other groups; [`Communicator::create`](crate::Communicator::create) makes it one.
 ///
 /// ```
-/// use mp_comm::Communicator;
+/// use onchip::Communicator;
 ///
-/// mp_core::World::threads(4).run(|rank| {
+/// onchip::World::threads(4).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let all = world.group();
 ///     let odd = all.include(&[3, 1])?;
@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Result};
 ///     assert_eq!(world.create(&odd)?.map(|odd| odd.rank()), odd.rank());
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {

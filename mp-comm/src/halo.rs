@@ -16,9 +16,9 @@ use crate::{
 /// `width` elements at both ends are the halo; what lies between is the rank's own.
 ///
 /// ```
-/// use mp_comm::{Communicator, share};
+/// use onchip::communicator::{Communicator, share};
 ///
-/// mp_core::World::threads(3).run(|rank| {
+/// onchip::World::threads(3).run(|rank| {
 ///     // Rows of 4 in blocks, one under the other.
 ///     let world = Communicator::world(rank);
 ///     let grid = world.cartesian(&[3], &[false])?.expect("a place for every rank");
@@ -31,7 +31,7 @@ use crate::{
 ///     assert_eq!(block[..4], [grid.rank() as f64 - 1.0; 4]);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Halo<'a, T: Plain> {

@@ -21,7 +21,7 @@ use crate::{
 /// besides, and a place to keep it. For crates that bring further such operations.
 ///
 /// ```
-/// use mp_comm::{Communicator, Result};
+/// use onchip::communicator::{Communicator, Result};
 ///
 /// /// The sum of all ranks' numbers, in every rank.
 /// fn sum(communicator: &Communicator, number: u64) -> Result<u64> {
@@ -43,12 +43,12 @@ use crate::{
 ///     Ok(sum)
 /// }
 ///
-/// mp_core::World::threads(3).run(|rank| {
+/// onchip::World::threads(3).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     assert_eq!(sum(&world, rank.id() as u64 + 1)?, 6);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Joint<'a> {
@@ -131,9 +131,9 @@ impl<'a> Joint<'a> {
     /// What was left with this communicator, or with the one that it was made of when it was made.
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// mp_core::World::threads(2).run(|rank| {
+    /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let before = world.duplicate()?;
     ///     world.joint().hand_down(7u8);
@@ -142,7 +142,7 @@ impl<'a> Joint<'a> {
     ///     assert_eq!(before.joint().handed_down::<u8>(), None);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     pub fn handed_down<T: Any>(self) -> Option<Rc<T>> {
         let all = self.communicator.handed_down.borrow();
@@ -202,9 +202,9 @@ impl<'a> Joint<'a> {
     /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
     ///
     /// ```
-    /// use mp_comm::{Call, Communicator, ErrorKind};
+    /// use onchip::communicator::{Call, Communicator, ErrorKind};
     ///
-    /// mp_core::World::threads(3).run(|rank| {
+    /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let root = if rank.id() == 1 { 2 } else { 0 };
     ///     let call = Call::new("gather").elements::<u8>(100).root(root);
@@ -214,7 +214,7 @@ impl<'a> Joint<'a> {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 //! Programs use it through the `onchip` crate.
 //!
 //! ```
-//! use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
+//! use onchip::{ANY_SOURCE, ANY_TAG, Communicator};
 //!
-//! mp_core::World::threads(4).run(|rank| {
+//! onchip::World::threads(4).run(|rank| {
 //!     let world = Communicator::world(rank);
 //!     if world.rank() > 0 {
 //!         let squares: Vec<u64> = (0..world.rank() as u64).map(|i| i * i).collect();
@@ -16,7 +16,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! # Ok::<(), mp_core::Error>(())
+//! # Ok::<(), onchip::Error>(())
 //! ```
 //!
 //! Channels ([`Rank::sender`](mp_core::Rank::sender)) remain the faster and the simpler way between

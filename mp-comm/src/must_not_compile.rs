@@ -7,7 +7,7 @@
 /// A request could be leaked, and its message read when it is gone.
 ///
 /// ```no_run
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let local = [1, 2, 3];
 ///     drop(world.immediate_send(local, 0, 0));
@@ -15,7 +15,7 @@
 /// ```
 ///
 /// ```compile_fail,E0597
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let local = [1, 2, 3];
 ///     drop(world.immediate_send(&local[..], 0, 0));
@@ -26,7 +26,7 @@ struct ASendOfWhatIsBorrowed;
 /// A buffer is the request's until that is done.
 ///
 /// ```no_run
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn receive(world: &Communicator) {
 ///     let mut local = [0; 3];
 ///     let request = world.immediate_receive(&mut local[..], 0, 0);
@@ -36,7 +36,7 @@ struct ASendOfWhatIsBorrowed;
 /// ```
 ///
 /// ```compile_fail,E0506
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn receive(world: &Communicator) {
 ///     let mut local = [0; 3];
 ///     let request = world.immediate_receive(&mut local[..], 0, 0);
@@ -49,7 +49,7 @@ struct ABufferThatIsReceivedInto;
 /// What an exchange sends stays as it is until it is carried out.
 ///
 /// ```no_run
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let mut local = [1, 2, 3];
 ///     let mut exchange = world.exchange();
@@ -60,7 +60,7 @@ struct ABufferThatIsReceivedInto;
 /// ```
 ///
 /// ```compile_fail,E0506
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let mut local = [1, 2, 3];
 ///     let mut exchange = world.exchange();
@@ -74,16 +74,16 @@ struct AnExchangeOfWhatChanges;
 /// A communicator is used by the thread that made it.
 ///
 /// ```no_run
-/// # use mp_comm::Communicator;
-/// fn hand_over(rank: &mp_core::Rank) {
+/// # use onchip::Communicator;
+/// fn hand_over(rank: &onchip::Rank) {
 ///     let rank = rank.clone();
 ///     std::thread::spawn(move || Communicator::world(&rank).rank());
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_comm::Communicator;
-/// fn hand_over(rank: &mp_core::Rank) {
+/// # use onchip::Communicator;
+/// fn hand_over(rank: &onchip::Rank) {
 ///     let world = Communicator::world(rank);
 ///     std::thread::spawn(move || world.rank());
 /// }
@@ -93,14 +93,14 @@ struct ACommunicatorOfAnotherThread;
 /// Pointers mean nothing to another process.
 ///
 /// ```no_run
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator, words: &[[u8; 4]]) {
 ///     drop(world.send(words, 0, 0));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_comm::Communicator;
+/// # use onchip::Communicator;
 /// fn send(world: &Communicator, words: &[&str]) {
 ///     drop(world.send(words, 0, 0));
 /// }

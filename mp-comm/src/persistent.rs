@@ -14,9 +14,9 @@ use crate::{
 /// between a [`wait`](Self::wait) and the next [`start`](Self::start).
 ///
 /// ```
-/// use mp_comm::{Communicator, start_all, wait_all};
+/// use onchip::communicator::{Communicator, start_all, wait_all};
 ///
-/// mp_core::World::threads(2).run(|rank| {
+/// onchip::World::threads(2).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let other = 1 - world.rank();
 ///     let mut send = world.persistent_send(vec![0u64; 1000], other, 0);
@@ -31,7 +31,7 @@ use crate::{
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct PersistentSend<'a, B: Buffer + 'static> {
     communicator: &'a Communicator,

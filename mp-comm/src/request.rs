@@ -127,9 +127,9 @@ impl Communicator {
     /// receives from here, and those from any source, return [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
-    /// use mp_comm::{ANY_TAG, Communicator};
+    /// use onchip::{ANY_TAG, Communicator};
     ///
-    /// mp_core::World::threads(2).run(|rank| {
+    /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let other = 1 - world.rank();
     ///     let sent = world.immediate_send(vec![world.rank() as u64; 100_000], other, 0);
@@ -139,7 +139,7 @@ impl Communicator {
     ///     assert_eq!(sent.wait()?.len(), 100_000);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     #[inline]
     pub fn immediate_send<B: Buffer + 'static>(

@@ -34,9 +34,9 @@ impl Communicator {
     /// (`MPI_UNDEFINED`).
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// mp_core::World::threads(5).run(|rank| {
+    /// onchip::World::threads(5).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     // Odd and even ranks, each backwards.
     ///     let half = world.split(Some(world.rank() as u64 % 2), -(world.rank() as i64))?;
@@ -44,7 +44,7 @@ impl Communicator {
     ///     assert_eq!(half.world_rank(0)?, if world.rank() % 2 == 0 { 4 } else { 3 });
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

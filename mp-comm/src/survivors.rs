@@ -103,9 +103,9 @@ impl Communicator {
     /// send to this one: then the error is [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
-    /// use mp_comm::{ANY_SOURCE, Communicator, ErrorKind};
+    /// use onchip::communicator::{ANY_SOURCE, Communicator, ErrorKind};
     ///
-    /// let ran = mp_core::World::threads(3).run(|rank| {
+    /// let ran = onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     match world.rank() {
     ///         0 => {
@@ -148,9 +148,9 @@ impl Communicator {
     /// When this returns, all are told, whatever becomes of this rank then.
     ///
     /// ```
-    /// use mp_comm::{Communicator, ErrorKind};
+    /// use onchip::communicator::{Communicator, ErrorKind};
     ///
-    /// mp_core::World::threads(3).run(|rank| {
+    /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     if world.rank() == 2 {
     ///         world.revoke()?;
@@ -164,7 +164,7 @@ impl Communicator {
     ///     assert_eq!(again.size(), 3);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -190,9 +190,9 @@ impl Communicator {
     /// collective operations of the new communicator open buffers of its own, so they work again.
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// let ran = mp_core::World::threads(4).run(|rank| {
+    /// let ran = onchip::World::threads(4).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     if world.rank() == 1 {
     ///         panic!("on purpose");
@@ -232,9 +232,9 @@ impl Communicator {
     /// it.
     ///
     /// ```
-    /// use mp_comm::Communicator;
+    /// use onchip::Communicator;
     ///
-    /// let ran = mp_core::World::threads(3).run(|rank| {
+    /// let ran = onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     if world.rank() == 2 {
     ///         panic!("on purpose");

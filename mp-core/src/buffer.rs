@@ -26,7 +26,7 @@ use crate::{
 /// wherever that is. The buffers of a rank that dies are given back for it.
 ///
 /// ```
-/// use mp_core::{Channel, World};
+/// use onchip::{Channel, World};
 ///
 /// World::threads(2).run(|rank| {
 ///     if rank.id() == 0 {
@@ -42,7 +42,7 @@ use crate::{
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct SharedBuffer<T: Plain> {
     context: Arc<Context>,
@@ -210,11 +210,11 @@ impl<T: Plain> SharedBuffer<T> {
     /// elements before keep their values, as many as the new elements take.
     ///
     /// ```
-    /// let rank = mp_core::World::solo()?;
+    /// let rank = onchip::World::solo()?;
     /// let bytes = rank.buffer_from(&[1u32, 2])?.recast::<u8>(8).map_err(drop).unwrap();
     /// assert_eq!(bytes[..], [1u32, 2].map(u32::to_ne_bytes).concat());
     /// assert!(bytes.recast::<u32>(3).is_err());
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

@@ -87,15 +87,15 @@ macro_rules! boxed_error {
 /// It is one pointer, so that a result comes back in registers where a call succeeds.
 ///
 /// ```
-/// use mp_core::{ErrorKind, World};
+/// use onchip::{ErrorKind, World};
 ///
 /// let rank = World::solo()?;
-/// let error = rank.sender::<u8>("numbers", 7, mp_core::Channel::degree(1)).unwrap_err();
+/// let error = rank.sender::<u8>("numbers", 7, onchip::Channel::degree(1)).unwrap_err();
 /// match error.kind() {
 ///     ErrorKind::NoSuchRank { rank, size } => assert_eq!((*rank, *size), (7, 1)),
 ///     other => panic!("{other}"),
 /// }
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct Error(Box<ErrorKind>);
 
@@ -296,7 +296,7 @@ impl Error {
     /// Wraps an error of the program's own, so that rank code can return it with `?`.
     ///
     /// ```
-    /// let error = mp_core::Error::other("no such picture");
+    /// let error = onchip::Error::other("no such picture");
     /// assert_eq!(error.to_string(), "no such picture");
     /// ```
     #[cold]

@@ -48,7 +48,7 @@ pub mod delegate {
 ///
 /// ```
 /// use mp_core::names::Namespace;
-/// use mp_core::{Channel, World};
+/// use onchip::{Channel, World};
 ///
 /// const REQUESTS: Namespace = Namespace::new("requests");
 ///
@@ -59,7 +59,7 @@ pub mod delegate {
 /// let other = rank.receiver::<i32>("same", 0, theirs)?;
 /// assert!(other.try_receive()?.is_none());
 /// assert_eq!(*rank.receiver::<i32>("same", 0, ours)?.receive()?, 1);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub mod names {
     pub use crate::{channel::Callers, context::Namespace};

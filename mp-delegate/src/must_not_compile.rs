@@ -7,14 +7,14 @@
 /// The thread would count its references beside the caller.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, row: std::sync::Arc<[u8]>) {
 ///     drop(to.send(row));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, row: std::rc::Rc<[u8]>) {
 ///     drop(to.send(row));
 /// }
@@ -24,14 +24,14 @@ struct AMessageOfAnotherThread;
 /// A channel carries one type.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     drop(to.send(vec![1u8]));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     drop(to.send(vec![1.5f64]));
 /// }
@@ -41,7 +41,7 @@ struct AMessageOfAnotherType;
 /// A request could be leaked, and the thread read what is gone.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = &[1, 2, 3];
 ///     drop(to.send(&local[..]));
@@ -49,7 +49,7 @@ struct AMessageOfAnotherType;
 /// ```
 ///
 /// ```compile_fail,E0597
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = [1, 2, 3];
 ///     drop(to.send(&local[..]));
@@ -60,7 +60,7 @@ struct ABorrowWithoutAScope;
 /// The scope joins at its end; what is lent must live until then.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = [1, 2, 3];
 ///     comm::scope(|scope| {
@@ -70,7 +70,7 @@ struct ABorrowWithoutAScope;
 /// ```
 ///
 /// ```compile_fail,E0597
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     comm::scope(|scope| {
 ///         let local = [1, 2, 3];
@@ -83,7 +83,7 @@ struct ABorrowThatEndsBeforeTheScope;
 /// Its answer holds a borrow that ends with the scope.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let row = [1, 2, 3];
 ///     comm::scope(|scope| {
@@ -94,7 +94,7 @@ struct ABorrowThatEndsBeforeTheScope;
 /// ```
 ///
 /// ```compile_fail
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let row = [1, 2, 3];
 ///     let request = comm::scope(|scope| {
@@ -108,7 +108,7 @@ struct ARequestThatLeavesItsScope;
 /// The thread may be reading it.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let mut row = [1, 2, 3];
 ///     comm::scope(|scope| {
@@ -119,7 +119,7 @@ struct ARequestThatLeavesItsScope;
 /// ```
 ///
 /// ```compile_fail,E0506
-/// # use mp_delegate::comm::{self, Delegated};
+/// # use onchip::comm::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let mut row = [1, 2, 3];
 ///     comm::scope(|scope| {
@@ -133,8 +133,8 @@ struct AChangeWhileItIsLent;
 /// The request owns it until `wait` gives it back.
 ///
 /// ```no_run
-/// # use mp_delegate::comm::Delegated;
-/// fn send(to: &mut Delegated<[u8]>, row: Vec<u8>) -> mp_core::Result<()> {
+/// # use onchip::comm::Delegated;
+/// fn send(to: &mut Delegated<[u8]>, row: Vec<u8>) -> onchip::Result<()> {
 ///     let request = to.send(row);
 ///     let mut row = request.wait()?;
 ///     row[0] = 7;
@@ -143,8 +143,8 @@ struct AChangeWhileItIsLent;
 /// ```
 ///
 /// ```compile_fail,E0382
-/// # use mp_delegate::comm::Delegated;
-/// fn send(to: &mut Delegated<[u8]>, mut row: Vec<u8>) -> mp_core::Result<()> {
+/// # use onchip::comm::Delegated;
+/// fn send(to: &mut Delegated<[u8]>, mut row: Vec<u8>) -> onchip::Result<()> {
 ///     let request = to.send(row);
 ///     row[0] = 7;
 ///     request.wait()?;
@@ -156,8 +156,8 @@ struct AChangeWhileItIsDelegated;
 /// It is the receiver's, or about to be.
 ///
 /// ```no_run
-/// # use mp_core::SharedBuffer;
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::SharedBuffer;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, buffer: SharedBuffer<u8>) {
 ///     assert_eq!(buffer.len(), 3);
 ///     let request = to.send_buffer(buffer);
@@ -166,8 +166,8 @@ struct AChangeWhileItIsDelegated;
 /// ```
 ///
 /// ```compile_fail,E0382
-/// # use mp_core::SharedBuffer;
-/// # use mp_delegate::comm::Delegated;
+/// # use onchip::SharedBuffer;
+/// # use onchip::comm::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, buffer: SharedBuffer<u8>) {
 ///     let request = to.send_buffer(buffer);
 ///     assert_eq!(buffer.len(), 3);
@@ -180,14 +180,14 @@ struct ABufferUsedAfterItWasDelegated;
 /// two.
 ///
 /// ```no_run
-/// # use mp_delegate::critical::{Protected, objects::Counter};
+/// # use onchip::critical::{Protected, objects::Counter};
 /// fn count(hits: Protected<Counter>) {
 ///     std::thread::spawn(move || hits.fetch_add(1).map(drop));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_delegate::critical::{Protected, objects::Counter};
+/// # use onchip::critical::{Protected, objects::Counter};
 /// fn count(hits: &Protected<Counter>) {
 ///     std::thread::scope(|scope| {
 ///         scope.spawn(|| hits.fetch_add(1).map(drop));
@@ -196,7 +196,7 @@ struct ABufferUsedAfterItWasDelegated;
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_delegate::critical::Caller;
+/// # use onchip::critical::Caller;
 /// fn count(hits: &Caller<u64>) {
 ///     std::thread::scope(|scope| {
 ///         scope.spawn(|| hits.run(|hits| *hits += 1));
@@ -205,7 +205,7 @@ struct ABufferUsedAfterItWasDelegated;
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use mp_delegate::critical::nonblocking::TreiberStack;
+/// # use onchip::critical::nonblocking::TreiberStack;
 /// fn push(stack: &TreiberStack) {
 ///     std::thread::scope(|scope| {
 ///         scope.spawn(|| stack.push(1).map(drop));

@@ -45,8 +45,8 @@ impl Settings {
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
-/// use mp_collectives::barrier::{Barriers, Settings};
-/// use mp_core::World;
+/// use onchip::barrier::{Barriers, Settings};
+/// use onchip::World;
 ///
 /// let come = AtomicUsize::new(0);
 /// World::threads(3).run(|rank| {
@@ -60,7 +60,7 @@ impl Settings {
 ///     arrived.wait()?;
 ///     Ok(sum)
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Barriers<M = RealMpb> {

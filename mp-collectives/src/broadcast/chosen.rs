@@ -67,8 +67,8 @@ impl Default for Settings {
 /// One rank's part in the broadcasts of its world, or of [some ranks](Members).
 ///
 /// ```
-/// use mp_collectives::broadcast::{Broadcasts, Settings};
-/// use mp_core::World;
+/// use onchip::broadcast::{Broadcasts, Settings};
+/// use onchip::World;
 ///
 /// let sums = World::threads(3).run(|rank| {
 ///     let mut broadcasts = Broadcasts::open(rank, "weights", Settings::default())?;
@@ -77,7 +77,7 @@ impl Default for Settings {
 ///     Ok(weights.iter().sum::<f64>())
 /// })?;
 /// assert_eq!(sums, [5_000.0; 3]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Broadcasts<M = RealMpb> {

@@ -20,11 +20,11 @@ use crate::said;
 /// What all ranks of a communicator call together. Each must make the same calls, in the same order.
 ///
 /// ```
-/// use mp_collectives::collectives::Collectives;
-/// use mp_collectives::reduce::{Max, Sum};
-/// use mp_comm::Communicator;
+/// use onchip::collectives::Collectives;
+/// use onchip::reduce::{Max, Sum};
+/// use onchip::Communicator;
 ///
-/// mp_core::World::threads(4).run(|rank| {
+/// onchip::World::threads(4).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let mut weights = if world.rank() == 0 { vec![0.5; 1_000] } else { vec![0.0; 1_000] };
 ///     world.broadcast(&mut weights, 0)?;
@@ -40,7 +40,7 @@ use crate::said;
 ///     world.barrier()?;
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// | MPI | here |
@@ -86,17 +86,17 @@ pub trait Collectives {
     /// while it does something else ("fuzzy barrier").
     ///
     /// ```
-    /// use mp_collectives::collectives::Collectives;
-    /// use mp_comm::Communicator;
+    /// use onchip::collectives::Collectives;
+    /// use onchip::Communicator;
     ///
-    /// mp_core::World::threads(3).run(|rank| {
+    /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let arrived = world.arrive()?;
     ///     let sum: u64 = (0..1_000).sum();
     ///     arrived.wait()?;
     ///     Ok(sum)
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -361,11 +361,11 @@ pub trait Collectives {
     /// at most the greatest possible.
     ///
     /// ```
-    /// use mp_collectives::collectives::{Check, Collectives, Settings};
-    /// use mp_collectives::reduce::{self, AllReduce, Order, Sum};
-    /// use mp_comm::{Communicator, ErrorKind};
+    /// use onchip::collectives::{Check, Collectives, Settings};
+    /// use onchip::reduce::{self, AllReduce, Order, Sum};
+    /// use onchip::communicator::{Communicator, ErrorKind};
     ///
-    /// mp_core::World::threads(3).run(|rank| {
+    /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     // In the order of ranks, whatever their number and the vector's length.
     ///     let reduce = reduce::Settings { order: Order::Ranks, ..Default::default() };
@@ -381,7 +381,7 @@ pub trait Collectives {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

@@ -23,8 +23,8 @@ use crate::told::Told;
 /// call says, for each rank as a range of elements ([`packed`](super::packed) makes those of counts).
 ///
 /// ```
-/// use mp_collectives::exchange::{Exchanges, Settings, packed};
-/// use mp_core::World;
+/// use onchip::exchange::{Exchanges, Settings, packed};
+/// use onchip::World;
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     let (me, ranks) = (rank.id(), rank.size());
@@ -43,7 +43,7 @@ use crate::told::Told;
 /// })?;
 /// assert_eq!(got[0], ([0, 0, 1, 1, 2, 4], "...".into(), [0, 10, 20]));
 /// assert_eq!(got[2], ([0, 0, 1, 1, 2, 4], "aab".into(), [2, 12, 22]));
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// # Errors

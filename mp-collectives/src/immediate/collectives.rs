@@ -50,10 +50,10 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// blocking forms.
 ///
 /// ```
-/// use mp_collectives::immediate::{Immediate, Settings};
-/// use mp_collectives::reduce::Max;
-/// use mp_core::World;
-/// use mp_delegate::comm::Progress;
+/// use onchip::immediate::{Immediate, Settings};
+/// use onchip::reduce::Max;
+/// use onchip::World;
+/// use onchip::comm::Progress;
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     // By a thread where there is a core for it, else within these calls.
@@ -67,7 +67,7 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// })?;
 /// assert_eq!(got[0], (5_000.0, 2, 2));
 /// assert_eq!((got[2].0, got[2].2), (5_000.0, 4));
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Immediate {

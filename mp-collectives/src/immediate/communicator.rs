@@ -13,11 +13,11 @@ use crate::members::{Members, names};
 /// Collective operations of a communicator's ranks that go on while they do something else.
 ///
 /// ```
-/// use mp_collectives::immediate::ImmediateCollectives;
-/// use mp_collectives::reduce::Sum;
-/// use mp_comm::Communicator;
+/// use onchip::immediate::ImmediateCollectives;
+/// use onchip::reduce::Sum;
+/// use onchip::Communicator;
 ///
-/// mp_core::World::threads(4).run(|rank| {
+/// onchip::World::threads(4).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
 ///     let sum = half.immediate()?.all_reduce(vec![rank.id(); 100], Sum);
@@ -27,7 +27,7 @@ use crate::members::{Members, names};
 ///     assert_eq!(sum.wait()?[99], 2 + 2 * (rank.id() % 2));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// Each communicator is a [front](super) of its own: all its ranks call its operations in the same
@@ -75,11 +75,11 @@ pub trait ImmediateCollectives {
     /// the request is waited for.
     ///
     /// ```
-    /// use mp_collectives::immediate::ImmediateCollectives;
-    /// use mp_comm::Communicator;
-    /// use mp_delegate::comm::CommThreads;
+    /// use onchip::immediate::ImmediateCollectives;
+    /// use onchip::Communicator;
+    /// use onchip::comm::CommThreads;
     ///
-    /// mp_core::World::threads(2).run(|rank| {
+    /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     world.set_progress(CommThreads::start(1)?)?;
     ///     let other = 1 - world.rank();
@@ -92,7 +92,7 @@ pub trait ImmediateCollectives {
     ///     assert_eq!(sum, 499_999_500_000);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

@@ -23,9 +23,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// something else: for collective operations of one's own, on a [`PolledMpb`](super::PolledMpb).
 ///
 /// ```
-/// use mp_collectives::immediate::{Front, PolledMpb};
-/// use mp_core::{World, mpb::Mpbs};
-/// use mp_delegate::comm::Progress;
+/// use onchip::immediate::{Front, PolledMpb};
+/// use onchip::{World, mpb::Mpbs};
+/// use onchip::comm::Progress;
 /// use mp_model::mpb::{Line, Mpb};
 ///
 /// let got = World::threads(3).run(|rank| {
@@ -44,7 +44,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     Ok(request.wait()?)
 /// })?;
 /// assert_eq!(got, [2, 0, 1]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// Dropping it waits for what was submitted; see the [module](super).

@@ -1,10 +1,10 @@
 //! Collective operations that go on while the rank does something else (`MPI_Ibcast` and its kind).
 //!
 //! ```
-//! use mp_collectives::immediate::{Immediate, Settings};
-//! use mp_collectives::reduce::Sum;
-//! use mp_core::World;
-//! use mp_delegate::comm::CommThreads;
+//! use onchip::immediate::{Immediate, Settings};
+//! use onchip::reduce::Sum;
+//! use onchip::World;
+//! use onchip::comm::CommThreads;
 //!
 //! let sums = World::threads(2).run(|rank| {
 //!     let threads = CommThreads::start(1)?;
@@ -17,7 +17,7 @@
 //!     Ok((own, sum[999]))
 //! })?;
 //! assert_eq!(sums, [(499_500, 1.0); 2]);
-//! # Ok::<(), mp_core::Error>(())
+//! # Ok::<(), onchip::Error>(())
 //! ```
 //!
 //! A call gives its buffer away and returns a [`CollectiveRequest`], which gives it back. Elements may

@@ -51,8 +51,8 @@ pub struct Settings {
 /// One rank's part in the reductions of its world, or of [some ranks](Members).
 ///
 /// ```
-/// use mp_collectives::reduce::{Max, Reductions, Settings, Sum};
-/// use mp_core::World;
+/// use onchip::reduce::{Max, Reductions, Settings, Sum};
+/// use onchip::World;
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     let mut reductions = Reductions::open(rank, "residual", Settings::default())?;
@@ -64,7 +64,7 @@ pub struct Settings {
 /// })?;
 /// assert_eq!(got[0], ([3.0, 3.0], 2));
 /// assert_eq!(got[2].0, [3.0, 3.0]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Reductions<M = RealMpb> {
@@ -268,8 +268,8 @@ impl Reductions {
     /// after the other in the vector, equally long. The order is that of ranks.
     ///
     /// ```
-    /// use mp_collectives::reduce::{Reductions, Settings, Sum};
-    /// use mp_core::World;
+    /// use onchip::reduce::{Reductions, Settings, Sum};
+    /// use onchip::World;
     ///
     /// let got = World::threads(3).run(|rank| {
     ///     let mut reductions = Reductions::open(rank, "sums", Settings::default())?;
@@ -278,7 +278,7 @@ impl Reductions {
     ///     Ok(sum)
     /// })?;
     /// assert_eq!(got, [[3], [30], [300]]);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

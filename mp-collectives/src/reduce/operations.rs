@@ -13,7 +13,7 @@ use super::binary16;
 /// Any `Fn(T, T) -> T` is one: the first argument is of the lower rank. All ranks must give the same.
 ///
 /// ```
-/// use mp_collectives::reduce::{Operation, Sum};
+/// use onchip::reduce::{Operation, Sum};
 ///
 /// assert_eq!(Sum.combine(2, 3), 5);
 /// let last = |_: u8, right: u8| right;

@@ -209,7 +209,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// one may take it. That the sender is gone does not show here.
     ///
     /// ```
-    /// # use mp_core::{Channel, World};
+    /// # use onchip::{Channel, World};
     /// let rank = World::solo()?;
     /// let mut ask = rank.sender::<u64>("ask", 0, Channel::degree(4))?;
     /// let asked = rank.receiver::<u64>("ask", 0, Channel::degree(4))?;
@@ -217,7 +217,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// ask.send(&7)?;
     /// assert!(asked.has_message());
     /// assert_eq!(asked.try_receive()?.as_deref(), Some(&7));
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     #[inline(always)]
     pub fn has_message(&self) -> bool {
@@ -231,14 +231,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// A sender that waited for a slot which was given back after this call sees the number.
     ///
     /// ```
-    /// # use mp_core::{Channel, World};
+    /// # use onchip::{Channel, World};
     /// let rank = World::solo()?;
     /// let ask = rank.sender::<u64>("ask", 0, Channel::degree(4))?;
     /// let asked = rank.receiver::<u64>("ask", 0, Channel::degree(4))?;
     /// assert_eq!(ask.notice(), 0);
     /// asked.set_notice(7);
     /// assert_eq!(ask.notice(), 7);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     pub fn set_notice(&self, notice: u64) {
         self.opened.signals().for_sender.set_notice(notice);

@@ -22,7 +22,7 @@ pub(crate) trait Selectable {
 /// Several receivers, of any types, waited for at once. Serves the collector of a farm.
 ///
 /// ```
-/// use mp_core::{Channel, ErrorKind, Result, Select, World};
+/// use onchip::{Channel, ErrorKind, Result, Select, World};
 ///
 /// World::threads(3).run(|rank| {
 ///     if rank.id() > 0 {
@@ -51,7 +51,7 @@ pub(crate) trait Selectable {
 ///     assert_eq!(sum, 30);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Default)]
 pub struct Select<'a> {

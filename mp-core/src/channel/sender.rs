@@ -516,7 +516,7 @@ impl<T: Plain> Sender<T> {
     /// [`send`](Self::send) of a message that does not have to be put together first.
     ///
     /// ```
-    /// use mp_core::{Channel, World};
+    /// use onchip::{Channel, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     if rank.id() == 0 {
@@ -527,7 +527,7 @@ impl<T: Plain> Sender<T> {
     ///     assert_eq!(*pairs.receive()?, [1, 2]);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

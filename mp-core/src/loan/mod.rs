@@ -6,7 +6,7 @@
 //! not begun by then. One that has begun is waited for: it is in the middle of a copy.
 //!
 //! ```
-//! use mp_core::{Channel, Error, ErrorKind, World};
+//! use onchip::{Channel, Error, ErrorKind, World};
 //!
 //! World::threads(2).run(|rank| {
 //!     if rank.id() == 0 {

@@ -35,7 +35,7 @@ const PLACE_BITS: u32 = 16;
 /// follows from the contributions. The first proposal is the decision, at all members that live to see it.
 ///
 /// ```
-/// use mp_core::World;
+/// use onchip::World;
 /// use mp_core::memory::{Consensus, Region};
 /// use mp_core::names::Namespace;
 ///
@@ -50,7 +50,7 @@ const PLACE_BITS: u32 = 16;
 ///     Ok(region.wait(0, None, None, || consensus.decide(1, gone, sum))?[0])
 /// })?;
 /// assert_eq!(sums, [33; 3]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Consensus<'a> {

@@ -8,8 +8,8 @@
 //! operations are made of; [`Rank::mpb`](crate::Rank::mpb) opens them.
 //!
 //! ```
-//! use mp_core::World;
-//! use mp_core::mpb::{Line, Mpbs};
+//! use onchip::World;
+//! use onchip::mpb::{Line, Mpbs};
 //!
 //! let got = World::threads(2).run(|rank| {
 //!     let mpb = rank.mpb("pair", Mpbs::lines(4))?;
@@ -28,7 +28,7 @@
 //!     Ok(String::from_utf8_lossy(&text).into_owned())
 //! })?;
 //! assert_eq!(got[1], "shared memory");
-//! # Ok::<(), mp_core::Error>(())
+//! # Ok::<(), onchip::Error>(())
 //! ```
 //!
 //! # Order

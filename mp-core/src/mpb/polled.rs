@@ -20,8 +20,8 @@ use crate::{
 ///
 /// ```
 /// use std::task::Poll;
-/// use mp_core::World;
-/// use mp_core::mpb::{Line, Mpbs, Polled};
+/// use onchip::World;
+/// use onchip::mpb::{Line, Mpbs, Polled};
 ///
 /// World::threads(2).run(|rank| {
 ///     let mpb = rank.mpb("pair", Mpbs::lines(1))?;
@@ -35,7 +35,7 @@ use crate::{
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Polled {

@@ -14,9 +14,9 @@ use crate::{
 /// [`wait`](super::Request::wait) then says at once.
 ///
 /// ```
-/// use mp_core::wait_all;
-/// # use mp_core::Pending;
-/// # fn several(requests: &mut [&mut dyn Pending]) -> mp_core::Result<()> {
+/// use onchip::wait_all;
+/// # use onchip::Pending;
+/// # fn several(requests: &mut [&mut dyn Pending]) -> onchip::Result<()> {
 /// wait_all(requests)
 /// # }
 /// ```

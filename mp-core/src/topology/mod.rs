@@ -6,7 +6,7 @@
 //! and [`Topology::draw`] shows all of it to a human.
 //!
 //! ```
-//! use mp_core::topology::{Bind, Plan, Topology, pin_current_thread};
+//! use onchip::topology::{Bind, Plan, Topology, pin_current_thread};
 //!
 //! let topology = Topology::read()?;
 //! let plan = Plan::for_ranks(&topology, 2, &Bind::Auto)?;
@@ -14,7 +14,7 @@
 //! if let Some(cpu) = plan.places()[0].cpu {
 //!     pin_current_thread(cpu)?;
 //! }
-//! # Ok::<(), mp_core::topology::Error>(())
+//! # Ok::<(), onchip::topology::Error>(())
 //! ```
 //!
 //! # Words

@@ -34,7 +34,7 @@ thread_local! {
 /// ```
 /// use std::{cell::Cell, rc::Rc, time::Duration};
 /// use mp_core::waits::{Listener, listen};
-/// use mp_core::{Channel, Operation, World};
+/// use onchip::{Channel, Operation, World};
 ///
 /// struct Counter(Rc<Cell<u32>>);
 ///
@@ -53,7 +53,7 @@ thread_local! {
 /// let from = rank.receiver::<u8>("bytes", 0, Channel::degree(1))?;
 /// assert!(from.receive_timeout(Duration::from_millis(1)).is_err());
 /// assert_eq!(waits.get(), 1);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub fn listen(listener: Option<Box<dyn Listener>>) {
     LISTENS.set(listener.is_some());

@@ -84,7 +84,7 @@ impl std::fmt::Display for WaitPolicy {
 ///
 /// ```
 /// use std::time::Duration;
-/// use mp_core::{Wait, WaitPolicy};
+/// use onchip::{Wait, WaitPolicy};
 ///
 /// let at_most = Wait::from(Duration::from_millis(5));
 /// let asleep = Wait::from(WaitPolicy::Park).limit(Duration::from_secs(1));

@@ -68,7 +68,7 @@ pub(crate) fn parts() -> u64 {
 /// A world to be run: how many ranks, as what, and how.
 ///
 /// ```
-/// use mp_core::{Channel, World};
+/// use onchip::{Channel, World};
 ///
 /// let greetings = World::threads(2).run(|rank| {
 ///     if rank.id() == 0 {
@@ -81,7 +81,7 @@ pub(crate) fn parts() -> u64 {
 ///     }
 /// })?;
 /// assert_eq!(greetings, ["sent", "got 42"]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a world does nothing until it is run"]
@@ -153,14 +153,14 @@ impl World {
     /// A world of one: a rank in the hands of the caller, without a thread or process of its own.
     ///
     /// ```
-    /// use mp_core::{Channel, World};
+    /// use onchip::{Channel, World};
     ///
     /// let rank = World::solo()?;
     /// let mut sender = rank.sender::<u8>("to myself", 0, Channel::degree(1))?;
     /// let receiver = rank.receiver::<u8>("to myself", 0, Channel::degree(1))?;
     /// sender.send(&7)?;
     /// assert_eq!(*receiver.receive()?, 7);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -232,14 +232,14 @@ impl World {
     /// ranks go on after others were lost.
     ///
     /// ```
-    /// use mp_core::{Cause, World};
+    /// use onchip::{Cause, World};
     ///
     /// let each = World::threads(3).run_each(|rank| match rank.id() {
     ///     1 => panic!("on purpose"),
     ///     id => Ok(10 * id),
     /// })?;
     /// assert_eq!(each, [Ok(0), Err(Cause::Panic("on purpose".to_owned())), Ok(20)]);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

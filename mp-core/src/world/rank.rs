@@ -99,7 +99,7 @@ impl Rank {
     /// the rank's code, it gives the work back.
     ///
     /// ```
-    /// use mp_core::{Channel, World};
+    /// use onchip::{Channel, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     if rank.id() == 0 {
@@ -111,7 +111,7 @@ impl Rank {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     pub fn at_end<W: FnOnce() + 'static>(&self, work: W) -> Option<W> {
         at_end::leave(self, work)
@@ -145,7 +145,7 @@ impl Rank {
     /// [bound](crate::World::bind) that rank to one: the same at all ranks. None also if there is no such rank.
     ///
     /// ```
-    /// use mp_core::{Bind, World, topology::Topology};
+    /// use onchip::{Bind, World, topology::Topology};
     ///
     /// let cpu = Topology::read()?.usable_cpus().first().ok_or("no CPU")?;
     /// World::threads(1).bind(Bind::List(vec![cpu])).run(|rank| {
@@ -168,7 +168,7 @@ impl Rank {
     /// Returns whether this rank of the world was lost: it panicked or died, and the world has been told.
     ///
     /// ```
-    /// use mp_core::{Channel, World};
+    /// use onchip::{Channel, World};
     ///
     /// let ran = World::threads(2).run(|rank| {
     ///     if rank.id() == 1 {
@@ -197,7 +197,7 @@ impl Rank {
     /// the first, makes another one of that name: the ends pair up in the order of opening.
     ///
     /// ```
-    /// use mp_core::{Channel, World};
+    /// use onchip::{Channel, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     if rank.id() == 0 {
@@ -213,7 +213,7 @@ impl Rank {
     ///         Ok(())
     ///     }
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Rank {
     /// goes to one receiver, whichever takes it first: the queue of a farm.
     ///
     /// ```
-    /// use mp_core::{Channel, Parties, World};
+    /// use onchip::{Channel, Parties, World};
     ///
     /// let sums = World::threads(3).run(|rank| {
     ///     let queue = Parties::new([0], [1, 2]);
@@ -263,7 +263,7 @@ impl Rank {
     ///     tasks.iter().map(|task| Ok(*task?)).sum()
     /// })?;
     /// assert_eq!(sums[1] + sums[2], 5050);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -330,7 +330,7 @@ impl Rank {
     /// gone. The ends that this rank has open stay so.
     ///
     /// ```
-    /// use mp_core::{Channel, ErrorKind, World};
+    /// use onchip::{Channel, ErrorKind, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     let (answers, channel) = ("answers", Channel::degree(1));
@@ -347,7 +347,7 @@ impl Rank {
     ///     drop(question);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -361,7 +361,7 @@ impl Rank {
     /// channels from those only that send anything.
     ///
     /// ```
-    /// use mp_core::{Channel, Select, World};
+    /// use onchip::{Channel, Select, World};
     ///
     /// World::threads(5).run(|rank| {
     ///     let channel = Channel::degree(1);
@@ -381,7 +381,7 @@ impl Rank {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -417,8 +417,8 @@ impl Rank {
     /// of them.
     ///
     /// ```
-    /// use mp_core::World;
-    /// use mp_core::mpb::{Line, Mpbs};
+    /// use onchip::World;
+    /// use onchip::mpb::{Line, Mpbs};
     ///
     /// World::threads(5).run(|rank| {
     ///     // Odd and even ranks, each backwards.
@@ -431,7 +431,7 @@ impl Rank {
     ///     assert_eq!(mpb.wait_flag(0, |value| value != 0)?, 1 + before as u64);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -457,8 +457,8 @@ impl Rank {
     /// revoked; who opens them sees that there are [news](Self::news). Regions go on.
     ///
     /// ```
-    /// use mp_core::mpb::Mpbs;
-    /// use mp_core::{ErrorKind, World};
+    /// use onchip::mpb::Mpbs;
+    /// use onchip::{ErrorKind, World};
     ///
     /// World::threads(2).run(|rank| {
     ///     let mpb = rank.mpb("part one: flags", Mpbs::lines(1))?;
@@ -469,7 +469,7 @@ impl Rank {
     ///     assert!(matches!(failed.kind(), ErrorKind::Revoked { .. }));
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use super::{Delegated, Request};
 /// can be, the longer ones first; with more senders than elements the last chunks are empty.
 ///
 /// ```
-/// use mp_core::{Channel, World};
-/// use mp_delegate::comm::{CommThreads, scatter};
+/// use onchip::{Channel, World};
+/// use onchip::comm::{CommThreads, scatter};
 ///
 /// let sums = World::threads(4).run(|rank| {
 ///     let channel = Channel::degree(1).max_len(100);
@@ -22,7 +22,7 @@ use super::{Delegated, Request};
 ///         let threads = CommThreads::start(2)?;
 ///         let mut to = (1..4)
 ///             .map(|worker| Ok(threads.delegate(rank.sender::<[u64]>("part", worker, channel)?)))
-///             .collect::<mp_core::Result<Vec<_>>>()?;
+///             .collect::<onchip::Result<Vec<_>>>()?;
 ///         let data = scatter(&mut to, (1..=100).collect::<Vec<u64>>()).wait()?;
 ///         assert_eq!(data.len(), 100);
 ///         return Ok(0);
@@ -30,7 +30,7 @@ use super::{Delegated, Request};
 ///     Ok(rank.receiver::<[u64]>("part", 0, channel)?.receive()?.iter().sum())
 /// })?;
 /// assert_eq!(sums.iter().sum::<u64>(), 5050);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub fn scatter<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
     to: &mut [Delegated<[T]>],

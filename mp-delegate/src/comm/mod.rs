@@ -1,8 +1,8 @@
 //! Communication threads: sends that other threads carry out, while the caller goes on computing.
 //!
 //! ```
-//! use mp_core::{Channel, World};
-//! use mp_delegate::comm::CommThreads;
+//! use onchip::{Channel, World};
+//! use onchip::comm::CommThreads;
 //!
 //! World::threads(2).run(|rank| {
 //!     let channel = Channel::degree(4).max_len(1000);
@@ -19,7 +19,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! # Ok::<(), mp_core::Error>(())
+//! # Ok::<(), onchip::Error>(())
 //! ```
 //!
 //! Only sends are delegated: a receive just looks whether a message is there. A delegated send

@@ -21,8 +21,8 @@ use super::Delegated;
 /// this returns, also when `body` panics.
 ///
 /// ```
-/// use mp_core::{Channel, World};
-/// use mp_delegate::comm::{self, CommThreads};
+/// use onchip::{Channel, World};
+/// use onchip::comm::{self, CommThreads};
 ///
 /// World::threads(2).run(|rank| {
 ///     let channel = Channel::degree(2).max_len(100);
@@ -39,7 +39,7 @@ use super::Delegated;
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub fn scope<'env, T>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let scope = Scope { sends: RefCell::default(), scope: PhantomData, env: PhantomData };

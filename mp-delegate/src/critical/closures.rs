@@ -31,8 +31,8 @@ use super::{
 /// [`open`](Self::open); operations are closures.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{AnyValue, Scheme};
+/// use onchip::World;
+/// use onchip::critical::{AnyValue, Scheme};
 ///
 /// let names = AnyValue::new(Vec::new());
 /// World::threads(3).run(|rank| {
@@ -46,7 +46,7 @@ use super::{
 ///     Ok(())
 /// })?;
 /// assert_eq!(names.into_inner().map(|names| names.len()), Some(3));
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct AnyValue<T>(Arc<Shared<T>>);
 

@@ -12,7 +12,7 @@ use super::site::{AnyWord, Word};
 /// opcode and its arguments:
 ///
 /// ```
-/// use mp_delegate::critical::Object;
+/// use onchip::critical::Object;
 ///
 /// struct Account;
 ///

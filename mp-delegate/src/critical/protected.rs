@@ -36,8 +36,8 @@ use super::{
 /// [lock](Self::lock), is refused with [`Nested`](crate::critical::ErrorKind::Nested).
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Object, Protected, Scheme};
+/// use onchip::World;
+/// use onchip::critical::{Object, Protected, Scheme};
 ///
 /// struct Counter;
 ///
@@ -61,7 +61,7 @@ use super::{
 ///     Ok(last)
 /// })?;
 /// assert_eq!(last.into_iter().max(), Some(300));
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct Protected<O: Object>(Access<O>);
 
@@ -357,8 +357,8 @@ impl<O: Object> Protected<O> {
     /// has left if all others are out of it, and gives up otherwise.
     ///
     /// ```
-    /// use mp_core::World;
-    /// use mp_delegate::critical::{Scheme, Section, TryApplyError, objects::Counter};
+    /// use onchip::World;
+    /// use onchip::critical::{Scheme, Section, TryApplyError, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::Mcs).seats(2))?;
@@ -371,7 +371,7 @@ impl<O: Object> Protected<O> {
     ///     drop(guard);
     /// });
     /// assert_eq!(hits.apply(0)?, 7);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -398,8 +398,8 @@ impl<O: Object> Protected<O> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mp_core::World;
-    /// use mp_delegate::critical::{ErrorKind, Scheme, Section, objects::Counter};
+    /// use onchip::World;
+    /// use onchip::critical::{ErrorKind, Scheme, Section, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::HybLock).seats(2))?;
@@ -412,7 +412,7 @@ impl<O: Object> Protected<O> {
     ///     drop(guard);
     /// });
     /// assert_eq!(hits.apply_with(1, Duration::from_secs(1))?, 0);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -455,8 +455,8 @@ impl<O: Object> Protected<O> {
     /// for the oldest to be executed.
     ///
     /// ```
-    /// use mp_core::{World, wait_all};
-    /// use mp_delegate::critical::{Scheme, Server, objects::Counter};
+    /// use onchip::{World, wait_all};
+    /// use onchip::critical::{Scheme, Server, objects::Counter};
     ///
     /// World::threads(3).run(|rank| {
     ///     let hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
@@ -471,7 +471,7 @@ impl<O: Object> Protected<O> {
     ///     assert!(first.wait()? < second.wait()?);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors
@@ -502,8 +502,8 @@ impl<O: Object> Protected<O> {
     /// only, and a handle that has its seat for itself.
     ///
     /// ```
-    /// use mp_core::World;
-    /// use mp_delegate::critical::{ErrorKind, Scheme, objects::Counter};
+    /// use onchip::World;
+    /// use onchip::critical::{ErrorKind, Scheme, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Scheme::Clh)?;
@@ -514,7 +514,7 @@ impl<O: Object> Protected<O> {
     /// assert!(matches!(nested.kind(), ErrorKind::Nested { .. }));
     /// drop(guard);
     /// assert_eq!(hits.fetch_add(1)?, 7);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

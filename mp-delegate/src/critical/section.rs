@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 /// Each has a name, which is what it is displayed as and parsed from:
 ///
 /// ```
-/// use mp_delegate::critical::Scheme;
+/// use onchip::critical::Scheme;
 ///
 /// assert_eq!(Scheme::HybLock.to_string(), "hyb-lock");
 /// assert_eq!("slot-server".parse(), Ok(Scheme::SlotServer));

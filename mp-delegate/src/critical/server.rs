@@ -27,8 +27,8 @@ use super::{
 /// A rank in the act of executing other ranks' operations: on one object or on several.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Object, Protected, Scheme, Server};
+/// use onchip::World;
+/// use onchip::critical::{Object, Protected, Scheme, Server};
 ///
 /// struct Counter;
 ///
@@ -56,7 +56,7 @@ use super::{
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// **Standing by.** Where another rank serves an object already, this one stands by, and takes over
@@ -154,8 +154,8 @@ impl Server {
     /// ```
     /// use std::sync::{Mutex, mpsc};
     ///
-    /// use mp_core::World;
-    /// use mp_delegate::critical::{Scheme, Server, objects::Counter};
+    /// use onchip::World;
+    /// use onchip::critical::{Scheme, Server, objects::Counter};
     ///
     /// let rank = World::solo()?;
     /// let mut server = Server::new();
@@ -172,7 +172,7 @@ impl Server {
     ///     server.serve_while(|| stopped.try_recv().is_err())
     /// })?;
     /// drop(client);
-    /// # Ok::<(), mp_core::Error>(())
+    /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
     /// # Errors

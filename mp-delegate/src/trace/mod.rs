@@ -8,7 +8,7 @@
 //! `mprun trace-svg` draws.
 //!
 //! ```
-//! use mp_delegate::trace::{Detail, Kind, Recording, Track};
+//! use onchip::trace::{Detail, Kind, Recording, Track};
 //!
 //! let recording = Recording::trace();
 //! let rank = recording.recorder(Track::rank(0));

@@ -59,8 +59,8 @@ impl Default for AsyncSettings {
 ///
 /// ```
 /// use std::sync::mpsc;
-/// use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncSettings};
-/// use mp_core::World;
+/// use onchip::broadcast::asynchronous::{AsyncBroadcast, AsyncSettings};
+/// use onchip::World;
 ///
 /// let heard = World::threads(3).run(|rank| {
 ///     let (sender, news) = mpsc::channel();
@@ -76,7 +76,7 @@ impl Default for AsyncSettings {
 /// })?;
 /// assert_eq!(heard[0], [(1, b"from 1".to_vec()), (2, b"from 2".to_vec())]);
 /// assert_eq!(heard[2], [(0, b"from 0".to_vec()), (1, b"from 1".to_vec())]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// Messages of one source are handled in the order in which it sent them, by one call of the handler at

@@ -294,7 +294,7 @@ impl Waking {
 ///
 /// ```compile_fail,E0277
 /// fn can_move<T: Send>() {}
-/// can_move::<mp_core::mpb::Attendant<'static>>();
+/// can_move::<onchip::mpb::Attendant<'static>>();
 /// ```
 #[derive(Debug)]
 pub struct Attendant<'a> {

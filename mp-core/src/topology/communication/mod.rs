@@ -199,7 +199,7 @@ pub enum Inline {
 /// sends.
 ///
 /// ```
-/// use mp_core::topology::{Bind, KtPlacement, KtPlan, Role, Topology};
+/// use onchip::topology::{Bind, KtPlacement, KtPlan, Role, Topology};
 ///
 /// let topology = Topology::read()?;
 /// let ranks = [Role::Worker; 2];
@@ -209,7 +209,7 @@ pub enum Inline {
 ///     [] => println!("rank 0 sends to rank 1 itself: {}", plan.inline().unwrap()),
 ///     kts => println!("rank 0 delegates to any of {kts:?}"),
 /// }
-/// # Ok::<(), mp_core::topology::Error>(())
+/// # Ok::<(), onchip::topology::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KtPlan {

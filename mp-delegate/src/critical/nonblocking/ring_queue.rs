@@ -33,8 +33,8 @@ use crate::critical::{
 /// at a moment with at least as many values in the queue as it was opened for.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{nonblocking::RingQueue, objects::Full};
+/// use onchip::World;
+/// use onchip::critical::{nonblocking::RingQueue, objects::Full};
 ///
 /// let rank = World::solo()?;
 /// let jobs = RingQueue::open(&rank, "jobs", 2, 1)?;
@@ -42,7 +42,7 @@ use crate::critical::{
 /// jobs.enqueue(8)??;
 /// assert_eq!(jobs.enqueue(9)?, Err(Full(9)));
 /// assert_eq!([jobs.dequeue()?, jobs.dequeue()?, jobs.dequeue()?], [Some(7), Some(8), None]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RingQueue {

@@ -21,8 +21,8 @@ use crate::critical::{
 /// still the same one. There is room for exactly the number of values that it was opened for.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{nonblocking::TreiberStack, objects::Full};
+/// use onchip::World;
+/// use onchip::critical::{nonblocking::TreiberStack, objects::Full};
 ///
 /// let rank = World::solo()?;
 /// let undo = TreiberStack::open(&rank, "undo", 2, 1)?;
@@ -30,7 +30,7 @@ use crate::critical::{
 /// undo.push(8)??;
 /// assert_eq!(undo.push(9)?, Err(Full(9)));
 /// assert_eq!([undo.pop()?, undo.pop()?, undo.pop()?], [Some(8), Some(7), None]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct TreiberStack {

@@ -7,12 +7,12 @@ use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 /// Up to `N` bytes, 255 at most: a key or a value that is not always of the same length.
 ///
 /// ```
-/// use mp_delegate::critical::objects::Bytes;
+/// use onchip::critical::objects::Bytes;
 ///
 /// let name = Bytes::<15>::new(b"Niklaus")?;
 /// assert_eq!(&*name, b"Niklaus");
 /// assert_eq!(size_of_val(&name), 16);
-/// # Ok::<(), mp_delegate::critical::objects::TooLong>(())
+/// # Ok::<(), onchip::critical::objects::TooLong>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, NoUninit, AnyBitPattern)]
 #[repr(C, packed)]

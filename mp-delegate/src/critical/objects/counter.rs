@@ -7,13 +7,13 @@ use crate::critical::{Object, Protected, Result, Section};
 /// A number that starts at 0, to which is added.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Scheme, objects::Counter};
+/// use onchip::World;
+/// use onchip::critical::{Scheme, objects::Counter};
 ///
 /// let rank = World::solo()?;
 /// let hits = Counter::open(&rank, "hits", Scheme::HybLock)?;
 /// assert_eq!((hits.fetch_add(2)?, hits.fetch_add(1)?), (0, 2));
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Counter;

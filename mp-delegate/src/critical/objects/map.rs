@@ -18,8 +18,8 @@ use crate::critical::{Object, Protected, Result, Section};
 /// chosen to collide.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Scheme, Section, objects::Map};
+/// use onchip::World;
+/// use onchip::critical::{Scheme, Section, objects::Map};
 ///
 /// World::threads(3).run(|rank| {
 ///     let section = Section::new(Scheme::HybComb).len(100);
@@ -32,7 +32,7 @@ use crate::critical::{Object, Protected, Result, Section};
 ///     assert_eq!(ages.remove(me)?, Some(31));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// These are calls of [`apply`](Protected::apply) with a [`MapOp`]; several can be in flight with

@@ -27,8 +27,8 @@
 //! gets and inserts are [executed again](super::Object::is_idempotent) instead.
 //!
 //! ```
-//! use mp_core::World;
-//! use mp_delegate::critical::{Scheme, Section, objects::{Counter, Queue}};
+//! use onchip::World;
+//! use onchip::critical::{Scheme, Section, objects::{Counter, Queue}};
 //!
 //! let sums = World::threads(3).run(|rank| {
 //!     let section = Section::new(Scheme::HybComb);
@@ -44,7 +44,7 @@
 //!     Ok(sum)
 //! })?;
 //! assert!(sums.iter().sum::<u64>() <= 45);
-//! # Ok::<(), mp_core::Error>(())
+//! # Ok::<(), onchip::Error>(())
 //! ```
 //!
 //! Source: Petrović's thesis, sections 6.2.4 and 7.2; Michael and Scott (PODC 1996) for the queue of

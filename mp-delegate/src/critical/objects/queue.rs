@@ -14,8 +14,8 @@ const ENDS: usize = 1;
 /// [`Section::len`] values, or for 4 294 967 295 if that is more.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Scheme, Section, objects::{Full, Queue}};
+/// use onchip::World;
+/// use onchip::critical::{Scheme, Section, objects::{Full, Queue}};
 ///
 /// let rank = World::solo()?;
 /// let jobs = Queue::open(&rank, "jobs", Section::new(Scheme::HybComb).len(2))?;
@@ -23,7 +23,7 @@ const ENDS: usize = 1;
 /// jobs.enqueue(8)??;
 /// assert_eq!(jobs.enqueue(9)?, Err(Full(9)));
 /// assert_eq!([jobs.dequeue()?, jobs.dequeue()?, jobs.dequeue()?], [Some(7), Some(8), None]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Queue;

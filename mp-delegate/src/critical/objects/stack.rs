@@ -14,8 +14,8 @@ const COUNT: usize = 1;
 /// [`Section::len`] values.
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Scheme, Section, objects::{Full, Stack}};
+/// use onchip::World;
+/// use onchip::critical::{Scheme, Section, objects::{Full, Stack}};
 ///
 /// let rank = World::solo()?;
 /// let undo = Stack::open(&rank, "undo", Section::new(Scheme::CcSynch).len(2))?;
@@ -23,7 +23,7 @@ const COUNT: usize = 1;
 /// undo.push(8)??;
 /// assert_eq!(undo.push(9)?, Err(Full(9)));
 /// assert_eq!([undo.pop()?, undo.pop()?, undo.pop()?], [Some(8), Some(7), None]);
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Stack;

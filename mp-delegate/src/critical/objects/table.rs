@@ -93,7 +93,7 @@ pub(super) fn tag_of<K: Plain>(key: &K) -> u32 {
 /// [`Map`](super::Map) has the usual operations. An object of your own can have others on it:
 ///
 /// ```
-/// use mp_delegate::critical::{Object, objects::{Entry, TableFull, Table}};
+/// use onchip::critical::{Object, objects::{Entry, TableFull, Table}};
 ///
 /// /// Counts how often each key is seen.
 /// struct Tally;

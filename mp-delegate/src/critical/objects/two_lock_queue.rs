@@ -154,8 +154,8 @@ impl Protected<Dequeuers> {
 /// (section 6.2.4 of the thesis, which finds both on different machines).
 ///
 /// ```
-/// use mp_core::World;
-/// use mp_delegate::critical::{Scheme, Section, objects::TwoLockQueue};
+/// use onchip::World;
+/// use onchip::critical::{Scheme, Section, objects::TwoLockQueue};
 ///
 /// World::threads(2).run(|rank| {
 ///     let section = Section::new(Scheme::HybLock).len(10);
@@ -172,7 +172,7 @@ impl Protected<Dequeuers> {
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), mp_core::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct TwoLockQueue {
     enqueuers: Protected<Enqueuers>,

@@ -9,8 +9,8 @@
 //! pauses, and those come from a seed: the same [`Experiment`] gives the same result everywhere.
 //!
 //! ```
-//! use mp_delegate::critical::Scheme;
-//! use mp_delegate::critical::simulated::{Chip, Experiment};
+//! use onchip::critical::Scheme;
+//! use onchip::critical::simulated::{Chip, Experiment};
 //!
 //! // A counter that 59 cores of a Xeon Phi ask the 60th for.
 //! let experiment = Experiment::new(Chip::xeon_phi(60)?, Scheme::SlotServer, 59);
